@@ -1,0 +1,64 @@
+"""traceweave: the profiler traces of every rank of a training run in one DuckDB database.
+
+import traceweave
+
+traceweave.ingest("traces/", "run.duckdb")
+with traceweave.open("run.duckdb") as run:
+    print(run.breakdown())
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from traceweave._version import __version__
+
+if TYPE_CHECKING:
+    from traceweave.api import Run, align, open
+    from traceweave.errors import (
+        DatabaseError,
+        InputError,
+        QueryError,
+        TraceweaveError,
+        UsageError,
+    )
+    from traceweave.ingestion import IngestResult, ingest
+
+__all__ = [
+    "DatabaseError",
+    "IngestResult",
+    "InputError",
+    "QueryError",
+    "Run",
+    "TraceweaveError",
+    "UsageError",
+    "__version__",
+    "align",
+    "ingest",
+    "open",
+]
+
+_HOMES = {
+    "DatabaseError": "traceweave.errors",
+    "IngestResult": "traceweave.ingestion",
+    "InputError": "traceweave.errors",
+    "QueryError": "traceweave.errors",
+    "Run": "traceweave.api",
+    "TraceweaveError": "traceweave.errors",
+    "UsageError": "traceweave.errors",
+    "align": "traceweave.api",
+    "ingest": "traceweave.ingestion",
+    "open": "traceweave.api",
+}
+"""Where each public name lives: it is imported on first use, as DuckDB and pandas take a second."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'traceweave' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

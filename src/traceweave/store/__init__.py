@@ -1,0 +1,1 @@
+"""The tables: their definition, documentation, and the life of a database file."""

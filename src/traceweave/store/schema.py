@@ -1,0 +1,87 @@
+"""The tables of a traceweave database: creating them, and their documentation.
+
+tables.sql holds the base tables, views.sql the public relations with a documented header each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+import duckdb
+
+SCHEMA_VERSION = 1
+"""Raised whenever a database written before can no longer be read by the code after."""
+
+
+class Column(NamedTuple):
+    """One documented column of a relation or of an analysis."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One public table or view and what its rows and columns mean."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the empty base tables, the public relations and their comments in `con`."""
+    con.execute(_text("tables.sql"))
+    con.execute(_text("views.sql"))
+    con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+    _write_comments(con)
+
+
+@cache
+def public_relations() -> tuple[Relation, ...]:
+    """Return the public relations in the order of views.sql."""
+    relations: list[Relation] = []
+    for line in _text("views.sql").splitlines():
+        if line.startswith("-- relation: "):
+            name, meaning = line.removeprefix("-- relation: ").split(" | ", 1)
+            relations.append(Relation(name, meaning, ()))
+        elif line.startswith("-- column: "):
+            column = parse_column(line.removeprefix("-- column: "))
+            last = relations[-1]
+            relations[-1] = Relation(last.name, last.meaning, (*last.columns, column))
+    return tuple(relations)
+
+
+def parse_column(text: str) -> Column:
+    """Parse `name TYPE | meaning`, the form in which headers document a column."""
+    declaration, meaning = text.split(" | ", 1)
+    name, type_ = declaration.split(" ", 1)
+    return Column(name, type_.strip(), meaning.strip())
+
+
+def _write_comments(con: duckdb.DuckDBPyConnection) -> None:
+    kinds = dict(
+        con.execute(
+            "SELECT table_name, CASE table_type WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END"
+            " FROM information_schema.tables WHERE table_schema = 'main'"
+        ).fetchall()
+    )
+    for relation in public_relations():
+        kind = kinds[relation.name]
+        con.execute(f"COMMENT ON {kind} {relation.name} IS {_literal(relation.meaning)}")
+        for column in relation.columns:
+            con.execute(
+                f"COMMENT ON COLUMN {relation.name}.{column.name} IS {_literal(column.meaning)}"
+            )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,203 @@
+-- Base tables, in the schema `base`: what the files said, each rank on its own clock, integer
+-- nanoseconds since the Unix epoch (`*_local_ns`). Loaders fill them, `weave` adds `matches`, `clocks`
+-- and `groups`, nobody else writes. Users read the public relations of views.sql.
+--
+-- op_id is unique in the whole database: source_id * 1 000 000 000 + position of the event in its file.
+
+CREATE SCHEMA base;
+
+CREATE TABLE meta (name VARCHAR NOT NULL, value VARCHAR);
+
+CREATE TABLE sources (
+    source_id INTEGER NOT NULL,
+    path VARCHAR NOT NULL,
+    format VARCHAR NOT NULL,
+    producer VARCHAR,
+    producer_version VARCHAR,
+    size_bytes BIGINT NOT NULL,
+    events_read BIGINT NOT NULL,
+    events_stored BIGINT NOT NULL,
+    events_skipped BIGINT NOT NULL,
+    status VARCHAR NOT NULL,
+    message VARCHAR
+);
+
+CREATE TABLE ingest_issues (
+    source_id INTEGER,
+    kind VARCHAR NOT NULL,
+    count BIGINT NOT NULL,
+    example VARCHAR,
+    message VARCHAR NOT NULL
+);
+
+-- one row per rank and source: a rank with several profiling windows has several
+CREATE TABLE base.rank_sources (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    rank_source VARCHAR NOT NULL,
+    host VARCHAR,
+    pid BIGINT,
+    device INTEGER,
+    gpu_name VARCHAR,
+    world_size INTEGER,
+    backend VARCHAR,
+    nccl_version VARCHAR,
+    format VARCHAR NOT NULL,
+    first_local_ns BIGINT,
+    last_local_ns BIGINT
+);
+
+CREATE TABLE clocks (
+    rank INTEGER NOT NULL,
+    from_local_ns BIGINT,
+    reference_rank INTEGER,
+    offset_ns BIGINT NOT NULL,
+    drift_ppm DOUBLE NOT NULL,
+    reference_local_ns BIGINT NOT NULL,
+    bound_ns BIGINT,
+    residual_p50_ns BIGINT,
+    residual_p95_ns BIGINT,
+    anchors BIGINT NOT NULL,
+    method VARCHAR NOT NULL,
+    status VARCHAR NOT NULL
+);
+
+CREATE TABLE groups (
+    group_id INTEGER NOT NULL,
+    name VARCHAR,
+    description VARCHAR,
+    size INTEGER,
+    ranks INTEGER[],
+    role VARCHAR NOT NULL,
+    role_source VARCHAR NOT NULL
+);
+
+CREATE TABLE base.steps (
+    rank INTEGER NOT NULL,
+    step BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL,
+    device_start_local_ns BIGINT,
+    device_end_local_ns BIGINT,
+    source VARCHAR NOT NULL
+);
+
+CREATE TABLE base.gpu_ops (
+    rank INTEGER,
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    kind VARCHAR NOT NULL,
+    category VARCHAR NOT NULL,
+    class VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    device INTEGER,
+    context BIGINT,
+    stream BIGINT,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL,
+    step BIGINT,
+    correlation BIGINT,
+    launch_op_id BIGINT,
+    bytes BIGINT,
+    copy_kind VARCHAR,
+    graph_node BIGINT,
+    args JSON
+);
+
+CREATE TABLE base.host_ops (
+    rank INTEGER,
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    kind VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    pid BIGINT,
+    tid BIGINT,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL,
+    depth INTEGER,
+    parent_id BIGINT,
+    step BIGINT,
+    correlation BIGINT,
+    sequence BIGINT,
+    args JSON
+);
+
+-- what one rank knows of one of its collective or point-to-point operations
+CREATE TABLE base.collective_calls (
+    call_id BIGINT NOT NULL,
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    gpu_op_id BIGINT,
+    host_op_id BIGINT,
+    op VARCHAR NOT NULL,
+    group_name VARCHAR,
+    group_desc VARCHAR,
+    group_ranks INTEGER[],
+    group_size INTEGER,
+    comm_id VARCHAR,
+    seq BIGINT,
+    dtype VARCHAR,
+    bytes BIGINT,
+    peer INTEGER,
+    stream BIGINT,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL,
+    step BIGINT,
+    evidence VARCHAR NOT NULL
+);
+
+-- written by weave, one row per call
+CREATE TABLE base.matches (
+    call_id BIGINT NOT NULL,
+    group_id INTEGER,
+    collective_id BIGINT,
+    match VARCHAR NOT NULL
+);
+
+CREATE TABLE base.flows (
+    rank INTEGER,
+    source_id INTEGER NOT NULL,
+    kind VARCHAR NOT NULL,
+    from_op_id BIGINT NOT NULL,
+    to_op_id BIGINT NOT NULL
+);
+
+CREATE TABLE base.memory_events (
+    rank INTEGER,
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    device VARCHAR,
+    name VARCHAR NOT NULL,
+    at_local_ns BIGINT NOT NULL,
+    value BIGINT,
+    address BIGINT,
+    total_allocated_bytes BIGINT,
+    total_reserved_bytes BIGINT,
+    args JSON
+);
+
+CREATE TABLE base.counters (
+    rank INTEGER,
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    device VARCHAR,
+    name VARCHAR NOT NULL,
+    at_local_ns BIGINT NOT NULL,
+    value DOUBLE,
+    unit VARCHAR
+);
+
+CREATE TABLE base.other_events (
+    rank INTEGER,
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    phase VARCHAR NOT NULL,
+    category VARCHAR,
+    name VARCHAR,
+    pid VARCHAR,
+    tid VARCHAR,
+    start_local_ns BIGINT,
+    duration_ns BIGINT,
+    args JSON
+);

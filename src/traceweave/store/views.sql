@@ -1,0 +1,491 @@
+-- The public relations. Each begins with a documented header: `-- relation: name | what one row is`, then one
+-- `-- column: name TYPE | meaning` per column, in order. The header is checked against the database by a test,
+-- written into it as COMMENT ON, and printed by `traceweave schema`. Times are integer nanoseconds.
+
+-- relation: sources | one row per input file
+-- column: source_id INTEGER | number of the file in this database
+-- column: path VARCHAR | the file as it was named at ingest
+-- column: format VARCHAR | 'kineto' or 'nsys'
+-- column: producer VARCHAR | what wrote the file: 'PyTorch Profiler', 'Nsight Systems'
+-- column: producer_version VARCHAR | version of the producer as far as the file tells it
+-- column: size_bytes BIGINT | size on disk
+-- column: events_read BIGINT | events found in the file = events_stored + events_skipped
+-- column: events_stored BIGINT | events whose content is in this database
+-- column: events_skipped BIGINT | events that are not; ingest_issues counts them by kind
+-- column: status VARCHAR | 'ok', 'partial' (something was lost) or 'failed' (nothing could be read)
+-- column: message VARCHAR | what was wrong; NULL if nothing
+
+-- relation: ingest_issues | one row per source and kind of trouble
+-- column: source_id INTEGER | the file; NULL if it concerns the run
+-- column: kind VARCHAR | short stable name of the trouble
+-- column: count BIGINT | how many events it concerns
+-- column: example VARCHAR | one of them
+-- column: message VARCHAR | what it means and what was done
+
+-- relation: clocks | how to bring a rank's clock on the common one: aligned = local + offset_ns + drift_ppm * 1e-6 * (local - reference_local_ns)
+-- column: rank INTEGER | global rank
+-- column: from_local_ns BIGINT | this row holds from here to the rank's next row; NULL: from the beginning
+-- column: reference_rank INTEGER | the rank whose clock is the common one
+-- column: offset_ns BIGINT | added to the local time
+-- column: drift_ppm DOUBLE | rate difference, parts per million
+-- column: reference_local_ns BIGINT | local time at which offset_ns is exact
+-- column: bound_ns BIGINT | half-width of the offset interval that causality proves; NULL if unbounded
+-- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
+-- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise
+-- column: anchors BIGINT | matched collectives the fit rests on
+-- column: method VARCHAR | how the offset was found
+-- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'
+
+-- relation: groups | one row per process group (communicator)
+-- column: group_id INTEGER | number of the group in this database
+-- column: name VARCHAR | the group's own name; NULL if the trace has none
+-- column: description VARCHAR | the group's description, for example 'default_pg'
+-- column: size INTEGER | number of members
+-- column: ranks INTEGER[] | global ranks of the members as far as known, ascending
+-- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
+-- column: role_source VARCHAR | what the role rests on
+
+-- relation: ranks | one row per rank
+-- column: rank INTEGER | global rank
+-- column: source_id INTEGER | first file of the rank
+-- column: host VARCHAR | host name; NULL if unknown
+-- column: pid BIGINT | process id on that host
+-- column: device INTEGER | device number inside the process
+-- column: gpu_name VARCHAR | product name of that device
+-- column: world_size INTEGER | number of ranks of the job
+-- column: backend VARCHAR | communication backend, for example 'nccl'
+-- column: nccl_version VARCHAR | NCCL version
+-- column: format VARCHAR | 'kineto' or 'nsys'
+-- column: first_local_ns BIGINT | first event, rank's own clock
+-- column: last_local_ns BIGINT | end of the last event, rank's own clock
+-- column: windows BIGINT | profiling windows (files) of this rank
+-- column: rank_source VARCHAR | the evidence for the rank number
+CREATE VIEW ranks AS
+SELECT
+    rank,
+    min(source_id) AS source_id,
+    arg_min(host, source_id) AS host,
+    arg_min(pid, source_id) AS pid,
+    arg_min(device, source_id) AS device,
+    arg_min(gpu_name, source_id) AS gpu_name,
+    max(world_size) AS world_size,
+    arg_min(backend, source_id) AS backend,
+    arg_min(nccl_version, source_id) AS nccl_version,
+    arg_min(format, source_id) AS format,
+    min(first_local_ns) AS first_local_ns,
+    max(last_local_ns) AS last_local_ns,
+    count(*) AS windows,
+    arg_min(rank_source, source_id) AS rank_source
+FROM base.rank_sources
+GROUP BY rank;
+
+-- Internal: `clocks` with a closed span for each row and a NULL-safe identity for ranks without a row, so that every
+-- view below aligns with the same join.
+CREATE VIEW base.clock_spans AS
+WITH known AS (
+    SELECT DISTINCT rank FROM base.rank_sources
+)
+SELECT
+    known.rank,
+    CASE WHEN row_number() OVER by_rank = 1 THEN -9223372036854775807
+         ELSE coalesce(from_local_ns, -9223372036854775807) END AS from_ns,
+    coalesce(lead(from_local_ns) OVER by_rank, 9223372036854775807) AS until_ns,
+    coalesce(offset_ns, 0) AS offset_ns,
+    coalesce(drift_ppm, 0) * 1e-6 AS drift,
+    coalesce(reference_local_ns, 0) AS reference_ns
+FROM known LEFT JOIN clocks USING (rank)
+WINDOW by_rank AS (PARTITION BY known.rank ORDER BY from_local_ns NULLS FIRST);
+
+-- Internal: the alignment formula (DESIGN section 3). The product is small (a drift times a run), so a double holds it exactly enough.
+CREATE MACRO base.align(local_ns, offset_ns, drift, reference_ns) AS
+    local_ns + offset_ns + CAST(round(drift * (local_ns - reference_ns)) AS BIGINT);
+
+-- relation: steps | one row per rank and training step
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step number
+-- column: start_ns BIGINT | start of the host's step range, common clock
+-- column: end_ns BIGINT | end of the host's step range, common clock
+-- column: duration_ns BIGINT | length of the host's step range on the rank's own clock
+-- column: device_start_ns BIGINT | start of the step's first GPU op; NULL if it has none
+-- column: device_end_ns BIGINT | start of the next step's first GPU op; for the last step the end of its last op
+-- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx' or 'inferred'
+CREATE VIEW steps AS
+SELECT
+    s.rank,
+    s.step,
+    base.align(s.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(s.start_local_ns + s.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    s.duration_ns,
+    base.align(s.device_start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_start_ns,
+    base.align(s.device_end_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_end_ns,
+    s.source
+FROM base.steps AS s
+JOIN base.clock_spans AS c
+    ON s.rank = c.rank AND s.start_local_ns >= c.from_ns AND s.start_local_ns < c.until_ns;
+
+-- relation: gpu_ops | one row per kernel, copy or memset on a GPU
+-- column: rank INTEGER | global rank
+-- column: op_id BIGINT | unique in this database
+-- column: kind VARCHAR | 'kernel', 'memcpy' or 'memset'
+-- column: category VARCHAR | 'compute', 'communication' or 'memory'
+-- column: class VARCHAR | what sort of work: gemm, attention, conv, norm, elementwise, reduction, softmax, embedding, optimizer, copy, collective, p2p, triton, other
+-- column: name VARCHAR | kernel name, or the profiler's name of the copy
+-- column: device INTEGER | device number inside the process
+-- column: stream BIGINT | CUDA or HIP stream
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it
+-- column: start_local_ns BIGINT | start, rank's own clock
+-- column: step BIGINT | step in which it was launched; NULL outside any step
+-- column: correlation BIGINT | the profiler's link to the launching call
+-- column: launch_op_id BIGINT | host_ops.op_id of the launching call; NULL if not recorded
+-- column: bytes BIGINT | bytes copied or set
+-- column: copy_kind VARCHAR | 'HtoD', 'DtoH', 'DtoD', 'PtoP' ...; NULL for kernels
+-- column: collective_id BIGINT | the collective instance this kernel carries; NULL if none or not matched
+-- column: graph_node BIGINT | CUDA graph node; NULL if launched directly
+-- column: context BIGINT | CUDA context
+-- column: source_id INTEGER | file it comes from
+-- column: args JSON | everything else the trace says of it
+CREATE VIEW gpu_ops AS
+SELECT
+    o.rank,
+    o.op_id,
+    o.kind,
+    o.category,
+    o.class,
+    o.name,
+    o.device,
+    o.stream,
+    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    o.duration_ns,
+    o.start_local_ns,
+    o.step,
+    o.correlation,
+    o.launch_op_id,
+    o.bytes,
+    o.copy_kind,
+    m.collective_id,
+    o.graph_node,
+    o.context,
+    o.source_id,
+    o.args
+FROM base.gpu_ops AS o
+JOIN base.clock_spans AS c
+    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
+LEFT JOIN (
+    SELECT calls.gpu_op_id, min(matches.collective_id) AS collective_id
+    FROM base.collective_calls AS calls JOIN base.matches USING (call_id)
+    WHERE calls.gpu_op_id IS NOT NULL
+    GROUP BY calls.gpu_op_id
+) AS m ON m.gpu_op_id = o.op_id;
+
+-- relation: host_ops | one row per operator, annotation, API call or range on the host
+-- column: rank INTEGER | global rank; NULL for a process that is no rank
+-- column: op_id BIGINT | unique in this database
+-- column: kind VARCHAR | 'op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os' or 'mpi'
+-- column: name VARCHAR | as the profiler wrote it
+-- column: pid BIGINT | process id
+-- column: tid BIGINT | thread id
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it
+-- column: depth INTEGER | how many ranges of the same thread are open around it
+-- column: parent_id BIGINT | op_id of the innermost of them; NULL at the top
+-- column: step BIGINT | step in which it started; NULL outside any step
+-- column: correlation BIGINT | link to the GPU work it launched
+-- column: sequence BIGINT | autograd sequence number, the same forward and backward
+-- column: start_local_ns BIGINT | start, rank's own clock
+-- column: source_id INTEGER | file it comes from
+-- column: args JSON | everything else the trace says of it
+CREATE VIEW host_ops AS
+SELECT
+    o.rank,
+    o.op_id,
+    o.kind,
+    o.name,
+    o.pid,
+    o.tid,
+    base.align(o.start_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS start_ns,
+    base.align(o.start_local_ns + o.duration_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS end_ns,
+    o.duration_ns,
+    o.depth,
+    o.parent_id,
+    o.step,
+    o.correlation,
+    o.sequence,
+    o.start_local_ns,
+    o.source_id,
+    o.args
+FROM base.host_ops AS o
+LEFT JOIN base.clock_spans AS c
+    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns;
+
+-- relation: collectives | one row per rank and collective or point-to-point operation
+-- column: rank INTEGER | global rank
+-- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
+-- column: group_id INTEGER | process group
+-- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
+-- column: seq BIGINT | the trace's own sequence number in the group
+-- column: dtype VARCHAR | element type as the trace names it
+-- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it, waiting included
+-- column: start_local_ns BIGINT | start, rank's own clock
+-- column: stream BIGINT | stream or host thread it ran on
+-- column: gpu_op_id BIGINT | the kernel that carried it; NULL for a host backend such as gloo
+-- column: host_op_id BIGINT | the host operation that issued it
+-- column: step BIGINT | step in which it was issued
+-- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
+-- column: call_id BIGINT | unique per row
+-- column: peer INTEGER | the other rank of a send or recv
+-- column: evidence VARCHAR | what says that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+CREATE VIEW collectives AS
+SELECT
+    k.rank,
+    m.collective_id,
+    m.group_id,
+    k.op,
+    k.seq,
+    k.dtype,
+    k.bytes,
+    base.align(k.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    k.duration_ns,
+    k.start_local_ns,
+    k.stream,
+    k.gpu_op_id,
+    k.host_op_id,
+    k.step,
+    coalesce(m.match, 'unmatched') AS match,
+    k.call_id,
+    k.peer,
+    k.evidence
+FROM base.collective_calls AS k
+JOIN base.clock_spans AS c
+    ON k.rank = c.rank AND k.start_local_ns >= c.from_ns AND k.start_local_ns < c.until_ns
+LEFT JOIN base.matches AS m USING (call_id);
+
+-- relation: collective_instances | one row per matched collective operation of the whole run
+-- column: collective_id BIGINT | unique per instance
+-- column: op VARCHAR | which operation ('send_recv' for a send with its recv)
+-- column: group_id INTEGER | process group
+-- column: ranks_seen BIGINT | ranks whose part is in the traces
+-- column: ranks_expected INTEGER | members of the group; NULL if unknown
+-- column: bytes BIGINT | size S as nccl-tests defines it
+-- column: first_start_ns BIGINT | first rank's start, common clock
+-- column: last_start_ns BIGINT | last rank's start
+-- column: first_end_ns BIGINT | first rank's end
+-- column: last_end_ns BIGINT | last rank's end
+-- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns
+-- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns
+-- column: last_rank INTEGER | the rank that arrived last
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s
+-- column: busbw_gbps DOUBLE | algbw_gbps times the operation's factor of nccl-tests
+-- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
+-- column: step BIGINT | step in which most ranks issued it
+-- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
+-- column: below_resolution BOOLEAN | the arrival skew is smaller than what the clocks can tell
+CREATE VIEW collective_instances AS
+WITH per_instance AS (
+    SELECT
+        k.collective_id,
+        CASE WHEN min(k.op) = 'recv' AND max(k.op) = 'send' THEN 'send_recv' ELSE min(k.op) END AS op,
+        min(k.group_id) AS group_id,
+        count(DISTINCT k.rank) AS ranks_seen,
+        max(k.bytes) AS bytes,
+        min(k.start_ns) AS first_start_ns,
+        max(k.start_ns) AS last_start_ns,
+        min(k.end_ns) AS first_end_ns,
+        max(k.end_ns) AS last_end_ns,
+        CAST(sum(k.start_ns - t.origin_ns) AS BIGINT) AS starts_sum_ns,
+        any_value(t.origin_ns) AS origin_ns,
+        arg_max(k.rank, k.start_ns) AS last_rank,
+        mode(k.step) AS step,
+        min(k.duration_ns) AS transfer_min_ns,
+        max(coalesce(r.residual_p95_ns, 9223372036854775807)) AS resolution_ns
+    FROM collectives AS k
+    CROSS JOIN (SELECT min(first_local_ns) AS origin_ns FROM base.rank_sources) AS t
+    LEFT JOIN (
+        SELECT rank, max(residual_p95_ns) AS residual_p95_ns FROM clocks GROUP BY rank
+    ) AS r ON r.rank = k.rank
+    WHERE k.collective_id IS NOT NULL
+    GROUP BY k.collective_id
+),
+timed AS (
+    SELECT
+        i.*,
+        CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
+        last_start_ns - first_start_ns AS arrival_skew_ns,
+        last_end_ns - last_start_ns AS transfer_ns,
+        ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns AS wait_total_ns
+    FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
+)
+SELECT
+    collective_id,
+    op,
+    group_id,
+    ranks_seen,
+    ranks_expected,
+    bytes,
+    first_start_ns,
+    last_start_ns,
+    first_end_ns,
+    last_end_ns,
+    arrival_skew_ns,
+    transfer_ns,
+    wait_total_ns,
+    last_rank,
+    bytes / nullif(greatest(transfer_ns, 0), 0) AS algbw_gbps,
+    bytes / nullif(greatest(transfer_ns, 0), 0) * CASE
+        WHEN op = 'all_reduce' THEN 2 * (ranks_expected - 1) / ranks_expected
+        WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter')
+            THEN (ranks_expected - 1) / ranks_expected
+        WHEN op IN ('broadcast', 'reduce', 'send_recv') THEN 1
+    END AS busbw_gbps,
+    ranks_seen = ranks_expected AS complete,
+    step,
+    transfer_min_ns,
+    arrival_skew_ns < resolution_ns AS below_resolution
+FROM timed;
+
+-- relation: collective_waits | one row per rank and matched collective: how long it waited, and for whom
+-- column: collective_id BIGINT | the instance
+-- column: rank INTEGER | global rank
+-- column: op VARCHAR | which operation
+-- column: group_id INTEGER | process group
+-- column: step BIGINT | step in which this rank issued it
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it
+-- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock
+-- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
+-- column: is_last BOOLEAN | this rank arrived last
+-- column: last_rank INTEGER | the rank that did
+CREATE VIEW collective_waits AS
+SELECT
+    k.collective_id,
+    k.rank,
+    i.op,
+    i.group_id,
+    k.step,
+    k.start_ns,
+    k.end_ns,
+    k.duration_ns,
+    i.last_start_ns - k.start_ns AS wait_ns,
+    k.duration_ns - i.transfer_min_ns AS wait_free_ns,
+    k.rank = i.last_rank AS is_last,
+    i.last_rank
+FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
+
+-- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, for a rank without any, its CPU operators and host collectives
+-- column: rank INTEGER | global rank
+-- column: timeline VARCHAR | 'gpu' or 'cpu'
+-- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id
+-- column: category VARCHAR | 'compute', 'communication' or 'memory'
+-- column: name VARCHAR | kernel or operator
+-- column: device INTEGER | device number; NULL on the CPU
+-- column: stream BIGINT | stream, or thread on the CPU
+-- column: step BIGINT | step in which it was launched
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: launch_op_id BIGINT | host_ops.op_id of the launching call
+CREATE VIEW device_ops AS
+SELECT
+    o.rank, 'gpu' AS timeline, o.op_id, o.category, o.name, o.device, o.stream, o.step,
+    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    o.launch_op_id
+FROM base.gpu_ops AS o
+JOIN base.clock_spans AS c
+    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
+UNION ALL
+SELECT
+    h.rank, 'cpu' AS timeline, h.op_id, 'compute' AS category, h.name, NULL AS device, h.tid AS stream, h.step,
+    h.start_ns, h.end_ns, NULL AS launch_op_id
+FROM host_ops AS h
+WHERE h.kind = 'op'
+    AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT rank FROM base.gpu_ops)
+    AND h.op_id NOT IN (SELECT host_op_id FROM base.collective_calls WHERE host_op_id IS NOT NULL)
+UNION ALL
+SELECT
+    k.rank, 'cpu' AS timeline, k.host_op_id AS op_id, 'communication' AS category, k.op AS name, NULL AS device,
+    k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id
+FROM collectives AS k
+WHERE k.gpu_op_id IS NULL
+    AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT rank FROM base.gpu_ops);
+
+-- relation: memory_events | one row per allocation or release that the profiler recorded
+-- column: rank INTEGER | global rank
+-- column: device VARCHAR | device as the trace names it
+-- column: name VARCHAR | 'alloc', 'free' or the profiler's own name
+-- column: at_ns BIGINT | when, common clock
+-- column: value BIGINT | bytes, negative for a release
+-- column: unit VARCHAR | 'bytes'
+-- column: address BIGINT | address of the block
+-- column: total_allocated_bytes BIGINT | allocated after the event, as the allocator counts it
+-- column: total_reserved_bytes BIGINT | reserved after the event
+-- column: op_id BIGINT | unique in this database
+-- column: args JSON | everything else the trace says of it
+CREATE VIEW memory_events AS
+SELECT
+    e.rank, e.device, e.name,
+    base.align(e.at_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS at_ns,
+    e.value, 'bytes' AS unit, e.address, e.total_allocated_bytes, e.total_reserved_bytes, e.op_id, e.args
+FROM base.memory_events AS e
+LEFT JOIN base.clock_spans AS c
+    ON e.rank = c.rank AND e.at_local_ns >= c.from_ns AND e.at_local_ns < c.until_ns;
+
+-- relation: counters | one row per sampled value
+-- column: rank INTEGER | global rank; NULL if it belongs to the host
+-- column: device VARCHAR | device as the trace names it
+-- column: name VARCHAR | which counter
+-- column: at_ns BIGINT | when, common clock
+-- column: value DOUBLE | the value
+-- column: unit VARCHAR | its unit; NULL if the trace does not say
+-- column: op_id BIGINT | event it comes from
+CREATE VIEW counters AS
+SELECT
+    e.rank, e.device, e.name,
+    base.align(e.at_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS at_ns,
+    e.value, e.unit, e.op_id
+FROM base.counters AS e
+LEFT JOIN base.clock_spans AS c
+    ON e.rank = c.rank AND e.at_local_ns >= c.from_ns AND e.at_local_ns < c.until_ns;
+
+-- relation: flows | one row per arrow between two ops
+-- column: rank INTEGER | global rank
+-- column: kind VARCHAR | 'launch' (host call to GPU op), 'fwdbwd' (forward to backward operator) or the trace's own name
+-- column: from_op_id BIGINT | where it starts
+-- column: to_op_id BIGINT | where it ends
+CREATE VIEW flows AS
+SELECT rank, 'launch' AS kind, launch_op_id AS from_op_id, op_id AS to_op_id
+FROM base.gpu_ops WHERE launch_op_id IS NOT NULL
+UNION ALL
+SELECT rank, kind, from_op_id, to_op_id FROM base.flows;
+
+-- relation: other_events | every event that has no table of its own: marks, metadata, GPU annotations, synchronization records, profiler overhead
+-- column: rank INTEGER | global rank
+-- column: op_id BIGINT | unique in this database
+-- column: phase VARCHAR | Chrome trace phase (X, i, M ...), or 'nsys'
+-- column: category VARCHAR | category as the trace names it, or the nsys table
+-- column: name VARCHAR | as the trace names it
+-- column: pid VARCHAR | process as the trace names it
+-- column: tid VARCHAR | thread or stream as the trace names it
+-- column: start_ns BIGINT | start, common clock; NULL if it has no time
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length; NULL for an instant
+-- column: start_local_ns BIGINT | start, rank's own clock
+-- column: source_id INTEGER | file it comes from
+-- column: args JSON | everything else the trace says of it
+CREATE VIEW other_events AS
+SELECT
+    e.rank, e.op_id, e.phase, e.category, e.name, e.pid, e.tid,
+    base.align(e.start_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS start_ns,
+    base.align(e.start_local_ns + e.duration_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS end_ns,
+    e.duration_ns, e.start_local_ns, e.source_id, e.args
+FROM base.other_events AS e
+LEFT JOIN base.clock_spans AS c
+    ON e.rank = c.rank AND coalesce(e.start_local_ns, 0) >= c.from_ns AND coalesce(e.start_local_ns, 0) < c.until_ns;
