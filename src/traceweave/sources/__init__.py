@@ -1,0 +1,1 @@
+"""Readers: one package per trace format, each knowing its format alone, plus discovery."""

@@ -1,0 +1,83 @@
+"""From staged events to rows of the base tables: launches linked, ranges nested, steps found.
+
+Nothing here depends on the format of the file. A loader calls `stage` first, fills the staging
+tables, calls `link_launches` when it needs the links itself, and `finish` last.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import duckdb
+
+from traceweave.sources.model import Process, Trace
+
+_RANK_FIELDS = {
+    "rank": "INTEGER",
+    "rank_source": "VARCHAR",
+    "host": "VARCHAR",
+    "pid": "BIGINT",
+    "device": "INTEGER",
+    "gpu_name": "VARCHAR",
+    "gpu_names": "STRUCT(device INTEGER, name VARCHAR)[]",
+    "world_size": "INTEGER",
+    "backend": "VARCHAR",
+    "nccl_version": "VARCHAR",
+}
+
+
+def stage(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the empty staging tables and the naming macros, private to this connection."""
+    con.execute(_script("macros.sql"))
+    con.execute(_script("staging.sql"))
+
+
+def link_launches(con: duckdb.DuckDBPyConnection) -> None:
+    """Set `launch_op_id` of the staged GPU ops that have none to the API call with their
+    correlation id.
+    """
+    con.execute(
+        """
+        UPDATE new_gpu_ops SET launch_op_id = calls.op_id
+        FROM (
+            SELECT rank, correlation, arg_min(op_id, start_local_ns) AS op_id
+            FROM new_host_ops
+            WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
+            GROUP BY rank, correlation
+        ) AS calls
+        WHERE new_gpu_ops.launch_op_id IS NULL
+            AND new_gpu_ops.rank = calls.rank AND new_gpu_ops.correlation = calls.correlation
+        """
+    )
+
+
+def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:
+    """Move the staged events of `trace` into the base tables, linked, nested and put into steps."""
+    link_launches(con)
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE finish_source AS"
+        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format",
+        [source_id, trace.format],
+    )
+    _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
+    con.execute(_script("finish.sql"))
+
+
+def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:
+    columns = [
+        f"unnest(${position}::{type_}[]) AS {name}"
+        for position, (name, type_) in enumerate(_RANK_FIELDS.items(), 1)
+    ]
+    values = {name: [getattr(process, name) for process in processes] for name in _RANK_FIELDS}
+    values["gpu_names"] = [
+        [{"device": device, "name": name} for device, name in process.gpu_names]
+        for process in processes
+    ]
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE new_ranks AS SELECT {', '.join(columns)}",
+        list(values.values()),
+    )
+
+
+def _script(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,130 @@
+-- Staging tables -> base tables, for one source: ranges nested per thread, steps found, every op put into its step.
+-- Input: new_gpu_ops (launches linked), new_host_ops, new_collective_calls, new_ranks, finish_source(source_id, format).
+
+-- How deep each range lies in its thread: starts and ends in time order, ends first, longer ranges first; a range of no
+-- length counts as 1 ns so that it closes after it opened.
+CREATE OR REPLACE TEMP TABLE nested AS
+WITH ranges AS (
+    SELECT hash(rank, pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + greatest(duration_ns, 1) AS end_ns, op_id
+    FROM new_host_ops WHERE nests
+),
+edges AS (
+    SELECT thread, start_ns AS at_ns, 1 AS step, end_ns, op_id FROM ranges
+    UNION ALL
+    SELECT thread, end_ns AS at_ns, -1 AS step, end_ns, op_id FROM ranges
+),
+counted AS (
+    SELECT *, sum(step) OVER (PARTITION BY thread ORDER BY at_ns, step, end_ns DESC, op_id ROWS UNBOUNDED PRECEDING) - 1 AS depth
+    FROM edges
+)
+SELECT thread, CAST(depth AS INTEGER) AS depth, at_ns AS start_ns, end_ns, op_id FROM counted WHERE step = 1;
+
+-- The parent is the range one level up that opened last.
+CREATE OR REPLACE TEMP TABLE parents AS
+SELECT c.op_id, c.depth, CASE WHEN p.end_ns > c.start_ns THEN p.op_id END AS parent_id
+FROM nested AS c
+ASOF LEFT JOIN nested AS p ON c.thread = p.thread AND c.depth = p.depth + 1 AND c.start_ns >= p.start_ns;
+
+-- Steps as the run marks them: ProfilerStep#N of the PyTorch profiler, else the numbered ranges ("step 3", "iteration_3")
+-- of the name that marks most of them. A number that occurs twice in a file keeps its longest range.
+CREATE OR REPLACE TEMP TABLE new_steps AS
+WITH marked AS (
+    SELECT
+        rank, start_local_ns, duration_ns,
+        regexp_extract(name, '^(ProfilerStep#|(?i:(?:train(?:ing)?[ _-]?)?(?:step|iter|iteration)[ _#:=-]*))(\d{1,15})$', ['family', 'number']) AS mark
+    FROM new_host_ops
+    WHERE kind IN ('annotation', 'nvtx') AND rank IS NOT NULL AND duration_ns > 0
+),
+families AS (
+    SELECT rank, mark.family AS family, count(DISTINCT mark.number) AS numbers, sum(duration_ns) AS total_ns
+    FROM marked WHERE mark.number <> '' GROUP BY rank, mark.family
+),
+best AS (
+    SELECT rank, arg_max(family, (family = 'ProfilerStep#', numbers, total_ns)) AS family FROM families GROUP BY rank
+)
+SELECT
+    m.rank,
+    CAST(m.mark.number AS BIGINT) AS step,
+    arg_max(m.start_local_ns, m.duration_ns) AS start_local_ns,
+    max(m.duration_ns) AS duration_ns,
+    CASE WHEN best.family = 'ProfilerStep#' THEN 'ProfilerStep' ELSE 'nvtx' END AS source
+FROM marked AS m JOIN best ON m.rank = best.rank AND m.mark.family = best.family
+GROUP BY m.rank, best.family, m.mark.number;
+
+INSERT INTO base.host_ops
+SELECT
+    h.rank, h.op_id, f.source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
+    p.depth, p.parent_id,
+    CASE WHEN h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step,
+    h.correlation, h.sequence, h.args
+FROM new_host_ops AS h
+CROSS JOIN finish_source AS f
+LEFT JOIN parents AS p USING (op_id)
+ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns;
+
+-- Names are few, ops are many: classify each name once.
+CREATE OR REPLACE TEMP TABLE classified AS
+SELECT kind, name, gpu_category(kind, name) AS category, gpu_class(kind, name) AS class
+FROM (SELECT DISTINCT kind, name FROM new_gpu_ops);
+
+-- A GPU op belongs to the step in which it was launched.
+CREATE OR REPLACE TEMP TABLE stepped_gpu_ops AS
+SELECT g.*, c.category, c.class, CASE WHEN l.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
+FROM new_gpu_ops AS g
+JOIN classified AS c USING (kind, name)
+LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
+ASOF LEFT JOIN new_steps AS s ON g.rank = s.rank AND l.start_local_ns >= s.start_local_ns;
+
+INSERT INTO base.gpu_ops
+SELECT
+    g.rank, g.op_id, f.source_id, g.kind, g.category, g.class, g.name, g.device, g.context, g.stream,
+    g.start_local_ns, g.duration_ns, g.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args
+FROM stepped_gpu_ops AS g CROSS JOIN finish_source AS f;
+
+INSERT INTO base.steps
+WITH on_device AS (
+    SELECT rank, step, min(start_local_ns) AS first_ns, max(start_local_ns + duration_ns) AS last_ns
+    FROM stepped_gpu_ops WHERE step IS NOT NULL GROUP BY rank, step
+),
+tiled AS (
+    SELECT *, lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns) AS next_first_ns FROM on_device
+)
+SELECT
+    s.rank, s.step, f.source_id, s.start_local_ns, s.duration_ns,
+    t.first_ns AS device_start_local_ns, coalesce(t.next_first_ns, t.last_ns) AS device_end_local_ns,
+    s.source
+FROM new_steps AS s CROSS JOIN finish_source AS f LEFT JOIN tiled AS t USING (rank, step);
+
+INSERT INTO base.collective_calls
+SELECT
+    f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
+    c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
+    c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
+    coalesce(g.step, CASE WHEN c.gpu_op_id IS NULL AND h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END) AS step,
+    c.evidence
+FROM new_collective_calls AS c
+CROSS JOIN finish_source AS f
+LEFT JOIN stepped_gpu_ops AS g ON g.op_id = c.gpu_op_id
+LEFT JOIN new_host_ops AS h ON h.op_id = c.host_op_id
+ASOF LEFT JOIN new_steps AS s ON c.rank = s.rank AND h.start_local_ns >= s.start_local_ns;
+
+INSERT INTO base.rank_sources
+WITH extents AS (
+    SELECT rank, min(start_local_ns) AS first_ns, max(start_local_ns + duration_ns) AS last_ns
+    FROM (
+        SELECT rank, start_local_ns, duration_ns FROM new_host_ops
+        UNION ALL SELECT rank, start_local_ns, duration_ns FROM new_gpu_ops
+    )
+    GROUP BY rank
+),
+devices AS (
+    SELECT rank, mode(device) AS device FROM new_gpu_ops GROUP BY rank
+)
+SELECT
+    r.rank, f.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
+    coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
+    r.world_size, r.backend, r.nccl_version, f.format, e.first_ns, e.last_ns
+FROM new_ranks AS r
+CROSS JOIN finish_source AS f
+LEFT JOIN extents AS e USING (rank)
+LEFT JOIN devices AS d USING (rank);

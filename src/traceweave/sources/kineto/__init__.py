@@ -1,0 +1,8 @@
+"""Kineto: the Chrome-trace JSON that PyTorch Profiler writes (torch 1.8 to 2.15; NVIDIA, AMD, CPU,
+MTIA).
+"""
+
+from traceweave.sources.kineto.load import load
+from traceweave.sources.kineto.probe import probe, recognize
+
+__all__ = ["load", "probe", "recognize"]

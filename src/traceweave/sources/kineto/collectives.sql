@@ -1,0 +1,126 @@
+-- Communication kernels (and the operations of host backends such as gloo) -> new_collective_calls. What a kernel does
+-- not say itself (torch < 2.2, kernels of a group call) is taken from the host operations around its launch:
+-- `record_param_comms` carries the same keys, the `nccl:...` annotation inside it the tensor's shape and type.
+-- Input: new_gpu_ops with launch_op_id, new_host_ops, new_groups (pg_config of the file).
+
+-- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
+-- [[[4, 2048]], ...]; a scalar has the shape [].
+CREATE OR REPLACE TEMP MACRO elements(shape) AS CASE len(shape) WHEN 0 THEN 1 ELSE CAST(list_product(shape) AS BIGINT) END;
+
+CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
+    TRY_CAST(json_extract(args, '$."Input Dims"[0]') AS BIGINT[]),
+    TRY_CAST(json_extract(args, '$."Input Dims"[0][0]') AS BIGINT[])
+));
+
+CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_extract_string(args, [
+    '$."Collective name"', '$."In msg nelems"', '$."Out msg nelems"', '$."Group size"', '$.dtype', '$."Process Group Name"',
+    '$."Process Group Description"', '$."Process Group Ranks"', '$.Seq', '$."Dst Rank"', '$."Src Rank"',
+    '$."In msg size"', '$."Out msg size"'
+]);
+
+CREATE OR REPLACE TEMP TABLE communication_kernels AS
+WITH kernels AS (
+    SELECT g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, l.tid, l.start_local_ns AS launched_ns
+    FROM new_gpu_ops AS g LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
+    WHERE gpu_category(g.kind, g.name) = 'communication'
+),
+issuers AS (
+    SELECT op_id, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
+    FROM new_host_ops WHERE name = 'record_param_comms'
+),
+announcements AS (
+    SELECT op_id, name, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
+    FROM new_host_ops WHERE kind = 'annotation' AND regexp_matches(name, '^\w+:(all|_?reduce|_?all|broadcast|gather|scatter|send|recv|barrier|coalesced)')
+)
+SELECT
+    k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns,
+    CASE WHEN k.launched_ns <= i.end_local_ns THEN i.op_id END AS issuer_id,
+    CASE WHEN k.launched_ns <= n.end_local_ns THEN n.name END AS announced,
+    CASE WHEN k.launched_ns <= n.end_local_ns THEN n.args END AS announced_args,
+    CASE WHEN json_exists(k.args, '$."Collective name"') OR json_exists(k.args, '$."In msg size"') THEN collective_keys(k.args)
+         WHEN k.launched_ns <= i.end_local_ns THEN collective_keys(i.args) END AS keys,
+    CASE WHEN k.launched_ns <= i.end_local_ns THEN i.args END AS issuer_args
+FROM kernels AS k
+ASOF LEFT JOIN issuers AS i ON k.tid = i.tid AND k.launched_ns >= i.start_local_ns
+ASOF LEFT JOIN announcements AS n ON k.tid = n.tid AND k.launched_ns >= n.start_local_ns;
+
+INSERT INTO new_collective_calls
+WITH named AS (
+    SELECT
+        communication_kernels.*,
+        collective_op(coalesce(keys[1], announced, communication_kernels.name)) AS op,
+        coalesce(keys[6], only_group.name) AS group_name,
+        TRY_CAST(keys[4] AS INTEGER) AS group_size,
+        coalesce(keys[5], json_extract_string(announced_args, '$."Input type"[0]')) AS dtype,
+        greatest(TRY_CAST(keys[2] AS BIGINT), TRY_CAST(keys[3] AS BIGINT)) AS elements,
+        greatest(TRY_CAST(keys[12] AS BIGINT), TRY_CAST(keys[13] AS BIGINT)) AS message_bytes
+    FROM communication_kernels
+    LEFT JOIN (SELECT name FROM new_groups WHERE (SELECT count(*) FROM new_groups) = 1) AS only_group ON true
+)
+SELECT
+    s.rank,
+    k.op_id AS gpu_op_id,
+    k.issuer_id AS host_op_id,
+    k.op,
+    k.group_name,
+    coalesce(k.keys[7], g.description) AS group_desc,
+    coalesce(g.ranks, TRY_CAST(k.keys[8] AS INTEGER[])) AS group_ranks,
+    coalesce(g.size, k.group_size, len(TRY_CAST(k.keys[8] AS INTEGER[]))) AS group_size,
+    NULL AS comm_id,
+    CASE WHEN TRY_CAST(k.keys[9] AS BIGINT) >= 0 THEN TRY_CAST(k.keys[9] AS BIGINT) END AS seq,
+    k.dtype,
+    CASE
+        WHEN k.message_bytes IS NOT NULL THEN k.message_bytes
+        WHEN k.elements IS NOT NULL THEN k.elements * dtype_bytes(k.dtype)
+        WHEN k.op = 'all_gather' THEN
+            first_tensor_elements(k.announced_args) * dtype_bytes(k.dtype) * coalesce(g.size, k.group_size, s.world_size)
+        ELSE coalesce(first_tensor_elements(k.announced_args), first_tensor_elements(k.issuer_args)) * dtype_bytes(k.dtype)
+    END AS bytes,
+    TRY_CAST(coalesce(CASE WHEN k.op = 'send' THEN k.keys[10] END, CASE WHEN k.op = 'recv' THEN k.keys[11] END) AS INTEGER) AS peer,
+    k.stream,
+    k.start_local_ns,
+    k.duration_ns,
+    CASE WHEN k.keys[1] IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
+FROM named AS k
+CROSS JOIN new_source AS s
+LEFT JOIN new_groups AS g ON g.name = k.group_name;
+
+-- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
+-- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
+INSERT INTO new_collective_calls
+WITH operations AS (
+    SELECT
+        *, collective_op(name) AS op,
+        row_number() OVER (PARTITION BY collective_op(name) ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY collective_op(name)) AS total
+    FROM new_host_ops WHERE kind = 'annotation' AND regexp_matches(name, '^(gloo|mpi|ucc):')
+),
+calls AS (
+    SELECT
+        op_id, start_local_ns, collective_op(name) AS op,
+        row_number() OVER (PARTITION BY collective_op(name) ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY collective_op(name)) AS total
+    FROM new_host_ops WHERE kind = 'op' AND regexp_matches(name, '^c10d::')
+)
+SELECT
+    s.rank,
+    NULL AS gpu_op_id,
+    coalesce(c.op_id, o.op_id) AS host_op_id,
+    o.op,
+    g.name AS group_name,
+    g.description AS group_desc,
+    g.ranks AS group_ranks,
+    coalesce(g.size, s.world_size) AS group_size,
+    NULL AS comm_id,
+    NULL AS seq,
+    json_extract_string(o.args, '$."Input type"[0]') AS dtype,
+    first_tensor_elements(o.args) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS bytes,
+    NULL AS peer,
+    o.tid AS stream,
+    o.start_local_ns,
+    o.duration_ns,
+    'host op' AS evidence
+FROM operations AS o
+CROSS JOIN new_source AS s
+LEFT JOIN calls AS c ON c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+LEFT JOIN new_groups AS g ON (SELECT count(*) FROM new_groups) = 1;

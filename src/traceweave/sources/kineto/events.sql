@@ -1,0 +1,155 @@
+-- Kineto events -> staging tables. Input: new_events (one row per event, see read.sql) and new_source (one row about
+-- the file).
+
+CREATE OR REPLACE TEMP TABLE host_categories AS
+SELECT * FROM (VALUES
+    ('cpu_op', 'op'), ('operator', 'op'), ('cpuop', 'op'), ('user_annotation', 'annotation'), ('user_scope', 'annotation'),
+    ('python_function', 'python'),
+    ('cuda_runtime', 'runtime'), ('runtime', 'runtime'), ('hip_runtime', 'runtime'), ('mtia_runtime', 'runtime'),
+    ('xpu_runtime', 'runtime'), ('privateuse1_runtime', 'runtime'), ('glow_runtime', 'runtime'),
+    ('cuda_driver', 'driver'), ('hip_driver', 'driver'), ('privateuse1_driver', 'driver'), ('xpu_driver', 'driver')
+) AS t(cat, kind);
+
+CREATE OR REPLACE TEMP VIEW events AS
+SELECT e.*, s.first_op_id + e.rowid AS op_id, s.base_ns + e.since_base_ns AS start_ns
+FROM new_events AS e CROSS JOIN new_source AS s;
+
+-- B and E pair per thread like brackets: the k-th B at a depth with the k-th E at that depth.
+CREATE OR REPLACE TEMP TABLE paired_spans AS
+WITH marks AS (
+    SELECT
+        *, sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END)
+            OVER (PARTITION BY pid, tid ORDER BY start_ns, op_id) + CAST(ph = 'E' AS INTEGER) AS depth
+    FROM events WHERE lane = 'mark'
+),
+numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY pid, tid, depth, ph ORDER BY start_ns, op_id) AS nth FROM marks
+)
+SELECT b.op_id, e.op_id AS end_op_id, b.cat, b.name, b.pid, b.tid, b.start_ns, e.start_ns - b.start_ns AS duration_ns, b.args
+FROM numbered AS b
+JOIN numbered AS e
+    ON e.ph = 'E' AND b.pid IS NOT DISTINCT FROM e.pid AND b.tid IS NOT DISTINCT FROM e.tid AND b.depth = e.depth AND b.nth = e.nth
+WHERE b.ph = 'B' AND b.depth > 0 AND e.start_ns >= b.start_ns;
+
+-- X and paired B/E events become spans; what has no usable time is counted by lost.sql.
+CREATE OR REPLACE TEMP VIEW spans AS
+SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM events WHERE lane = 'span'
+UNION ALL
+SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM paired_spans;
+
+INSERT INTO new_gpu_ops
+WITH parsed AS (
+    SELECT
+        *,
+        json_extract_string(args, ['$.device', '$.context', '$.stream', '$.correlation', '$.bytes', '$.kind', '$."graph node id"']) AS a
+    FROM spans
+    WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset')
+)
+SELECT
+    (SELECT rank FROM new_source) AS rank,
+    op_id,
+    CASE
+        WHEN cat IN ('gpu_memcpy', 'memcpy') THEN 'memcpy'
+        WHEN cat IN ('gpu_memset', 'memset') THEN 'memset'
+        WHEN a[6] IN ('HtoD', 'DtoH', 'DtoD', 'PtoP') THEN 'memcpy'
+        ELSE 'kernel'
+    END AS kind,
+    coalesce(name, '') AS name,
+    coalesce(TRY_CAST(a[1] AS INTEGER), TRY_CAST(pid AS INTEGER)) AS device,
+    TRY_CAST(a[2] AS BIGINT) AS context,
+    coalesce(TRY_CAST(a[3] AS BIGINT), TRY_CAST(tid AS BIGINT), TRY_CAST(regexp_extract(tid, '\d+$') AS BIGINT)) AS stream,
+    start_ns,
+    duration_ns,
+    nullif(TRY_CAST(a[4] AS BIGINT), 0) AS correlation,
+    NULL AS launch_op_id,
+    TRY_CAST(a[5] AS BIGINT) AS bytes,
+    CASE WHEN kind <> 'kernel' THEN nullif(regexp_extract(name || ' ' || coalesce(a[6], ''), '\b([HDPA]to[HDPA])\b', 1), '') END AS copy_kind,
+    nullif(TRY_CAST(a[7] AS BIGINT), 0) AS graph_node,
+    args
+FROM parsed;
+
+INSERT INTO new_host_ops
+SELECT
+    (SELECT rank FROM new_source) AS rank,
+    s.op_id,
+    k.kind,
+    coalesce(s.name, '') AS name,
+    TRY_CAST(s.pid AS BIGINT) AS pid,
+    TRY_CAST(s.tid AS BIGINT) AS tid,
+    s.start_ns,
+    s.duration_ns,
+    true AS nests,
+    CASE WHEN k.kind IN ('runtime', 'driver') THEN nullif(TRY_CAST(json_extract_string(s.args, '$.correlation') AS BIGINT), 0) END AS correlation,
+    CASE WHEN k.kind = 'op' THEN TRY_CAST(json_extract_string(s.args, '$."Sequence number"') AS BIGINT) END AS sequence,
+    s.args
+FROM spans AS s JOIN host_categories AS k ON s.cat = k.cat;
+
+-- An arrow starts or ends on the op of its track that contains its time. Launch arrows repeat what `correlation` says.
+CREATE OR REPLACE TEMP TABLE arrow_ends AS
+SELECT
+    f.op_id AS event_id,
+    CASE f.ph WHEN 's' THEN 'from' ELSE 'to' END AS side,
+    f.cat,
+    f.id,
+    coalesce(h.op_id, g.op_id) AS op_id
+FROM events AS f
+ASOF LEFT JOIN (SELECT CAST(pid AS VARCHAR) AS pid, CAST(tid AS VARCHAR) AS tid, start_local_ns, duration_ns, op_id FROM new_host_ops WHERE kind <> 'annotation') AS h
+    ON f.pid = h.pid AND f.tid = h.tid AND f.start_ns >= h.start_local_ns
+ASOF LEFT JOIN (SELECT CAST(device AS VARCHAR) AS pid, CAST(stream AS VARCHAR) AS tid, start_local_ns, duration_ns, op_id FROM new_gpu_ops) AS g
+    ON f.pid = g.pid AND f.tid = g.tid AND f.start_ns >= g.start_local_ns
+WHERE f.lane = 'arrow'
+    AND (f.start_ns <= h.start_local_ns + h.duration_ns OR f.start_ns <= g.start_local_ns + g.duration_ns);
+
+CREATE OR REPLACE TEMP TABLE paired_arrow_ends AS
+SELECT event_id, side, cat, id, op_id
+FROM (
+    SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends WHERE op_id IS NOT NULL
+)
+WHERE sides = 2;
+
+INSERT INTO base.flows
+SELECT
+    (SELECT rank FROM new_source) AS rank, (SELECT source_id FROM new_source) AS source_id,
+    a.cat AS kind, a.op_id AS from_op_id, b.op_id AS to_op_id
+FROM paired_arrow_ends AS a JOIN paired_arrow_ends AS b ON a.cat = b.cat AND a.id = b.id
+WHERE a.side = 'from' AND b.side = 'to';
+
+INSERT INTO base.memory_events
+SELECT
+    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    CASE a[5] WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a[6] ELSE a[5] || ':' || a[6] END AS device,
+    CASE WHEN TRY_CAST(a[1] AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
+    start_ns AS at_local_ns,
+    TRY_CAST(a[1] AS BIGINT) AS value,
+    TRY_CAST(a[2] AS BIGINT) AS address,
+    TRY_CAST(a[3] AS BIGINT) AS total_allocated_bytes,
+    TRY_CAST(a[4] AS BIGINT) AS total_reserved_bytes,
+    args
+FROM (
+    SELECT *, json_extract_string(args, ['$.Bytes', '$.Addr', '$."Total Allocated"', '$."Total Reserved"', '$."Device Type"', '$."Device Id"']) AS a
+    FROM events WHERE lane = 'memory'
+);
+
+INSERT INTO base.counters
+SELECT
+    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    pid AS device,
+    CASE WHEN len(json_keys(args)) = 1 THEN name ELSE name || '.' || key END AS name,
+    start_ns AS at_local_ns,
+    TRY_CAST(json_extract_string(args, '$."' || replace(key, '"', '\"') || '"') AS DOUBLE) AS value,
+    NULL AS unit
+FROM (SELECT *, unnest(json_keys(args)) AS key FROM events WHERE lane = 'counter');
+
+INSERT INTO base.other_events
+SELECT
+    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    ph AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args
+FROM events WHERE lane = 'other'
+UNION ALL
+SELECT
+    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    'X' AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args
+FROM spans
+WHERE cat IS NULL OR cat NOT IN (
+    SELECT cat FROM host_categories UNION ALL SELECT unnest(['kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset'])
+);

@@ -1,0 +1,99 @@
+"""Load one Kineto file into the base tables."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import duckdb
+
+from traceweave.sources import derive
+from traceweave.sources.kineto.properties import Properties, parse_properties
+from traceweave.sources.kineto.reader import Reading, read_events
+from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
+
+_LOST = {
+    "no phase": "events without a phase",
+    "no usable timestamp": "events whose timestamp is missing, not a number or out of range",
+    "no usable duration": "events whose duration is not a number or out of range",
+    "negative duration": "events that end before they start",
+    "unpaired B/E": "begin or end events without their partner",
+    "unpaired arrow": "flow events whose partner or operation is not in the file",
+    "damaged event": "events that are not valid JSON",
+}
+
+
+def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
+    """Fill the base tables of `con` with the events of `trace`; all of them or, on an error, none.
+
+    Raises:
+        InputError: the file has no traceEvents array.
+    """
+    derive.stage(con)
+    with open(trace.path, "rb") as file:
+        reading = read_events(con, file, report)
+    properties = parse_properties(reading.head, reading.tail)
+    _describe_source(con, trace, source_id, properties)
+    con.begin()
+    try:
+        con.execute(_script("events.sql"))
+        derive.link_launches(con)
+        con.execute(_script("collectives.sql"))
+        loaded = _account(con, reading)
+        derive.finish(con, source_id, trace)
+    except BaseException:
+        con.rollback()
+        raise
+    con.commit()
+    return loaded
+
+
+def _describe_source(
+    con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, properties: Properties
+) -> None:
+    process = trace.processes[0]
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE new_source AS SELECT $1::INTEGER AS source_id,"
+        " $2::INTEGER AS rank, $3::INTEGER AS world_size, $4::BIGINT AS base_ns,"
+        " $5::BIGINT AS first_op_id",
+        [
+            source_id,
+            process.rank,
+            process.world_size or properties.world_size,
+            properties.base_ns,
+            source_id * OP_IDS_PER_SOURCE,
+        ],
+    )
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE new_groups AS SELECT unnest($1::VARCHAR[]) AS name,"
+        " unnest($2::VARCHAR[]) AS description, unnest($3::INTEGER[][]) AS ranks,"
+        " unnest($4::INTEGER[]) AS size",
+        [
+            [group.name for group in properties.groups],
+            [group.description for group in properties.groups],
+            [group.ranks for group in properties.groups],
+            [group.size for group in properties.groups],
+        ],
+    )
+
+
+def _account(con: duckdb.DuckDBPyConnection, reading: Reading) -> Loaded:
+    """Count what was read, and what of it is in no table, by kind."""
+    read = _count(con, "SELECT count(*) FROM new_events") + len(reading.unparsed)
+    lost = con.execute(_script("lost.sql")).fetchall()
+    issues = [Issue(kind, count, _LOST[kind], example) for kind, count, example in lost]
+    if reading.unparsed:
+        example = reading.unparsed[0][:200].decode("utf-8", "replace")
+        issues.append(
+            Issue("damaged event", len(reading.unparsed), _LOST["damaged event"], example)
+        )
+    return Loaded(read, read - sum(i.count for i in issues), issues, reading.damaged)
+
+
+def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:
+    row = con.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _script(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,21 @@
+-- Events that no statement stored, by kind: (kind, count, example).
+WITH lost AS (
+    SELECT lane AS kind, op_id, ph, cat, name FROM events
+    WHERE lane IN ('no phase', 'no usable timestamp', 'no usable duration', 'negative duration')
+    UNION ALL
+    SELECT 'unpaired B/E', op_id, ph, cat, name FROM events
+    WHERE lane = 'mark' AND op_id NOT IN (SELECT op_id FROM paired_spans UNION ALL SELECT end_op_id FROM paired_spans)
+    UNION ALL
+    -- a launch arrow is stored as gpu_ops.launch_op_id
+    SELECT 'unpaired arrow', op_id, ph, cat, name FROM events
+    WHERE lane = 'launch arrow' AND coalesce(TRY_CAST(id AS BIGINT), -1) NOT IN (
+        SELECT correlation FROM new_gpu_ops WHERE launch_op_id IS NOT NULL AND correlation IS NOT NULL
+    )
+    UNION ALL
+    SELECT 'unpaired arrow', e.op_id, e.ph, e.cat, e.name FROM events AS e
+    WHERE e.lane = 'arrow' AND e.op_id NOT IN (SELECT event_id FROM paired_arrow_ends)
+)
+SELECT kind, count(*) AS count, any_value(concat_ws(' ', 'event', op_id % 1000000000, ph, cat, name)) AS example
+FROM lost
+GROUP BY kind
+ORDER BY kind;

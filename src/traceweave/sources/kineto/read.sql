@@ -1,0 +1,33 @@
+-- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in the pipe, the columns and
+-- how times are read. Every event gets one lane, so that it is stored by exactly one statement of events.sql, or
+-- counted by lost.sql. Times are still without the file's baseTimeNanoseconds: that may come after the array.
+
+CREATE OR REPLACE TEMP TABLE new_events AS
+WITH json_events AS (
+    SELECT * FROM read_json('$pipe', format = 'array', columns = $columns, maximum_object_size = $max_bytes)
+),
+-- Outside this range (some 120 years around base time) a time is damage, and sums of two could overflow.
+timed AS (
+    SELECT
+        * EXCLUDE (ts, dur, cat),
+        lower(cat) AS cat,
+        CASE WHEN $ts_us BETWEEN -4e15 AND 4e15 THEN $ts_ns END AS since_base_ns,
+        CASE WHEN dur IS NULL THEN 0 WHEN $dur_us BETWEEN -4e15 AND 4e15 THEN $dur_ns END AS duration_ns
+    FROM json_events
+)
+SELECT
+    ph, cat, name, pid, tid, id, args, since_base_ns, duration_ns,
+    CASE
+        WHEN ph IS NULL THEN 'no phase'
+        WHEN ph = 'M' THEN 'other'
+        WHEN since_base_ns IS NULL THEN 'no usable timestamp'
+        WHEN ph = 'X' AND duration_ns IS NULL THEN 'no usable duration'
+        WHEN ph = 'X' AND duration_ns < 0 THEN 'negative duration'
+        WHEN ph = 'X' THEN 'span'
+        WHEN ph IN ('B', 'E') THEN 'mark'
+        WHEN ph IN ('s', 't', 'f') THEN CASE WHEN cat IN ('ac2g', 'async_gpu', 'async_cpu_to_gpu') THEN 'launch arrow' ELSE 'arrow' END
+        WHEN ph = 'C' THEN 'counter'
+        WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
+        ELSE 'other'
+    END AS lane
+FROM timed;

@@ -1,0 +1,249 @@
+"""From the bytes of a Kineto file to the table `new_events`, one row per event, through DuckDB's
+JSON reader.
+
+The array is streamed into DuckDB over a pipe, so memory does not grow with the file. Numbers are
+read as text: a JSON reader makes doubles of them, and a double cannot hold epoch microseconds with
+three decimals.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import IO
+
+import duckdb
+import orjson
+
+from traceweave.sources.kineto.stream import EventStream
+
+MAX_EVENT_BYTES = 256 << 20
+
+EXACT_DOUBLE_US = 8_700_000_000_000
+"""Microseconds up to which a double tells three decimals apart (2**43, less a margin)."""
+
+_INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
+
+_READ = Template(resources.files(__package__).joinpath("read.sql").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class _Times:
+    """How read.sql gets integer nanoseconds out of decimal microseconds."""
+
+    type: str
+    """Type of ts and dur in the JSON reader."""
+    us: str
+    ns: str
+
+    def script(self, pipe: str) -> str:
+        fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
+        fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
+        columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
+        return _READ.substitute(
+            pipe=pipe,
+            columns=f"{{{columns}}}",
+            max_bytes=MAX_EVENT_BYTES,
+            ts_us=self.us.format("ts"),
+            ts_ns=self.ns.format("ts"),
+            dur_us=self.us.format("dur"),
+            dur_ns=self.ns.format("dur"),
+        )
+
+
+# Whole and fractional part apart: their difference is exact in a double, their sum times 1000 is not.
+_FAST = _Times(
+    type="DOUBLE",
+    us="{0}",
+    ns="CAST(floor({0}) AS BIGINT) * 1000 + CAST(round(({0} - floor({0})) * 1000) AS BIGINT)",
+)
+_EXACT = _Times(
+    type="VARCHAR",
+    us="TRY_CAST({0} AS DECIMAL(20, 3))",
+    ns="CAST(TRY_CAST({0} AS DECIMAL(20, 3)) * 1000 AS BIGINT)",
+)
+
+
+class _InexactTimes(Exception):
+    """The file has times that a double cannot hold."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read besides the rows of new_events."""
+
+    head: bytes
+    tail: bytes
+    unparsed: list[bytes]
+    """Events that are not JSON; empty unless the file is damaged."""
+    damaged: str | None
+
+
+def read_events(
+    con: duckdb.DuckDBPyConnection, file: IO[bytes], report: Callable[[int], None]
+) -> Reading:
+    """Fill the temporary table `new_events` of `con` with every event of `file`, in file order.
+
+    Most files are read at full speed by `_read_fast`; the few that cannot be (absolute times with
+    decimals, events that are not JSON) are read again with care.
+
+    Raises:
+        InputError: the file has no traceEvents array.
+    """
+    try:
+        return _read_fast(con, EventStream(file, report))
+    except (_InexactTimes, duckdb.Error):
+        file.seek(0)
+        return _read_with_care(con, EventStream(file))
+
+
+def _read_fast(con: duckdb.DuckDBPyConnection, stream: EventStream) -> Reading:
+    _copy(con, _FAST, _refuse_inexact(stream.blocks()))
+    return Reading(stream.head, stream.tail, _leftover(stream), stream.damaged)
+
+
+def _read_with_care(con: duckdb.DuckDBPyConnection, stream: EventStream) -> Reading:
+    unparsed: list[bytes] = []
+    _copy(con, _EXACT, _repaired(_quote_times(stream.blocks()), unparsed))
+    damaged = stream.damaged
+    if damaged is None and unparsed:
+        damaged = f"{len(unparsed)} events are not valid JSON"
+    return Reading(stream.head, stream.tail, unparsed + _leftover(stream), damaged)
+
+
+def _leftover(stream: EventStream) -> list[bytes]:
+    return [stream.truncated] if stream.truncated else []
+
+
+def _copy(con: duckdb.DuckDBPyConnection, times: _Times, blocks: Iterator[bytes]) -> None:
+    """Run read.sql over a pipe that a thread fills with the blocks."""
+    readable, writable = os.pipe()
+    failure: list[BaseException] = []
+    feeder = threading.Thread(target=_feed, args=(writable, blocks, failure), daemon=True)
+    feeder.start()
+    try:
+        con.execute(times.script(f"/dev/fd/{readable}")).fetchall()
+    except duckdb.Error:
+        if not failure:  # else the reader only saw the feeder stop
+            raise
+    finally:
+        os.close(readable)
+        feeder.join()
+    if failure:
+        raise failure[0]
+
+
+def _feed(writable: int, blocks: Iterator[bytes], failure: list[BaseException]) -> None:
+    separator = b"["
+    # A reader that gives up closes the pipe; what went wrong is its to tell.
+    with suppress(BrokenPipeError), os.fdopen(writable, "wb", buffering=0) as pipe:
+        try:
+            for block in blocks:
+                _write_all(pipe, separator)
+                _write_all(pipe, block)
+                separator = b","
+            _write_all(pipe, b"[]" if separator == b"[" else b"]")
+        except BrokenPipeError:
+            raise
+        except BaseException as error:  # handed over to the thread that started us
+            failure.append(error)
+
+
+def _write_all(pipe: IO[bytes], block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[pipe.write(rest) :]
+
+
+def _has_inexact_times(block: bytes) -> bool:
+    first = _INEXACT_TIME.search(block, 0, 1 << 16)
+    return first is not None and float(first[2]) > EXACT_DOUBLE_US
+
+
+def _refuse_inexact(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    for block in blocks:
+        if _has_inexact_times(block):
+            raise _InexactTimes
+        yield block
+
+
+def _quote_times(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Make text of times that a double cannot hold (torch 2.2 and 2.3 wrote them absolute)."""
+    for block in blocks:
+        yield _INEXACT_TIME.sub(rb'\1"\2"', block) if _has_inexact_times(block) else block
+
+
+def _repaired(blocks: Iterator[bytes], unparsed: list[bytes]) -> Iterator[bytes]:
+    """Keep the events that parse, alone or after repair; collect the others."""
+    for block in blocks:
+        try:
+            orjson.loads(b"[" + block + b"]")
+        except orjson.JSONDecodeError:
+            block = b",".join(_repaired_events(block, unparsed))
+        if block:
+            yield block
+
+
+def _repaired_events(block: bytes, unparsed: list[bytes]) -> Iterator[bytes]:
+    for event in split_events(block):
+        valid = repair_event(event)
+        if valid is None:
+            unparsed.append(event)
+        else:
+            yield valid
+
+
+def split_events(block: bytes) -> list[bytes]:
+    """Split `{...},{...}` into its events, where an event is assumed to begin with a new
+    `{"ph"`-like object.
+
+    Damaged text cannot be split exactly; the line layout of Kineto, or failing that the `},{`
+    between two events, is the best guess.
+    """
+    pieces = re.split(rb"(?<=\n  \}),\s*(?=\{)", block)
+    if len(pieces) == 1:
+        pieces = re.split(rb'(?<=\}),\s*(?=\{\s*"(?:ph|name|cat|ts|pid)")', block)
+    return pieces
+
+
+def repair_event(event: bytes) -> bytes | None:
+    """Return the event as valid JSON, mending what old profilers got wrong; None if it is beyond
+    repair.
+
+    Mended: invalid UTF-8, lone backslashes (Windows paths in names), NaN and Infinity, raw control
+    characters.
+    """
+    for mend in (_as_is, _replace_invalid_utf8, _escape_backslashes, _null_for_nan, _drop_control):
+        event = mend(event)
+        try:
+            parsed = orjson.loads(event)
+        except orjson.JSONDecodeError:
+            continue
+        return event if isinstance(parsed, dict) else None
+    return None
+
+
+def _as_is(event: bytes) -> bytes:
+    return event
+
+
+def _replace_invalid_utf8(event: bytes) -> bytes:
+    return event.decode("utf-8", "replace").encode()
+
+
+def _escape_backslashes(event: bytes) -> bytes:
+    return re.sub(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})', rb"\\\\", event)
+
+
+def _null_for_nan(event: bytes) -> bytes:
+    return re.sub(rb"(?<=[:\[,])\s*-?(?:NaN|Infinity|nan|inf)(?=\s*[,\]}])", b" null", event)
+
+
+def _drop_control(event: bytes) -> bytes:
+    return re.sub(rb"[\x00-\x1f]", b" ", event)

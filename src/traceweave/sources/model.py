@@ -1,0 +1,104 @@
+"""What the formats and the rest of the program say to each other about trace files.
+
+A format module (kineto.py, nsys.py) offers three functions:
+
+    recognize(path, head) -> bool                is this file mine? `head`: its first bytes,
+    unpacked if gzip probe(path) -> Trace                         what is in it, without reading
+    all events load(con, trace, source_id, report) -> Loaded    fill the base tables of `con` from
+    it
+
+`load` depends on the file alone and writes to the connection alone, so it runs in a thread here
+and could run on another machine. It fills the staging tables of staging.sql and calls
+`derive.finish`, which links and nests the events the same way for every format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+OP_IDS_PER_SOURCE = 1_000_000_000
+"""op_id = source_id * this + position of the event in its file."""
+
+Report = Callable[[int], None]
+"""Progress: called with the number of bytes of the file on disk that were read since the last
+call.
+"""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of a trace that may be a rank: a Kineto file has one, an nsys report several."""
+
+    key: int
+    """Names the process inside its file: 0 for Kineto, globalPid for nsys."""
+    rank: int | None = None
+    """Global rank; None if the file itself does not tell."""
+    rank_source: str | None = None
+    """The evidence for `rank`, in words for the user: 'distributedInfo', 'file name', '--rank' ...
+    """
+    world_size: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    device: int | None = None
+    gpu_name: str | None = None
+    gpu_names: tuple[tuple[int, str], ...] = ()
+    """(device number, product name) of the devices of its host, where `device` is only known after
+    loading.
+    """
+    backend: str | None = None
+    nccl_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One trace file as far as its head and tail tell; the unit of loading."""
+
+    path: Path
+    format: str
+    """'kineto' or 'nsys'."""
+    size_bytes: int
+    processes: tuple[Process, ...]
+    producer: str | None = None
+    producer_version: str | None = None
+    first_ns: int | None = None
+    """First event, UTC epoch ns, as far as a probe can tell."""
+    last_ns: int | None = None
+    """End of the last event or of the recording, UTC epoch ns, as far as a probe can tell."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about how this file was read."""
+
+    def with_ranks(self, ranks: dict[int, tuple[int, str]]) -> Trace:
+        """Return a copy whose processes carry the (rank, rank_source) given per process key."""
+        processes = tuple(
+            replace(p, rank=ranks[p.key][0], rank_source=ranks[p.key][1]) if p.key in ranks else p
+            for p in self.processes
+        )
+        return replace(self, processes=processes)
+
+
+@dataclass(frozen=True)
+class Issue:
+    """A kind of trouble met while reading, with how many events it concerns."""
+
+    kind: str
+    count: int
+    message: str
+    example: str | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of a file: events_read = events_stored + events_skipped, always."""
+
+    events_read: int
+    events_stored: int
+    issues: list[Issue] = field(default_factory=list)
+    damaged: str | None = None
+    """Why the file could not be read to its end; None if it could."""
+
+    @property
+    def events_skipped(self) -> int:
+        """Events that are not in the database."""
+        return self.events_read - self.events_stored

@@ -1,0 +1,31 @@
+-- Staging: what a loader says about one file, in the words of the base tables but before linking. Temporary, so
+-- private to the loader's connection. derive.py turns them into rows of the base tables.
+
+CREATE OR REPLACE TEMP TABLE new_gpu_ops (
+    rank INTEGER, op_id BIGINT, kind VARCHAR,          -- 'kernel', 'memcpy', 'memset'
+    name VARCHAR, device INTEGER, context BIGINT, stream BIGINT,
+    start_local_ns BIGINT, duration_ns BIGINT,
+    correlation BIGINT,
+    launch_op_id BIGINT,                               -- NULL: derive links by (rank, correlation)
+    bytes BIGINT, copy_kind VARCHAR, graph_node BIGINT, args JSON
+);
+
+CREATE OR REPLACE TEMP TABLE new_host_ops (
+    rank INTEGER, op_id BIGINT,
+    kind VARCHAR,                                      -- 'op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os', 'mpi'
+    name VARCHAR, pid BIGINT, tid BIGINT,
+    start_local_ns BIGINT, duration_ns BIGINT,
+    nests BOOLEAN,                                     -- false: may overlap others of its thread without nesting (nvtx start/end ranges)
+    correlation BIGINT, sequence BIGINT, args JSON
+);
+
+CREATE OR REPLACE TEMP TABLE new_collective_calls (
+    rank INTEGER, gpu_op_id BIGINT, host_op_id BIGINT,
+    op VARCHAR,                                        -- the vocabulary of DESIGN section 4; see macro collective_op
+    group_name VARCHAR, group_desc VARCHAR, group_ranks INTEGER[], group_size INTEGER,
+    comm_id VARCHAR,                                   -- communicator hash, hex, where the trace has one
+    seq BIGINT, dtype VARCHAR,
+    bytes BIGINT,                                      -- S of nccl-tests: the whole buffer
+    peer INTEGER, stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,
+    evidence VARCHAR                                   -- 'metadata', 'nvtx', 'host op', 'name'
+);

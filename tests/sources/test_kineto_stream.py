@@ -1,0 +1,93 @@
+"""The slicer: whatever the layout, the blocks together are exactly the file's events."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceweave.errors import InputError
+from traceweave.sources.kineto import stream
+from traceweave.sources.kineto.stream import EventStream
+
+TEXT = st.text(alphabet=st.sampled_from('ab"\\{}[], \n\té:'), max_size=12)
+ARGS = st.recursive(
+    st.none() | st.integers(-5, 5) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+EVENTS = st.lists(
+    st.fixed_dictionaries({"ph": st.just("X"), "name": TEXT, "args": ARGS}), max_size=8
+)
+LAYOUTS = st.sampled_from([None, 1, 2, 4])
+
+
+def slices(data: bytes) -> tuple[list[Any], EventStream]:
+    events = EventStream(io.BytesIO(data))
+    blocks = list(events.blocks())
+    return json.loads(b"[" + b",".join(blocks) + b"]"), events
+
+
+@given(events=EVENTS, indent=LAYOUTS, block_bytes=st.integers(1, 400), trailer=st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_blocks_hold_exactly_the_events(
+    events: list[Any], indent: int | None, block_bytes: int, trailer: bool
+) -> None:
+    document = {"schemaVersion": 1, "traceEvents": events}
+    if trailer:
+        document["distributedInfo"] = {"pg_config": [{"ranks": [0, 1]}], "rank": 1}
+    data = json.dumps(document, indent=indent, ensure_ascii=False).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "BLOCK_BYTES", block_bytes)
+        found, rest = slices(data)
+    assert found == events
+    assert rest.damaged is None
+    assert json.loads(rest.head + rest.tail) == {**document, "traceEvents": []}
+
+
+@given(events=EVENTS, indent=LAYOUTS, data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_file_cut_anywhere_yields_the_events_before_the_cut(
+    events: list[Any], indent: int | None, data: st.DataObject
+) -> None:
+    whole = json.dumps({"traceEvents": events}, indent=indent, ensure_ascii=False).encode()
+    cut = data.draw(st.integers(whole.index(b"[") + 1, len(whole)))
+    found, rest = slices(whole[:cut])
+    assert found == events[: len(found)]
+    if len(found) < len(events):
+        assert rest.damaged == "the file ends inside its traceEvents array"
+
+
+def test_a_bare_array_is_a_trace() -> None:
+    found, rest = slices(b'[{"ph": "X"}, {"ph": "i"}]')
+    assert found == [{"ph": "X"}, {"ph": "i"}]
+    assert rest.damaged is None
+
+
+def test_a_truncated_gzip_yields_what_could_be_unpacked() -> None:
+    events = [{"ph": "X", "name": f"op {i}", "ts": i, "dur": i * 7 % 13} for i in range(20_000)]
+    packed = gzip.compress(json.dumps({"traceEvents": events}, indent=2).encode())
+    found, rest = slices(packed[: len(packed) // 2])
+    assert 0 < len(found) < len(events)
+    assert found == events[: len(found)]
+    assert rest.damaged == "the gzip stream ends too early"
+
+
+def test_no_array_is_an_error() -> None:
+    with pytest.raises(InputError, match="no traceEvents array"):
+        slices(b'{"name": "left-pad", "version": "1.0.0"}')
+
+
+def test_real_files_are_cut_exactly(corpus: Path) -> None:
+    for path in sorted((corpus / "kineto").glob("*/*.json.gz")):
+        data = gzip.decompress(path.read_bytes())
+        if len(data) < 5_000_000:
+            found, rest = slices(data)
+            assert found == json.loads(data)["traceEvents"], path
+            assert rest.damaged is None
