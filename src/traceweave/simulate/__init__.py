@@ -1,0 +1,20 @@
+"""Distributed training runs that never happened: computed in true time with known clocks,
+stragglers and gaps.
+
+Written as the profilers write theirs, so that loaders, alignment and analyses can be tested against
+the truth:
+
+    run = simulate(Config(ranks=4, straggler={2: 400_000}, clock_offset_ns=1_000_000))
+    write_kineto(run, "traces")
+    run.truth.breakdown("device")
+"""
+
+from __future__ import annotations
+
+from traceweave.simulate.config import Clock, Config, Gap
+from traceweave.simulate.kineto_writer import write_kineto
+from traceweave.simulate.nsys_writer import write_nsys
+from traceweave.simulate.run import Run
+from traceweave.simulate.simulation import simulate
+
+__all__ = ["Clock", "Config", "Gap", "Run", "simulate", "write_kineto", "write_nsys"]

@@ -1,0 +1,203 @@
+"""What a transformer's step is made of: operators and the kernels they launch, with the names
+that real traces show."""
+
+# Kernel names are as long as they are.
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A GPU kernel: names as Kineto and nsys write them, its usual duration and launch geometry."""
+
+    name: str
+    short: str
+    duration_ns: int
+    grid: tuple[int, int, int] = (512, 1, 1)
+    block: tuple[int, int, int] = (128, 1, 1)
+    registers: int = 32
+    shared_memory: int = 0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the forward pass: nested host ranges around the launch of its kernels, and
+    its backward."""
+
+    path: tuple[str, ...]
+    kernels: tuple[Kernel, ...]
+    backward: str
+    backward_path: tuple[str, ...]
+    backward_kernels: tuple[Kernel, ...]
+    shapes: str
+    types: str
+
+
+def _gemm(tile: str, layout: str, duration_ns: int, grid: tuple[int, int, int]) -> Kernel:
+    name = f"ampere_bf16_s16816gemm_bf16_{tile}_ldg8_f2f_stages_64x3_{layout}"
+    return Kernel(name, name, duration_ns, grid, (256, 1, 1), 230, 147_456)
+
+
+def _elementwise(functor: str, duration_ns: int) -> Kernel:
+    full = (
+        f"void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, 3ul> >"
+        f"(int, {functor}, std::array<char*, 3ul>)"
+    )
+    return Kernel(
+        full, "vectorized_elementwise_kernel", duration_ns, (16384, 1, 1), (128, 1, 1), 24
+    )
+
+
+ADD = _elementwise("at::native::CUDAFunctor_add<c10::BFloat16>", 18_000)
+GELU = _elementwise("at::native::GeluCUDAKernelImpl<c10::BFloat16>", 22_000)
+GELU_BACKWARD = _elementwise("at::native::GeluBackwardCUDAKernelImpl<c10::BFloat16>", 30_000)
+MUL = _elementwise("at::native::MulFunctor<c10::BFloat16>", 15_000)
+FILL = _elementwise("at::native::FillFunctor<float>", 1_500)
+LAYER_NORM = Kernel(
+    "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
+    "(int, float, c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
+    "vectorized_layer_norm_kernel", 26_000, (4096, 1, 1), (32, 4, 1), 40, 24,
+)  # fmt: skip
+LAYER_NORM_BACKWARD = Kernel(
+    "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<c10::BFloat16, float>"
+    "(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, c10::BFloat16 const*, c10::BFloat16*, int)",
+    "layer_norm_grad_input_kernel_vectorized", 41_000, (4096, 1, 1), (128, 1, 1), 48, 16,
+)  # fmt: skip
+FLASH = Kernel(
+    "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, cutlass::bfloat16_t>, false, true>"
+    "(Flash_fwd_params)", "flash_fwd_kernel", 118_000, (32, 4, 16), (128, 1, 1), 255, 65_536,
+)  # fmt: skip
+FLASH_BACKWARD = Kernel(
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8, 2, 4, 2, false, false, "
+    "cutlass::bfloat16_t>, false, true>(Flash_bwd_params)",
+    "flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel", 296_000, (16, 4, 16), (256, 1, 1), 255, 147_456,
+)  # fmt: skip
+REDUCE = Kernel(
+    "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, at::native::func_wrapper_t<c10::BFloat16, "
+    "at::native::sum_functor<c10::BFloat16, float, c10::BFloat16> >, unsigned int, c10::BFloat16, 4> >"
+    "(at::native::ReduceOp<c10::BFloat16, unsigned int, c10::BFloat16, 4>)",
+    "reduce_kernel", 21_000, (32, 16, 1), (32, 16, 1), 40, 16,
+)  # fmt: skip
+EMBEDDING = Kernel(
+    "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16, long, unsigned int, 2, 2, -2, true>"
+    "(at::cuda::detail::TensorInfo<c10::BFloat16, unsigned int>, int, int, unsigned int, unsigned int, long)",
+    "indexSelectLargeIndex", 24_000, (864, 1, 1), (128, 1, 1), 32,
+)  # fmt: skip
+EMBEDDING_BACKWARD = Kernel(
+    "void at::native::(anonymous namespace)::embedding_backward_kernel<c10::BFloat16, float, long>"
+    "(long const*, c10::BFloat16 const*, c10::BFloat16*, int, long, int)",
+    "embedding_backward_kernel", 52_000, (2048, 8, 1), (32, 8, 1), 32,
+)  # fmt: skip
+SOFTMAX = Kernel(
+    "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, c10::BFloat16, float, float, "
+    "at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(float*, c10::BFloat16 const*, int)",
+    "cunn_SoftMaxForward", 96_000, (8192, 1, 1), (1024, 1, 1), 32, 4_096,
+)  # fmt: skip
+SOFTMAX_BACKWARD = Kernel(
+    "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<4, float, float, c10::BFloat16, "
+    "at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(c10::BFloat16*, float const*, float const*, long)",
+    "cunn_SoftMaxBackward", 112_000, (8192, 1, 1), (1024, 1, 1), 32, 4_096,
+)  # fmt: skip
+ADAM = Kernel(
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+    "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, "
+    "(at::native::ADAM_MODE)1, false>, float const*, double, double, double, double, double, bool>"
+    "(at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, double, double, double)",
+    "multi_tensor_apply_kernel", 180_000, (320, 1, 1), (512, 1, 1), 64,
+)  # fmt: skip
+
+ACTIVATION = "[[4, 2048, 2048], [2048, 2048], [2048]]"
+BF16 = '["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"]'
+
+
+def _linear(duration_ns: int, tile: str, grid: tuple[int, int, int]) -> Operator:
+    return Operator(
+        ("aten::linear", "aten::addmm"),
+        (_gemm(tile, "tn", duration_ns, grid),),
+        "AddmmBackward0",
+        ("aten::mm",),
+        (
+            _gemm(tile, "nn", duration_ns, grid),
+            _gemm(tile, "nt", duration_ns + 3_000, grid),
+            REDUCE,
+        ),
+        ACTIVATION,
+        BF16,
+    )
+
+
+_NORM = Operator(
+    ("aten::layer_norm", "aten::native_layer_norm"), (LAYER_NORM,), "NativeLayerNormBackward0",
+    ("aten::native_layer_norm_backward",), (LAYER_NORM_BACKWARD,), ACTIVATION, BF16,
+)  # fmt: skip
+_RESIDUAL = Operator(
+    ("aten::add",), (ADD,), "AddBackward0", ("aten::mul",), (MUL,), ACTIVATION, BF16
+)
+
+LAYER: tuple[Operator, ...] = (
+    _NORM,
+    _linear(172_000, "128x256", (24, 32, 1)),
+    Operator(
+        ("aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention", "aten::_flash_attention_forward"),
+        (FLASH,), "ScaledDotProductFlashAttentionBackward0",
+        ("aten::_scaled_dot_product_flash_attention_backward", "aten::_flash_attention_backward"),
+        (FLASH_BACKWARD,), '[[4, 16, 2048, 128], [4, 16, 2048, 128], [4, 16, 2048, 128]]', BF16,
+    ),
+    _linear(61_000, "128x128", (16, 64, 1)),
+    _RESIDUAL,
+    _NORM,
+    _linear(228_000, "256x128", (64, 16, 1)),
+    Operator(("aten::gelu",), (GELU,), "GeluBackward0", ("aten::gelu_backward",), (GELU_BACKWARD,), ACTIVATION, BF16),
+    _linear(231_000, "256x128", (16, 64, 1)),
+    _RESIDUAL,
+)  # fmt: skip
+"""One transformer block, forward order."""
+
+FIRST = Operator(
+    ("aten::embedding", "aten::index_select"), (EMBEDDING,), "EmbeddingBackward0",
+    ("aten::embedding_backward", "aten::embedding_dense_backward"), (EMBEDDING_BACKWARD,),
+    '[[50304, 2048], [4, 2048], [], [], []]', '["c10::BFloat16", "long int", "Scalar", "Scalar", "Scalar"]',
+)  # fmt: skip
+LAST = Operator(
+    ("aten::cross_entropy_loss", "aten::log_softmax", "aten::_log_softmax"), (SOFTMAX,), "LogSoftmaxBackward0",
+    ("aten::_log_softmax_backward_data",), (SOFTMAX_BACKWARD,), '[[8192, 50304], [], []]',
+    '["c10::BFloat16", "Scalar", "Scalar"]',
+)  # fmt: skip
+
+NCCL_ARGUMENT = "(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def _nccl(name: str, blocks: int) -> Kernel:
+    return Kernel(name + NCCL_ARGUMENT, name, 0, (blocks, 1, 1), (544, 1, 1), 96, 103_808)
+
+
+NCCL_KERNELS: dict[tuple[str, str], Kernel] = {
+    ("all_reduce", "BFloat16"): _nccl("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 24),
+    ("all_reduce", "Float"): _nccl("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2),
+    ("all_gather", "BFloat16"): _nccl("ncclDevKernel_AllGather_RING_LL", 24),
+    ("reduce_scatter", "BFloat16"): _nccl("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 24),
+    ("send", "BFloat16"): _nccl("ncclDevKernel_SendRecv", 8),
+    ("recv", "BFloat16"): _nccl("ncclDevKernel_SendRecv", 8),
+}
+"""(op, dtype) -> the kernel that carries it."""
+
+H2D, D2H, D2D = 1, 2, 8
+"""CUPTI's numbers of copy kinds."""
+
+COPIES = {
+    H2D: Kernel("Memcpy HtoD (Pinned -> Device)", "HtoD", 14_000),
+    D2H: Kernel("Memcpy DtoH (Device -> Pinned)", "DtoH", 1_600),
+    D2D: Kernel("Memcpy DtoD (Device -> Device)", "DtoD", 2_000),
+}
+"""Copy kind -> its name and usual duration."""
+
+EXTRA_OPS: tuple[tuple[str, str], ...] = (
+    ("aten::empty", '"Concrete Inputs": ["[4, 2048, 2048]", "15", "", "", "", ""], "Input type": ["ScalarList", "Scalar", "", "", "", ""], "Input Strides": [[], [], [], [], [], []], "Input Dims": [[], [], [], [], [], []]'),
+    ("aten::view", '"Concrete Inputs": ["", "[8192, 2048]"], "Input type": ["c10::BFloat16", "ScalarList"], "Input Strides": [[4194304, 2048, 1], []], "Input Dims": [[4, 2048, 2048], []]'),
+    ("aten::transpose", '"Concrete Inputs": ["", "1", "2"], "Input type": ["c10::BFloat16", "Scalar", "Scalar"], "Input Strides": [[4194304, 2048, 128, 1], [], []], "Input Dims": [[4, 2048, 16, 128], [], []]'),
+    ("aten::as_strided", '"Concrete Inputs": ["", "[2048, 2048]", "[1, 2048]", "0"], "Input type": ["c10::BFloat16", "ScalarList", "ScalarList", "Scalar"], "Input Strides": [[2048, 1], [], [], []], "Input Dims": [[2048, 2048], [], [], []]'),
+)  # fmt: skip
+"""Operators that launch nothing, for `extra_host_ops`."""

@@ -1,0 +1,123 @@
+"""Where nothing runs, and why: the gaps of one rank's device or compute stream.
+
+The cause of a gap, looking at the op that ends it:
+
+data_loading  launched after the gap began; the data loader ran for more than half of the gap
+sync          launched after the gap began, when the host was in a synchronizing call
+launch_bound  launched after the gap began
+dependency    launched before, and waited for another stream until it started
+kernel_delay  launched before, waited for nothing, and the gap is shorter than 30 us
+unknown       none of these
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from traceweave.simulate.config import Times
+from traceweave.simulate.places import device_of
+from traceweave.simulate.program import COMPUTE_STREAM, Call, GpuOp, Range
+from traceweave.simulate.run import Index, Rows, Run
+
+Interval = tuple[int, int]
+Scope = Literal["device", "compute_stream"]
+
+GAP_COLUMNS = (
+    "rank", "device", "stream", "step", "start_ns", "end_ns", "duration_ns", "cause", "after_op",
+    "before_op", "injected",
+)  # fmt: skip
+
+KERNEL_DELAY_NS = 30_000
+
+
+def gaps_of(
+    run: Run, rank: int, windows: list[tuple[int, Interval]], scope: Scope
+) -> list[dict[str, object]]:
+    """Return the gaps of a rank inside its (step, device window) list; columns GAP_COLUMNS."""
+    ops = run.recorded(run.gpu.start, rank)
+    stream = None
+    if scope == "compute_stream":
+        stream = COMPUTE_STREAM
+        ops = ops[np.array([k.stream == stream for k in run.gpu.kinds])[run.gpu.kind[ops]]]
+    ops = ops[np.argsort(run.gpu.start[ops, rank], kind="stable")]
+    syncs = _spans(run.calls, rank, [k.name.endswith("Synchronize") for k in run.calls.kinds])
+    loads = [k.name.startswith("enumerate(DataLoader)") for k in run.ranges.kinds]
+    causes = _Causes(run, rank, syncs, _spans(run.ranges, rank, loads))
+    rows: list[dict[str, object]] = []
+    for before, after, begin, end in _holes(run, rank, ops):
+        step = next(
+            (s for s, (b, e) in windows if b <= run.epoch(begin) and run.epoch(end) <= e), None
+        )
+        if step is None:
+            continue
+        rows.append(
+            {
+                "rank": rank,
+                "device": device_of(run, rank),
+                "stream": stream,
+                "step": step,
+                "start_ns": run.epoch(begin),
+                "end_ns": run.epoch(end),
+                "duration_ns": end - begin,
+                "cause": causes.of(after, begin, end),
+                "after_op": run.gpu.kinds[run.gpu.kind[before]].kernel.name,
+                "before_op": run.gpu.kinds[run.gpu.kind[after]].kernel.name,
+                "injected": _injected(run, rank, after),
+            }
+        )
+    return rows
+
+
+def _holes(run: Run, rank: int, ops: Index) -> list[tuple[int, int, int, int]]:
+    """Return (op before, op after, begin, end) of every hole between ops in order of start."""
+    holes = []
+    last = None
+    for op, start, end in zip(
+        ops.tolist(),
+        run.gpu.start[ops, rank].tolist(),
+        run.gpu.end[ops, rank].tolist(),
+        strict=True,
+    ):
+        if last is not None and start > last[1]:
+            holes.append((last[0], op, last[1], start))
+        if last is None or end > last[1]:
+            last = (op, end)
+    return holes
+
+
+def _spans(table: Rows[Call] | Rows[Range], rank: int, wanted: list[bool]) -> Times:
+    chosen = np.array(wanted)[table.kind]
+    return np.stack([table.start[chosen, rank], table.end[chosen, rank]], axis=1)
+
+
+class _Causes:
+    """Tells why a rank's gaps are there."""
+
+    def __init__(self, run: Run, rank: int, syncs: Times, loads: Times) -> None:
+        self.run, self.rank = run, rank
+        self.syncs, self.loads = syncs, loads
+
+    def of(self, op: int, begin: int, end: int) -> str:
+        """Return the cause of the gap that `op` ends."""
+        launch = int(self.run.calls.start[self.run.gpu_call[op], self.rank])
+        if launch >= begin:
+            loading = np.minimum(self.loads[:, 1], end) - np.maximum(self.loads[:, 0], begin)
+            if (loading * 2 > end - begin).any():
+                return "data_loading"
+            waiting = (self.syncs[:, 0] <= begin) & (self.syncs[:, 1] > begin)
+            return "sync" if waiting.any() else "launch_bound"
+        waited = self.run.dependency.get(op)
+        if waited is not None and int(waited[self.rank]) == end:
+            return "dependency"
+        return "kernel_delay" if end - begin < KERNEL_DELAY_NS else "unknown"
+
+
+def _injected(run: Run, rank: int, op: int) -> str | None:
+    """Return the cause of the configured pause just before `op`, if it concerns the rank."""
+    ended_by: GpuOp = run.gpu.kinds[run.gpu.kind[op]]
+    gap = ended_by.after
+    if gap is None or (gap.ranks is not None and rank not in gap.ranks):
+        return None
+    return gap.cause
