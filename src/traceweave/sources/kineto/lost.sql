@@ -6,10 +6,11 @@ WITH lost AS (
     SELECT 'unpaired B/E', op_id, ph, cat, name FROM events
     WHERE lane = 'mark' AND op_id NOT IN (SELECT op_id FROM paired_spans UNION ALL SELECT end_op_id FROM paired_spans)
     UNION ALL
-    -- a launch arrow is stored as gpu_ops.launch_op_id
+    -- A launch arrow says nothing that its op does not: its id is the correlation of the call or GPU op it touches.
     SELECT 'unpaired arrow', op_id, ph, cat, name FROM events
     WHERE lane = 'launch arrow' AND coalesce(TRY_CAST(id AS BIGINT), -1) NOT IN (
-        SELECT correlation FROM new_gpu_ops WHERE launch_op_id IS NOT NULL AND correlation IS NOT NULL
+        SELECT correlation FROM new_gpu_ops WHERE correlation IS NOT NULL
+        UNION ALL SELECT correlation FROM new_host_ops WHERE correlation IS NOT NULL
     )
     UNION ALL
     SELECT 'unpaired arrow', e.op_id, e.ph, e.cat, e.name FROM events AS e

@@ -1,0 +1,51 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check lint types contracts format lock clean
+
+$(STAMP): pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --group dev
+	touch $@
+
+## demo: set up, ingest real example traces, print the overview, write demo/report.html
+demo: $(STAMP)
+	mkdir -p demo
+	$(BIN)/traceweave ingest tests/fixtures/ddp_gloo_straggler -o demo/run.duckdb
+	$(BIN)/traceweave info demo/run.duckdb
+	$(BIN)/traceweave analyze stragglers demo/run.duckdb
+	$(BIN)/traceweave report demo/run.duckdb -o demo/report.html
+	@echo "Open demo/report.html in a browser; ask your own questions with:"
+	@echo '  $(BIN)/traceweave query demo/run.duckdb "SELECT * FROM collective_instances LIMIT 10"'
+
+## test: set up, run lint, types, import contracts and all tests
+test: $(STAMP) lint types contracts
+	$(BIN)/pytest -n auto
+
+check: test
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+## lock: pin what the current environment has, after an upgrade that passed `make test`
+lock:
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
+
+clean:
+	rm -rf $(VENV) demo

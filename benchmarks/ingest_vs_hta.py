@@ -1,0 +1,115 @@
+"""Time `traceweave.ingest` against HolisticTraceAnalysis' load, side by side on the same files.
+
+    python benchmarks/ingest_vs_hta.py FOLDER... [--runs 5] [--hta-python PYTHON]
+
+Each FOLDER holds the traces of one run. The two tools take turns, each in a fresh process that
+reports the time from after its imports to having everything loaded: HTA a DataFrame per rank in
+memory, with the columns it keeps; traceweave the finished database on disk, with every event and
+every args key, linked, nested, matched over ranks and on one clock. The ratio is taken pair by
+pair, so it holds when the machine's speed drifts. HTA 0.5.0 crashes on pandas 3, so it gets an
+environment of its own in .cache/hta, made on the first run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HTA = ("HolisticTraceAnalysis==0.5.0", "pandas<3")
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "hta"
+
+LOAD_WITH_HTA = """
+import logging, sys, time
+logging.disable(logging.CRITICAL)
+from hta.common.trace import Trace
+begin = time.perf_counter()
+trace = Trace(trace_dir=sys.argv[1])
+trace.parse_traces()
+print(time.perf_counter() - begin)
+"""
+
+LOAD_WITH_TRACEWEAVE = """
+import sys, tempfile, time
+from pathlib import Path
+import duckdb, traceweave
+from traceweave import ingestion
+with tempfile.TemporaryDirectory() as folder:
+    begin = time.perf_counter()
+    result = traceweave.ingest([sys.argv[1]], Path(folder) / "run.duckdb")
+    print(time.perf_counter() - begin)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument(
+        "--hta-python", type=Path, help="a Python that has HTA 0.5.0 and pandas < 3"
+    )
+    options = parser.parse_args()
+    hta_python = options.hta_python or prepare_hta()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
+    print("| traces | files | raw JSON | HTA 0.5.0 | traceweave | ratio, median (min to max) |")
+    print("|---|---|---|---|---|---|")
+    for folder in options.folders:
+        print(compare(folder, options.runs, hta_python), flush=True)
+
+
+def compare(folder: Path, runs: int, hta_python: Path) -> str:
+    """Return one row of the table: `runs` pairs after one of each that does not count."""
+    pairs = [
+        (
+            seconds(hta_python, LOAD_WITH_HTA, folder),
+            seconds(Path(sys.executable), LOAD_WITH_TRACEWEAVE, folder),
+        )
+        for _ in range(runs + 1)
+    ][1:]
+    ratios = [theirs / ours for theirs, ours in pairs]
+    files = [path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz"))]
+    size = sum(raw_size(path) for path in files)
+    theirs, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return (
+        f"| {folder.name} | {len(files)} | {size / 1e6:.1f} MB"
+        f" | {theirs:.2f} s, {size / theirs / 1e6:.0f} MB/s"
+        f" | {ours:.2f} s, {size / ours / 1e6:.0f} MB/s"
+        f" | {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |"
+    )
+
+
+def seconds(python: Path, script: str, folder: Path) -> float:
+    """Run `script` on `folder` in a fresh process and return the seconds that it reports."""
+    done = subprocess.run(
+        [python, "-c", script, folder], check=True, capture_output=True, text=True
+    )
+    return float(done.stdout.strip().splitlines()[-1])
+
+
+def raw_size(path: Path) -> int:
+    """Return the number of bytes of JSON in a file, unpacked."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    if not packed:
+        return path.stat().st_size
+    with gzip.open(path) as file:
+        return sum(len(piece) for piece in iter(lambda: file.read(1 << 24), b""))
+
+
+def prepare_hta() -> Path:
+    """Return a Python that has HTA, making its environment if need be."""
+    python = CACHE / "bin" / "python"
+    if not python.exists():
+        venv.create(CACHE, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *HTA], check=True)
+    return python
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""What a page is made of: sections with figures, tables and their queries, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from traceweave.report import quantities
+
+Value = str | int | float | bool | list[int] | None
+Kind = Literal["text", "name", "int", "count", "duration", "percent", "bytes", "ratio", "number"]
+
+_LONG_NAME = 72
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table; `kind` decides how its values are written and sorted."""
+
+    label: str
+    kind: Kind = "text"
+    note: str = ""
+    """Explanation shown on hover and read with the header."""
+    own_unit: bool = False
+    """A duration that chooses its unit without regard to the table's other durations."""
+    group: str = ""
+    """Neighbours of the same group stand under one common header."""
+
+
+class Cell(NamedTuple):
+    """One value ready for the page: `text` is shown, `sort` is what it sorts by ('' is last)."""
+
+    text: str
+    sort: str
+    full: str = ""
+    """The whole of a name that `text` shortens."""
+
+
+class Span(NamedTuple):
+    """A header over `columns` neighbouring columns; empty over columns without a group."""
+
+    label: str
+    columns: int
+
+
+class Head(NamedTuple):
+    """A column's header ready for the page."""
+
+    label: str
+    unit: str
+    note: str
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under documented columns; durations share one unit, chosen from the largest."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+    """What the table leaves out."""
+    folded: bool = False
+    """Shown only when the reader opens it."""
+
+    def heads(self) -> list[Head]:
+        """Return the headers with their units."""
+        return [
+            Head(
+                column.label,
+                scale.unit if scale else "%" if column.kind == "percent" else "",
+                column.note,
+                column.kind not in ("text", "name"),
+            )
+            for column, scale in zip(self.columns, self._scales(), strict=True)
+        ]
+
+    def spans(self) -> list[Span]:
+        """Return the headers over groups of columns, or nothing if no column has a group."""
+        runs = [(label, len(list(run))) for label, run in groupby(c.group for c in self.columns)]
+        return [Span(*run) for run in runs] if any(label for label, _ in runs) else []
+
+    def cells(self) -> list[list[Cell]]:
+        """Return the rows as text in the columns' units."""
+        scales = self._scales()
+        return [
+            [
+                _cell(value, column.kind, scale)
+                for value, column, scale in zip(row, self.columns, scales, strict=True)
+            ]
+            for row in self.rows
+        ]
+
+    def _scales(self) -> list[quantities.Scale | None]:
+        shared = [i for i, c in enumerate(self.columns) if c.kind == "duration" and not c.own_unit]
+        common = self._scale(shared)
+        return [
+            None if c.kind != "duration" else self._scale([i]) if c.own_unit else common
+            for i, c in enumerate(self.columns)
+        ]
+
+    def _scale(self, columns: list[int]) -> quantities.Scale:
+        values = [row[i] for row in self.rows for i in columns]
+        largest = max((abs(v) for v in values if isinstance(v, int | float)), default=0)
+        scale = quantities.duration_scale(largest)
+        # a table compares large with small in one unit, so it keeps one more digit than a sentence
+        decimals = min(scale.decimals + 1, 3) if scale.divisor > 1 else 0
+        return scale._replace(decimals=decimals)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart; `chart` is what assets/charts.js draws, times in integer nanoseconds."""
+
+    name: str
+    title: str
+    unit: str
+    label: str
+    """What a screen reader says: what is drawn and which table holds the numbers."""
+    chart: dict[str, Any]
+    height: int = 320
+    """CSS pixels."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where numbers come from: the command or query that gives the same rows."""
+
+    title: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page; `empty` replaces figures and tables when there is nothing to show."""
+
+    anchor: str
+    title: str
+    lead: str
+    notes: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    empty: str = ""
+    terms: dict[str, str] = field(default_factory=dict)
+    """Words of this section that a table cannot explain by itself, with their meaning."""
+
+
+def _cell(value: Value, kind: Kind, scale: quantities.Scale | None) -> Cell:
+    if value is None:
+        return Cell(quantities.MISSING, "")
+    if kind == "name":
+        return _name(str(value))
+    if isinstance(value, list):
+        return Cell(quantities.rank_list(value), str(len(value)))
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no", "1" if value else "0")
+    if isinstance(value, str):
+        return Cell(value, value)
+    return Cell(_number(value, kind, scale), repr(value))
+
+
+def _number(value: int | float, kind: Kind, scale: quantities.Scale | None) -> str:
+    if scale is not None:
+        return scale.text(value)
+    if kind == "percent":
+        return quantities.percent(value).removesuffix("%")
+    if kind == "bytes":
+        return quantities.size(int(value))
+    if kind == "ratio":
+        return f"{value:.2f}×"
+    if kind == "number":
+        return f"{value:,.2f}"
+    return quantities.count(int(value)) if kind == "count" else str(value)
+
+
+def _name(text: str) -> Cell:
+    if len(text) <= _LONG_NAME:
+        return Cell(text, text)
+    return Cell(text[: _LONG_NAME - 1].rstrip() + "…", text, text)

@@ -1,0 +1,119 @@
+"""From a database to one HTML page that loads nothing and runs only the scripts it carries."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import jinja2
+from markupsafe import Markup
+
+from traceweave._version import __version__
+from traceweave.report.page import Section
+from traceweave.report.sections.budget import budget_section, load_budget
+from traceweave.report.sections.clocks import clocks_section, load_clocks
+from traceweave.report.sections.collectives import collectives_section, load_collectives
+from traceweave.report.sections.gaps import gaps_section, load_gaps
+from traceweave.report.sections.inputs import inputs_section, load_inputs
+from traceweave.report.sections.overlap import overlap_section
+from traceweave.report.verdict import Verdict, is_cpu_run, judge
+
+DEFAULT_TITLE = "Training run report"
+
+_SCRIPTS = ("vendor/echarts.min.js", "charts.js", "page.js")
+_STYLES = ("page.css",)
+# every character that could end the element, open another or break a script's line
+_JSON_ESCAPES = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows, as plain values."""
+
+    title: str
+    verdict: Verdict
+    sections: tuple[Section, ...]
+
+
+def write_report(con: duckdb.DuckDBPyConnection, path: Path, title: str | None = None) -> None:
+    """Write the report on the run in `con` to `path`; the same database gives the same bytes."""
+    path.write_text(render_report(build_report(con, title)), encoding="utf-8", newline="\n")
+
+
+def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Report:
+    """Read everything that the page shows."""
+    inputs, budget, gaps = load_inputs(con), load_budget(con), load_gaps(con)
+    collectives, clocks = load_collectives(con), load_clocks(con)
+    cpu = is_cpu_run(inputs)
+    return Report(
+        title=title or DEFAULT_TITLE,
+        verdict=judge(inputs, budget, gaps, collectives, clocks),
+        sections=(
+            budget_section(budget, cpu),
+            overlap_section(budget),
+            gaps_section(gaps),
+            collectives_section(collectives, len(inputs.ranks)),
+            clocks_section(clocks),
+            inputs_section(inputs),
+        ),
+    )
+
+
+def render_report(report: Report) -> str:
+    """Return the page as text."""
+    scripts = [_asset(name) for name in _SCRIPTS]
+    charts = {figure.name: figure.chart for s in report.sections for figure in s.figures}
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(
+            report=report,
+            version=__version__,
+            policy=_policy(scripts),
+            scripts=[Markup(script) for script in scripts],
+            styles=[Markup(_asset(name)) for name in _STYLES],
+            charts=Markup(_json(charts)),
+        )
+    )
+
+
+def _policy(scripts: list[str]) -> str:
+    """Return the Content-Security-Policy that allows these scripts and inline styles only."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
+        for s in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.translate(_JSON_ESCAPES)
+
+
+def _asset(name: str) -> str:
+    folder = resources.files(__package__).joinpath("assets")
+    return folder.joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("traceweave.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

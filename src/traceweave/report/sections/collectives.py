@@ -1,0 +1,280 @@
+"""Collectives: how long they take, how much of that is waiting, and who makes the others wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.quantities import count, duration, percent, plural, size
+from traceweave.report.query import Row, analysis_rows, query_rows, query_text
+
+CHART_ROWS = 14
+"""Kinds of collective drawn in the chart of durations."""
+
+_QUANTILES = ("p50", "p95", "p99", "max")
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Rows of analysis tails, rows of query waits, the row of query matching, and group names."""
+
+    tails: list[Row]
+    waits: list[Row]
+    matching: Row
+    groups: dict[int, str]
+
+    @property
+    def caused_ns(self) -> int:
+        """Waiting, summed over ranks, in collectives whose order of arrival the clocks can tell."""
+        return sum(w["caused_ns"] for w in self.waits)
+
+    @property
+    def culprits(self) -> list[Row]:
+        """Rows of waits, the rank that the others waited for most first."""
+        return sorted(self.waits, key=lambda w: (-w["caused_ns"], w["rank"]))
+
+
+def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
+    """Read the tails per kind of collective and the waiting per rank."""
+    groups = {
+        g["group_id"]: g["description"] or g["name"] or f"group {g['group_id']}"
+        for g in query_rows(con, "groups")
+    }
+    return Collectives(
+        tails=analysis_rows(con, "tails"),
+        waits=query_rows(con, "waits"),
+        matching=query_rows(con, "matching")[0],
+        groups=groups,
+    )
+
+
+def waits_in_words(collectives: Collectives, ranks: int) -> str:
+    """Say in one sentence who the others wait for, or why that cannot be said."""
+    matching = collectives.matching
+    if ranks < 2:
+        return "With a single rank nothing can be said about waiting between ranks."
+    if not matching["shared"]:
+        return "No collective was matched between ranks, so who waits for whom is not known."
+    if not matching["decided"]:
+        return (
+            f"In none of {plural(matching['shared'], 'matched collective')} did the ranks arrive"
+            " further apart than the clocks can resolve: no rank is shown to hold up the others."
+        )
+    first = collectives.culprits[0]
+    if not first["caused_ns"]:
+        return "No rank makes the others wait."
+    part = first["caused_ns"] / collectives.caused_ns
+    where = (
+        f"it came last in {count(first['times_last'])} of"
+        f" {plural(matching['decided'], 'collective')} whose order the clocks can tell, and"
+        f" waiting for it, added up over the other ranks, took {duration(first['caused_ns'])},"
+        f" {percent(part)} of all waiting"
+    )
+    second = collectives.culprits[1]
+    share = second["caused_ns"] / collectives.caused_ns
+    if share >= 0.1:
+        where += f"; rank {second['rank']} comes next with {percent(share)}"
+    if part < 0.5 and part < 2 * share:
+        return (
+            f"No single rank holds up the rest. Most is waited for rank {first['rank']}: {where}."
+        )
+    return f"The ranks wait most for rank {first['rank']}: {where}."
+
+
+def waiting_in_words(collectives: Collectives) -> str:
+    """Say in one sentence how much of the time inside collectives is waiting, by no clock."""
+    inside = sum(w["duration_ns"] for w in collectives.waits)
+    waited = sum(w["waited_clock_free_ns"] for w in collectives.waits)
+    if not inside:
+        return ""
+    return (
+        f"{percent(waited / inside)} of the time that ranks spend inside matched collectives is"
+        " waiting for the last one to join."
+    )
+
+
+def collectives_section(collectives: Collectives, ranks: int) -> Section:
+    """Lay out waiting per rank and tails per kind of collective."""
+    matching = collectives.matching
+    notes = []
+    if matching["calls"]:
+        said = (waiting_in_words(collectives), waits_in_words(collectives, ranks))
+        notes = [" ".join(text for text in said if text), _matched(matching)]
+    figures = [*_wait_figure(collectives), *_tail_figure(collectives)]
+    return Section(
+        anchor="collectives",
+        title="Collectives: waiting and tails",
+        lead=(
+            "A collective begins on each rank when that rank arrives and moves data once the last"
+            " one has. What comes before is waiting, what comes after is transfer."
+        ),
+        notes=tuple(notes),
+        figures=tuple(figures),
+        tables=(*_wait_table(collectives), *_tail_table(collectives)),
+        origins=(
+            Origin("Waiting per rank", query_text("waits")),
+            Origin("Tails", "traceweave analyze tails run.duckdb"),
+            Origin("Matching", query_text("matching")),
+        ),
+        empty="" if matching["calls"] else "No collective operation was recorded.",
+        terms={
+            "Wait": "from a rank's arrival to the last rank's, on the common clock; it lengthens"
+            " the step as far as no compute runs meanwhile",
+            "Transfer": "from the last rank's arrival to the last rank's end",
+            "Clock-free wait": "a rank's duration minus the shortest one of the same collective:"
+            " needs no common clock",
+            "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
+        },
+    )
+
+
+def _matched(matching: Row) -> str:
+    text = (
+        f"{plural(matching['calls'], 'call')} on all ranks make up"
+        f" {plural(matching['instances'], 'collective')}"
+    )
+    rest = []
+    if matching["incomplete"]:
+        rest.append(f"{count(matching['incomplete'])} lack a rank")
+    if matching["unmatched"]:
+        rest.append(f"{plural(matching['unmatched'], 'call')} found no partner")
+    return f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
+
+
+def _wait_figure(collectives: Collectives) -> list[Figure]:
+    waits = collectives.waits
+    if len(waits) < 2:
+        return []
+    chart = {
+        "kind": "bars",
+        "axis": "Rank",
+        "categories": [str(w["rank"]) for w in waits],
+        "measure": "duration",
+        "series": [
+            {"label": "Others waited for this rank", "role": "caused"},
+            {"label": "This rank waited for others", "role": "waited"},
+        ],
+        "variants": [
+            {"label": "", "values": [[w[k] for w in waits] for k in ("caused_ns", "waited_ns")]}
+        ],
+    }
+    label = (
+        "Bar chart per rank: time that others waited for it and time that it waited for others."
+        f" {waits_in_words(collectives, len(waits))}"
+        " The table “Waiting per rank” holds the numbers."
+    )
+    unit = "total over all collectives and waiting ranks"
+    return [Figure("waits", "Who makes the others wait", unit, label, chart, height=300)]
+
+
+def _wait_table(collectives: Collectives) -> list[Table]:
+    if not collectives.waits:
+        return []
+    columns = (
+        Column("Rank", "int"),
+        Column("Collectives", "count"),
+        Column("Times", "count", note="Where the clocks can tell who did", group="Came last"),
+        Column("Share", "percent", group="Came last"),
+        Column("Others waited for it", "duration", note="Summed over the waiting ranks"),
+        Column("Waited for others", "duration"),
+        Column("Clock-free wait", "duration"),
+        Column("Inside collectives", "duration", note="Waiting and transfer together"),
+    )
+    rows = tuple(
+        (
+            w["rank"],
+            w["instances"],
+            w["times_last"],
+            w["times_last"] / w["decided"] if w["decided"] else None,
+            w["caused_ns"],
+            w["waited_ns"],
+            w["waited_clock_free_ns"],
+            w["duration_ns"],
+        )
+        for w in collectives.waits
+    )
+    return [Table("waits", "Waiting per rank", columns, rows)]
+
+
+def _tail_figure(collectives: Collectives) -> list[Figure]:
+    tails = sorted(
+        (t for t in collectives.tails if t["duration_p50_ns"]),
+        key=lambda t: -t["instances"] * t["duration_p50_ns"],
+    )[:CHART_ROWS]
+    if not tails:
+        return []
+    chart: dict[str, Any] = {
+        "kind": "quantiles",
+        "measure": "duration",
+        "categories": [_kind(t, collectives.groups) for t in tails],
+        "variants": [
+            {
+                "label": label,
+                "role": part,
+                "values": [[t[f"{part}_{q}_ns"] for t in tails] for q in _QUANTILES],
+            }
+            for part, label in (
+                ("duration", "Duration"),
+                ("wait", "Wait"),
+                ("transfer", "Transfer"),
+            )
+        ],
+        "series": [{"label": q, "role": q} for q in _QUANTILES],
+    }
+    label = (
+        "Chart of the median, 95th and 99th percentile and maximum, per kind of collective, those"
+        " that take most time first. The table “Tails per kind of collective” holds the numbers."
+    )
+    height = 120 + 36 * len(tails)
+    return [
+        Figure("tails", "How long collectives take", "per collective", label, chart, height=height)
+    ]
+
+
+def _kind(tail: Row, groups: dict[int, str]) -> str:
+    group = groups.get(tail["group_id"], "no group")
+    return f"{tail['op']} · {group} · {_sizes(tail)}"
+
+
+def _sizes(tail: Row) -> str:
+    low, high = tail["bytes_from"], tail["bytes_to"]
+    if low is None:
+        return "size unknown"
+    return size(low) if high is None or low == high else f"{size(low)} – {size(high)}"
+
+
+def _tail_table(collectives: Collectives) -> list[Table]:
+    if not collectives.tails:
+        return []
+    parts = [
+        Column(quantile, "duration", group=part)
+        for part in ("Duration", "Wait", "Transfer")
+        for quantile in _QUANTILES
+    ]
+    columns = (
+        Column("Operation"),
+        Column("Group", "name"),
+        Column("Size"),
+        Column("Number", "count"),
+        *parts,
+        Column("Tail", "ratio", note="p99 of the duration over its median"),
+        Column("Rank", "int", note="Rank that arrived last most often", group="Last most often"),
+        Column("Share", "percent", group="Last most often"),
+    )
+    rows = tuple(
+        (
+            t["op"],
+            collectives.groups.get(t["group_id"]),
+            _sizes(t),
+            t["instances"],
+            *(t[f"{p}_{q}_ns"] for p in ("duration", "wait", "transfer") for q in _QUANTILES),
+            t["tail_ratio"],
+            t["last_rank"],
+            t["last_rank_share"],
+        )
+        for t in collectives.tails
+    )
+    return [Table("tails", "Tails per kind of collective", columns, rows)]

@@ -1,0 +1,223 @@
+"""What the report rests on: ranks, process groups, files, and what was lost while reading them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import compress
+
+import duckdb
+
+from traceweave.report.page import Column, Origin, Section, Table
+from traceweave.report.quantities import count, percent, plural, rank_list
+from traceweave.report.query import Row, query_rows, query_text
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows of queries ranks, groups, sources and issues."""
+
+    ranks: list[Row]
+    groups: list[Row]
+    sources: list[Row]
+    issues: list[Row]
+
+    @property
+    def events_read(self) -> int:
+        """Events found in all files."""
+        return sum(s["events_read"] for s in self.sources)
+
+    @property
+    def events_skipped(self) -> int:
+        """Events of all files that are not in the database."""
+        return sum(s["events_skipped"] for s in self.sources)
+
+    @property
+    def cpu_ranks(self) -> list[int]:
+        """Ranks without GPU work: their timeline is that of CPU operators."""
+        return [r["rank"] for r in self.ranks if not r["has_gpu"]]
+
+    @property
+    def missing_ranks(self) -> int:
+        """Ranks of the job, by the world size that the traces name, that no file covers."""
+        world = max((r["world_size"] or 0 for r in self.ranks), default=0)
+        return max(world - len(self.ranks), 0)
+
+
+def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
+    """Read ranks, groups, sources and issues."""
+    return Inputs(
+        ranks=query_rows(con, "ranks"),
+        groups=query_rows(con, "groups"),
+        sources=query_rows(con, "sources"),
+        issues=query_rows(con, "issues"),
+    )
+
+
+def hardware(inputs: Inputs) -> str:
+    """Name the machines in words: '8 ranks on 1 host (NVIDIA H100)'."""
+    hosts = {r["host"] for r in inputs.ranks if r["host"]}
+    gpus = sorted({r["gpu_name"] for r in inputs.ranks if r["gpu_name"]})
+    where = f" on {plural(len(hosts), 'host')}" if hosts else ""
+    what = f" ({', '.join(gpus)})" if gpus else ""
+    return f"{plural(len(inputs.ranks), 'rank')}{where}{what}"
+
+
+def losses(inputs: Inputs) -> str:
+    """Say in one sentence what was lost at ingest."""
+    files = plural(len(inputs.sources), "file")
+    failed = sum(1 for s in inputs.sources if s["status"] == "failed")
+    parts = []
+    if inputs.events_skipped:
+        share = percent(inputs.events_skipped / inputs.events_read)
+        reason = f" (most often: {inputs.issues[0]['kind']})" if inputs.issues else ""
+        parts.append(
+            f"{count(inputs.events_skipped)} of {count(inputs.events_read)} events ({share})"
+            f" from {files} were not stored{reason}"
+        )
+    if failed:
+        parts.append(f"{plural(failed, 'file')} could not be read at all")
+    if inputs.missing_ranks:
+        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job left no trace here")
+    if not parts:
+        return f"All {count(inputs.events_read)} events of {files} were stored."
+    return "Mind what is missing: " + "; ".join(parts) + "."
+
+
+def inputs_section(inputs: Inputs) -> Section:
+    """Lay out ranks, groups, sources and issues."""
+    notes = [losses(inputs)] if inputs.sources else []
+    if inputs.cpu_ranks:
+        notes.append(
+            f"No GPU work was recorded on {_ranks(inputs.cpu_ranks)}: there, every time on this"
+            " page is that of CPU operators and of collectives run by the host."
+        )
+    return Section(
+        anchor="input",
+        title="Ranks, groups and input files",
+        lead="What was recorded, where, and what did not make it into the database.",
+        notes=tuple(notes),
+        tables=(
+            _without_unknown(_ranks_table(inputs)),
+            _without_unknown(_groups_table(inputs)),
+            _files(inputs),
+            _issues(inputs),
+        ),
+        origins=tuple(
+            Origin(title, query_text(name))
+            for title, name in (
+                ("Ranks", "ranks"),
+                ("Process groups", "groups"),
+                ("Input files", "sources"),
+                ("Issues", "issues"),
+            )
+        ),
+        empty="" if inputs.ranks or inputs.sources else "The database holds no input files.",
+    )
+
+
+def _without_unknown(table: Table) -> Table:
+    known = [any(row[i] is not None for row in table.rows) for i in range(len(table.columns))]
+    if all(known) or not table.rows:
+        return table
+    missing = [c.label for c, any_ in zip(table.columns, known, strict=True) if not any_]
+    return replace(
+        table,
+        columns=tuple(compress(table.columns, known)),
+        rows=tuple(tuple(compress(row, known)) for row in table.rows),
+        note=f"Not recorded: {', '.join(missing)}.",
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {rank_list(ranks)}"
+
+
+def _ranks_table(inputs: Inputs) -> Table:
+    return Table(
+        name="ranks",
+        caption="Ranks and their environment",
+        columns=(
+            Column("Rank", "int"),
+            Column("Host", "name"),
+            Column("Device", "int"),
+            Column("GPU", "name"),
+            Column("Timeline", note="What times on this page are measured on for this rank"),
+            Column("World size", "int", note="Ranks of the job as the trace names it"),
+            Column("Backend", "name"),
+            Column("NCCL", "name"),
+            Column("Recorded", "duration", note="From the rank's first to its last event"),
+            Column("Windows", "int", note="Profiling windows (files) of this rank"),
+            Column("Rank known from", "name"),
+        ),
+        rows=tuple(
+            (
+                r["rank"],
+                r["host"],
+                r["device"],
+                r["gpu_name"],
+                "GPU" if r["has_gpu"] else "CPU operators",
+                r["world_size"],
+                r["backend"],
+                r["nccl_version"],
+                r["recorded_ns"],
+                r["windows"],
+                r["rank_source"],
+            )
+            for r in inputs.ranks
+        ),
+    )
+
+
+def _groups_table(inputs: Inputs) -> Table:
+    keys = ("group_id", "name", "description", "role", "size", "ranks", "calls")
+    return Table(
+        name="groups",
+        caption="Process groups",
+        columns=(
+            Column("Group", "int"),
+            Column("Name", "name"),
+            Column("Description", "name"),
+            Column("Role"),
+            Column("Size", "int"),
+            Column("Ranks"),
+            Column("Calls", "count", note="Collective calls recorded in this group, all ranks"),
+        ),
+        rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups),
+    )
+
+
+def _files(inputs: Inputs) -> Table:
+    counts = ("size_bytes", "events_read", "events_stored", "events_skipped")
+    keys = ("path", "format", "producer", *counts, "status", "message")
+    return Table(
+        name="sources",
+        caption="Input files",
+        columns=(
+            Column("File", "name"),
+            Column("Format"),
+            Column("Written by", "name"),
+            Column("Size", "bytes"),
+            Column("Events read", "count"),
+            Column("Stored", "count"),
+            Column("Not stored", "count"),
+            Column("Status"),
+            Column("Message", "name"),
+        ),
+        rows=tuple(tuple(s[key] for key in keys) for s in inputs.sources),
+    )
+
+
+def _issues(inputs: Inputs) -> Table:
+    keys = ("kind", "events", "files", "message", "example")
+    return Table(
+        name="issues",
+        caption="What was met while reading",
+        columns=(
+            Column("Kind", "name"),
+            Column("Events", "count"),
+            Column("Files", "count"),
+            Column("Meaning", "name"),
+            Column("Example", "name"),
+        ),
+        rows=tuple(tuple(i[key] for key in keys) for i in inputs.issues),
+    )

@@ -1,0 +1,87 @@
+"""How much of the communication hides behind compute, per rank."""
+
+from __future__ import annotations
+
+from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.query import Row
+from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget
+
+
+def overlap_section(budget: Budget) -> Section:
+    """Lay out how much of the communication hides behind compute."""
+    rows = [r for r in budget.per_rank if r["comm_ns"]]
+    hidden = any(r["overlap_ns"] for r in rows)
+    return Section(
+        anchor="overlap",
+        title="Overlap of communication and compute",
+        lead=(
+            "Communication that runs while the rank computes is hidden and costs little. What"
+            " does not hide this way lengthens the step."
+        ),
+        notes=("No rank hides any of its communication.",) if rows and not hidden else (),
+        figures=(_overlap_figure(rows),) if hidden else (),
+        tables=(_overlap_table(rows, budget),) if rows else (),
+        origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
+        empty="" if rows else "No communication was recorded inside the windows measured.",
+        terms={
+            "Hidden": "share of the communication time during which compute runs too",
+            "Overlap efficiency": "time saved by overlapping, as a share of what could be saved"
+            " at best: 100% if the shorter of the two hides completely",
+        },
+    )
+
+
+def _overlap_figure(rows: list[Row]) -> Figure:
+    return Figure(
+        "overlap",
+        "Overlap per rank",
+        "%",
+        "Bar chart per rank: share of communication hidden behind compute, and overlap"
+        " efficiency. The table “Overlap per rank” holds the numbers.",
+        {
+            "kind": "bars",
+            "axis": "Rank",
+            "categories": [str(r["rank"]) for r in rows],
+            "measure": "fraction",
+            "series": [
+                {"label": "Communication hidden", "role": "hidden"},
+                {"label": "Overlap efficiency", "role": "efficiency"},
+            ],
+            "variants": [
+                {
+                    "label": "",
+                    "values": [[_round(r[k]) for r in rows] for k in ("hidden", "efficiency")],
+                }
+            ],
+        },
+        height=280,
+    )
+
+
+def _round(fraction: float | None) -> float | None:
+    return None if fraction is None else round(fraction, 5)
+
+
+def _overlap_table(rows: list[Row], budget: Budget) -> Table:
+    per = "step" if budget.has_steps else "recording"
+    return Table(
+        "overlap",
+        "Overlap per rank",
+        (
+            Column("Rank", "int"),
+            Column("Communication", "duration", note=f"Mean per {per}"),
+            Column("Hidden", "duration", note="Communication while compute runs"),
+            Column("Exposed", "duration", note="Communication while no compute runs"),
+            Column("Communication hidden", "percent"),
+            Column("Overlap efficiency", "percent"),
+        ),
+        tuple(
+            (
+                r["rank"],
+                *(round(r[k] / r["windows"]) for k in ("comm_ns", "overlap_ns", "exposed_comm_ns")),
+                r["hidden"],
+                r["efficiency"],
+            )
+            for r in rows
+        ),
+    )

@@ -1,0 +1,139 @@
+"""The first paragraph of the page: what the numbers say in plain words, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from traceweave.report.quantities import MISSING, duration, percent, rank_list
+from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, share
+from traceweave.report.sections.clocks import Clocks, clocks_in_words
+from traceweave.report.sections.collectives import (
+    Collectives,
+    waiting_in_words,
+    waits_in_words,
+)
+from traceweave.report.sections.gaps import Gaps, gaps_in_words
+from traceweave.report.sections.inputs import Inputs, hardware, losses
+
+
+class Sentence(NamedTuple):
+    """One statement and the section that holds its evidence."""
+
+    text: str
+    anchor: str
+
+
+class Figure(NamedTuple):
+    """One headline number."""
+
+    label: str
+    value: str
+    anchor: str
+    role: str
+
+
+class Part(NamedTuple):
+    """One part of the time budget over all ranks, for the bar under the headline."""
+
+    label: str
+    share: float
+    text: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Headline, paragraph, headline numbers and the budget bar."""
+
+    headline: str
+    subject: str
+    sentences: tuple[Sentence, ...]
+    figures: tuple[Figure, ...]
+    parts: tuple[Part, ...]
+
+
+def judge(
+    inputs: Inputs, budget: Budget, gaps: Gaps, collectives: Collectives, clocks: Clocks
+) -> Verdict:
+    """Put the findings of all sections in one paragraph."""
+    cpu = is_cpu_run(inputs)
+    sentences = [
+        Sentence(_timeline(inputs, budget), "input"),
+        Sentence(budget_in_words(budget, cpu), "budget"),
+        Sentence(waiting_in_words(collectives), "collectives"),
+        Sentence(waits_in_words(collectives, len(inputs.ranks)), "collectives"),
+        Sentence(gaps_in_words(gaps), "gaps"),
+        Sentence(clocks_in_words(clocks), "clocks"),
+        Sentence(losses(inputs) if inputs.sources else "", "input"),
+    ]
+    if not inputs.ranks:
+        sentences = [s for s in sentences if s.anchor == "input"]
+    return Verdict(
+        headline=_headline(inputs, budget, cpu),
+        subject=hardware(inputs) if inputs.ranks else "",
+        sentences=tuple(s for s in sentences if s.text),
+        figures=_figures(budget),
+        parts=_parts(budget),
+    )
+
+
+def is_cpu_run(inputs: Inputs) -> bool:
+    """Tell whether no rank recorded GPU work, so that all times are those of CPU operators."""
+    return bool(inputs.ranks) and len(inputs.cpu_ranks) == len(inputs.ranks)
+
+
+def _timeline(inputs: Inputs, budget: Budget) -> str:
+    if is_cpu_run(inputs):
+        if not budget.rows:
+            return "Neither GPU work nor CPU operators were recorded."
+        return (
+            "No GPU work was recorded, so times are those of CPU operators and of collectives run"
+            " by the host."
+        )
+    if inputs.cpu_ranks:
+        return (
+            f"Ranks {rank_list(inputs.cpu_ranks)} recorded no GPU work; their times are those of"
+            " CPU operators."
+        )
+    return ""
+
+
+def _headline(inputs: Inputs, budget: Budget, cpu: bool) -> str:
+    if not inputs.ranks:
+        return "This database holds no recorded ranks"
+    if not budget.rows:
+        return "No work was recorded that a time budget could be made of"
+    total = budget.total
+    losses_ = sorted(PARTS[1:], key=lambda part: -total[part[0]])
+    key, label, _ = losses_[0]
+    what = "the step" if budget.has_steps else "the recording"
+    work = "is CPU operators at work" if cpu else "is compute"
+    if not total[key]:
+        return f"All of {what} {work}"
+    loss = {"Idle": "idle time"}.get(label, label.lower())
+    compute = percent(share(total, "compute_ns"))
+    return f"{compute} of {what} {work}; the largest loss is {loss}, {percent(share(total, key))}"
+
+
+def _figures(budget: Budget) -> tuple[Figure, ...]:
+    if not budget.rows:
+        return ()
+    total = budget.total
+    length = Figure(
+        "Step time, mean" if budget.has_steps else "Recording, mean",
+        duration(budget.mean_window_ns),
+        "budget",
+        "total",
+    )
+    parts = [Figure(label, percent(share(total, key)), "budget", r) for key, label, r in PARTS]
+    hidden = percent(total["hidden"]) if total["hidden"] is not None else MISSING
+    return (length, *parts, Figure("Communication hidden", hidden, "overlap", "hidden"))
+
+
+def _parts(budget: Budget) -> tuple[Part, ...]:
+    total = budget.total
+    shares = [(label, share(total, key), role) for key, label, role in PARTS]
+    return tuple(
+        Part(label, round(part, 5), percent(part), role) for label, part, role in shares if part
+    )

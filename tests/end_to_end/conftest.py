@@ -1,0 +1,26 @@
+"""Whole runs, ingested once per test session the way a user would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from traceweave.api import Run
+
+
+@pytest.fixture(scope="session")
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Run]:
+    """Return a function that opens the database of a folder, ingesting it the first time."""
+    runs: dict[Path, Run] = {}
+
+    def open_run(folder: Path) -> Run:
+        if folder not in runs:
+            database = tmp_path_factory.mktemp("run") / "run.duckdb"
+            assert traceweave.ingest([folder], database).ok
+            runs[folder] = traceweave.open(database)
+        return runs[folder]
+
+    return open_run

@@ -1,0 +1,85 @@
+"""Every folder of real traces is ingested, or refused for the reason its index row gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from traceweave.api import Run
+from traceweave.errors import InputError
+
+Ingested = Callable[[Path], Run]
+
+RANKS = {
+    "amd_mi250": [0],
+    "cpu_gloo_1of300": [34],
+    "cuda_sync": [0],
+    "ep_moe_b200_seq": [0],
+    "mtia": [0],
+    "nanogpt_8xh100": list(range(8)),
+    "negative_queue_1of16": [0],
+    "no_rank": [0],
+    "old_inference": [1],
+    "sampled_2of128": [0, 1],
+    "torchrec_4": [0, 1, 2, 3],
+    "triton": [0],
+}
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
+    run = ingested(corpus / "kineto" / name)
+    assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == RANKS[name]
+    lost = run.sql("SELECT path FROM sources WHERE events_read <> events_stored + events_skipped")
+    assert lost.empty
+    assert set(run.sql("SELECT status FROM sources")["status"]) == {"ok"}
+
+
+def test_no_analysis_breaks_the_identity(ingested: Ingested, corpus: Path) -> None:
+    for name in RANKS:
+        rows = ingested(corpus / "kineto" / name).breakdown()
+        parts = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
+        assert (rows[parts].sum(axis=1) == rows["window_ns"]).all(), name
+
+
+def test_windows_that_begin_at_different_collectives_are_not_mixed_up(
+    ingested: Ingested, corpus: Path
+) -> None:
+    run = ingested(corpus / "kineto" / "nanogpt_8xh100")
+    mixed = run.sql(
+        "SELECT collective_id FROM collectives WHERE collective_id IS NOT NULL"
+        " GROUP BY collective_id HAVING count(DISTINCT op) > 1 OR count(DISTINCT bytes) > 1"
+        " OR count(*) > count(DISTINCT rank)"
+    )
+    assert mixed.empty
+    # one host, one clock: a true match cannot end anywhere before it has started everywhere
+    impossible = run.sql(
+        "SELECT collective_id FROM collectives WHERE collective_id IS NOT NULL"
+        " GROUP BY collective_id HAVING min(start_local_ns + duration_ns) < max(start_local_ns)"
+    )
+    assert impossible.empty
+    full = run.sql("SELECT count(*) AS n FROM collective_instances WHERE complete")["n"][0]
+    assert full >= 70
+
+
+def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_path: Path) -> None:
+    folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+    with pytest.raises(InputError, match="--run"):
+        traceweave.ingest([folder], tmp_path / "run.duckdb")
+    for number in (1, 2):
+        database = tmp_path / f"run{number}.duckdb"
+        assert traceweave.ingest([folder], database, run=number).ok
+        with traceweave.open(database) as run:
+            assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_file_in_another_encoding_is_passed_over(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        traceweave.ingest([corpus / "kineto" / "odd"], tmp_path / "run.duckdb")
+    result = traceweave.ingest(
+        [corpus / "kineto" / "odd", corpus / "kineto" / "triton"], tmp_path / "run.duckdb"
+    )
+    assert [path.path.name for path in result.passed_over] == ["utf16_empty.pt.trace.json"]

@@ -1,0 +1,74 @@
+"""Drives a headless Chromium from the command line: no driver, no protocol, no network."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=4000",
+    "--window-size=1280,900",
+)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a page became once its scripts had run."""
+
+    dom: str
+    console: list[str]
+    requested: list[str]
+    """Addresses other than the page itself that the browser was asked for."""
+
+
+@dataclass(frozen=True)
+class Chromium:
+    """One browser binary and a profile folder of its own."""
+
+    binary: str
+    profile: Path
+
+    def visit(self, page: Path, *flags: str) -> Visit:
+        """Open `page` from disk and return what it became."""
+        log = self.profile.with_suffix(".netlog.json")
+        done = subprocess.run(
+            [
+                self.binary,
+                *_FLAGS,
+                *flags,
+                f"--user-data-dir={self.profile}",
+                f"--log-net-log={log}",
+                "--dump-dom",
+                page.as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        console = re.findall(r"CONSOLE[^\]]*\] (.*)", done.stderr)
+        return Visit(done.stdout, console, _requests(log))
+
+
+def _requests(log: Path) -> list[str]:
+    text = log.read_text(encoding="utf-8")
+    try:
+        events = json.loads(text)["events"]
+    except json.JSONDecodeError:
+        events = json.loads(text.rstrip().rstrip(",") + "]}")["events"]
+    parameters = [event.get("params", {}) for event in events]
+    # the browser's own errands (updates, time) have no origin; what a page asks for has the page's
+    urls = {p["url"] for p in parameters if p.get("initiator", "not an origin") != "not an origin"}
+    return sorted(url for url in urls if not url.startswith(("file:", "data:")))

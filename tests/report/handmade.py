@@ -1,0 +1,27 @@
+"""The run of handmade.sql, with as many ranks and steps as a test needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+MS = 1_000_000
+T0 = 1_700_000_000_000_000_000
+_SQL = Path(__file__).with_name("handmade.sql").read_text(encoding="utf-8")
+
+
+def fill(
+    con: duckdb.DuckDBPyConnection,
+    *,
+    ranks: int = 8,
+    steps: int = 3,
+    collectives: bool = True,
+    gpu: bool = True,
+    kernel: str = "gemm_kernel",
+) -> None:
+    """Insert the run; `steps` = 0 writes one round of work outside any step."""
+    options = {"ranks": ranks, "steps": steps, "collectives": collectives, "gpu": gpu}
+    for name, value in {**options, "kernel": kernel, "t0": T0}.items():
+        con.execute(f"SET VARIABLE {name} = ?", [value])
+    con.execute(_SQL)

@@ -1,0 +1,97 @@
+-- A run worked out by hand, straight into the base tables. One step of 100 ms; rank 3 computes 10 ms longer, and the
+-- last step ends with its last op (84 ms):
+--
+--     other ranks   compute 0───────────60   all_reduce 50────────80   copy 80-84   nothing 84-100
+--     rank 3        compute 0─────────────70    all_reduce 60─────80   copy 80-84   nothing 84-100
+--
+-- Variables: ranks, steps (0: one round of work outside any step), collectives, gpu, kernel.
+
+CREATE TEMP TABLE r AS SELECT CAST(range AS INTEGER) AS rank FROM range(getvariable('ranks'));
+
+CREATE TEMP TABLE t AS
+SELECT
+    r.rank,
+    range AS round,
+    CASE WHEN getvariable('steps') > 0 THEN range END AS step,
+    getvariable('t0') + range * 100_000_000 AS began,
+    r.rank * 1_000_000_000::BIGINT + range * 100 AS id,
+    CASE WHEN r.rank = 3 THEN 70_000_000 ELSE 60_000_000 END AS compute_ns,
+    CASE WHEN r.rank = 3 THEN 60_000_000 ELSE 50_000_000 END AS arrival_ns
+FROM r, range(greatest(getvariable('steps'), 1));
+
+INSERT INTO sources
+SELECT rank, format('traces/rank{}.json', rank), 'kineto', 'PyTorch Profiler', '1', 1_000_000, 500, 500, 0, 'ok', NULL
+FROM r;
+
+INSERT INTO base.rank_sources
+SELECT
+    rank, rank, 'distributedInfo', 'node-a', 100 + rank, rank,
+    CASE WHEN getvariable('gpu') THEN 'NVIDIA H100' END,
+    getvariable('ranks'),
+    CASE WHEN getvariable('gpu') THEN 'nccl' ELSE 'gloo' END,
+    '2.21.5', 'kineto', getvariable('t0'),
+    getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000
+FROM r;
+
+INSERT INTO base.steps
+SELECT
+    rank, step, rank, began, 100_000_000, began,
+    CASE WHEN step = getvariable('steps') - 1 THEN began + 84_000_000 ELSE began + 100_000_000 END,
+    'ProfilerStep'
+FROM t WHERE step IS NOT NULL;
+
+-- with a GPU the host launches a step's kernel as it starts; without one it does the work itself
+INSERT INTO base.host_ops
+SELECT
+    rank, id + 1, rank, 'op', getvariable('kernel'), 100 + rank, 1, began,
+    CASE WHEN getvariable('gpu') THEN 1_000_000 ELSE compute_ns END,
+    0, NULL, step, NULL, NULL, NULL
+FROM t;
+
+INSERT INTO base.host_ops
+SELECT rank, id + 2, rank, 'runtime', 'cudaLaunchKernel', 100 + rank, 1, began - 5_000, 4_000, 0, NULL, step, id, NULL, NULL
+FROM t WHERE getvariable('gpu');
+
+INSERT INTO base.host_ops
+SELECT
+    rank, id + 3, rank, 'op', 'c10d::allreduce_', 100 + rank, 1,
+    began + arrival_ns, 80_000_000 - arrival_ns, 0, NULL, step, NULL, NULL, NULL
+FROM t WHERE getvariable('collectives');
+
+INSERT INTO base.gpu_ops
+SELECT
+    rank, id + 11, rank, 'kernel', 'compute', 'gemm', getvariable('kernel'), rank, 0, 7,
+    began, compute_ns, step, id, id + 2, NULL, NULL, NULL, NULL
+FROM t WHERE getvariable('gpu');
+
+INSERT INTO base.gpu_ops
+SELECT
+    rank, id + 12, rank, 'kernel', 'communication', 'collective', 'ncclDevKernel_AllReduce', rank, 0, 20,
+    began + arrival_ns, 80_000_000 - arrival_ns, step, NULL, NULL, NULL, NULL, NULL, NULL
+FROM t WHERE getvariable('gpu') AND getvariable('collectives');
+
+INSERT INTO base.gpu_ops
+SELECT
+    rank, id + 13, rank, 'memcpy', 'memory', 'copy', 'Memcpy DtoH', rank, 0, 7,
+    began + 80_000_000, 4_000_000, step, NULL, NULL, 4_096, 'DtoH', NULL, NULL
+FROM t WHERE getvariable('gpu');
+
+INSERT INTO groups
+SELECT 1, '0', 'default_pg', getvariable('ranks'), (SELECT list(rank ORDER BY rank) FROM r), 'world', 'size'
+WHERE getvariable('collectives');
+
+INSERT INTO base.collective_calls
+SELECT
+    id + 3, rank, rank, CASE WHEN getvariable('gpu') THEN id + 12 END, id + 3,
+    'all_reduce', '0', 'default_pg', (SELECT list(rank ORDER BY rank) FROM r), getvariable('ranks'), NULL, round,
+    'float', 64_000_000, NULL, 20, began + arrival_ns, 80_000_000 - arrival_ns, step, 'metadata'
+FROM t WHERE getvariable('collectives');
+
+INSERT INTO base.matches SELECT id + 3, 1, round, 'seq' FROM t WHERE getvariable('collectives');
+
+INSERT INTO clocks
+SELECT rank, NULL, 0, rank * 100, 0, getvariable('t0'), 20_000, 2_000, 5_000, 3, 'collective ends', 'aligned'
+FROM r WHERE getvariable('collectives');
+
+DROP TABLE t;
+DROP TABLE r;

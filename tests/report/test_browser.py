@@ -1,0 +1,134 @@
+"""The page in a real Chromium: charts are drawn, hostile names are text, nothing is requested."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.report.chromium import Chromium
+from tests.report.conftest import MakeRun
+from traceweave.report import write_report
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}"
+
+
+def test_charts_are_drawn_and_hostile_names_are_text(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    con = make_run(ranks=8, steps=3, kernel=HOSTILE)
+    con.execute("UPDATE groups SET description = ?", [HOSTILE])
+    page = tmp_path / "run.html"
+    write_report(con, page)
+    visit = chromium.visit(page)
+    assert visit.console == []
+    assert visit.requested == []
+    charts = re.findall(r'data-chart="([^"]+)"', visit.dom)
+    drawn = re.findall(r'data-chart="([^"]+)"[^>]*>.*?<svg.*?(<path|<rect)', visit.dom, re.DOTALL)
+    assert [name for name, _ in drawn] == charts
+    assert len(charts) == 8
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", visit.dom, flags=re.DOTALL)
+    assert "<img" not in body
+    text = "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;{{7*7}}"
+    assert f">{text}</td>" in body
+    drawings = "".join(re.findall(r"<svg.*?</svg>", body, flags=re.DOTALL))
+    assert "all_reduce · &lt;/script&gt;&lt;img" in drawings
+
+
+OTHER_RUNS = (
+    {"ranks": 1, "steps": 2, "collectives": False},
+    {"ranks": 4, "steps": 2, "gpu": False},
+    {"ranks": 2, "steps": 0},
+    {"ranks": 64, "steps": 4},
+)
+
+
+def test_pages_of_all_kinds_of_runs_open_without_errors(
+    make_run: MakeRun,
+    empty_run: duckdb.DuckDBPyConnection,
+    tmp_path: Path,
+    chromium: Chromium,
+) -> None:
+    runs = [empty_run, *(make_run(**options) for options in OTHER_RUNS)]
+    for number, con in enumerate(runs):
+        write_report(con, tmp_path / f"{number}.html")
+    frames = "".join(f"<iframe src='{n}.html' width=900 height=900></iframe>" for n in range(5))
+    page = tmp_path / "all.html"
+    page.write_text(frames, encoding="utf-8")
+    visit = chromium.visit(page)
+    assert (visit.console, visit.requested) == ([], [])
+
+
+CLICKS = """
+setTimeout(() => {
+  const table = document.getElementById("table-budget");
+  const heads = [...table.tHead.rows].at(-1).cells;
+  const column = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
+  const seen = [];
+  heads[3].querySelector("button").click();
+  seen.push(column().slice(0, 2), heads[3].getAttribute("aria-sort"));
+  heads[3].querySelector("button").click();
+  seen.push(column().at(-1), heads[3].getAttribute("aria-sort"));
+  const chart = document.querySelector("[data-chart=budget]");
+  const before = chart.innerHTML;
+  const steps = document.querySelector("[data-controls=budget] select");
+  seen.push(steps.options.length);
+  steps.value = "3";
+  steps.dispatchEvent(new Event("change"));
+  const step = chart.innerHTML;
+  const [time, share] = document.querySelectorAll("[data-controls=budget] .choice button");
+  share.click();
+  seen.push(before !== step, step !== chart.innerHTML, chart.textContent.includes("100%"));
+  seen.push(time.getAttribute("aria-pressed"), share.getAttribute("aria-pressed"));
+  document.title = JSON.stringify(seen);
+}, 200);
+"""
+
+
+def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = tmp_path / "run.html"
+    write_report(make_run(ranks=8, steps=3), page)
+    digest = base64.b64encode(hashlib.sha256(CLICKS.encode()).digest()).decode()
+    html = page.read_text(encoding="utf-8")
+    html = html.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
+    head, end = html.rsplit("</body>", 1)
+    page.write_text(f"{head}<script>{CLICKS}</script></body>{end}", encoding="utf-8")
+    visit = chromium.visit(page)
+    assert visit.console == []
+    title = re.search("<title>(.*?)</title>", visit.dom)
+    assert title is not None
+    assert json.loads(title.group(1)) == [
+        ["3", "0"],
+        "descending",
+        "3",
+        "ascending",
+        4,
+        True,
+        True,
+        True,
+        "false",
+        "true",
+    ]
+
+
+def test_a_script_that_slipped_into_the_page_would_not_run(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = tmp_path / "run.html"
+    write_report(make_run(ranks=2, steps=1), page)
+    intruder = "<script>document.title='taken'</script><img src='http://127.0.0.1:9/x.png'>"
+    html = page.read_text(encoding="utf-8").replace("<header>", f"<header>{intruder}")
+    page.write_text(html, encoding="utf-8")
+    visit = chromium.visit(page)
+    assert "<title>Training run report</title>" in visit.dom
+    assert visit.requested == []
+    assert any("Content Security Policy" in line for line in visit.console)

@@ -1,0 +1,138 @@
+"""The page: self-contained, reproducible, safe, and readable for every kind of run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.report.conftest import MakeRun
+from traceweave._version import __version__
+from traceweave.report import write_report
+from traceweave.report.render import build_report, render_report
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--{{7*7}}{% raw %}\u2028"
+
+RUNS = {
+    "eight ranks": {"ranks": 8, "steps": 3},
+    "one rank without collectives": {"ranks": 1, "steps": 2, "collectives": False},
+    "only CPU": {"ranks": 4, "steps": 2, "gpu": False},
+    "no steps": {"ranks": 2, "steps": 0},
+    "many ranks": {"ranks": 64, "steps": 4},
+}
+
+
+def _script_free(html: str) -> str:
+    return re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
+def test_the_page_renders_whatever_was_recorded(
+    make_run: MakeRun, options: dict[str, object]
+) -> None:
+    html = render_report(build_report(make_run(**options)))
+    text = _script_free(html)
+    assert "<h1>Training run report</h1>" in text
+    assert not re.search(r"\b(None|nan|NaN|Undefined)\b", text)
+    assert f"Written by traceweave {__version__}." in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    targets = set(re.findall(r'href="#([^"]+)"', text))
+    labels = set(re.findall(r'aria-labelledby="([^"]+)"', text))
+    assert (targets | labels) - set(ids) == set()
+
+
+def test_an_empty_database_gives_a_page_that_says_so(empty_run: duckdb.DuckDBPyConnection) -> None:
+    html = _script_free(render_report(build_report(empty_run)))
+    assert "This database holds no recorded ranks" in html
+    assert "The database holds no input files." in html
+    assert "<table" not in html
+
+
+def test_a_cpu_run_says_that_its_times_are_of_cpu_operators(make_run: MakeRun) -> None:
+    html = _script_free(render_report(build_report(make_run(ranks=4, steps=2, gpu=False))))
+    assert "No GPU work was recorded, so times are those of CPU operators" in html
+    assert "A step is the range that the profiler marked on the host." in html
+
+
+def test_the_same_database_gives_the_same_bytes(make_run: MakeRun, tmp_path: Path) -> None:
+    con = make_run(ranks=8, steps=3)
+    write_report(con, tmp_path / "a.html")
+    write_report(con, tmp_path / "b.html")
+    write_report(make_run(ranks=8, steps=3), tmp_path / "c.html")
+    pages = {(tmp_path / name).read_bytes() for name in ("a.html", "b.html", "c.html")}
+    assert len(pages) == 1
+
+
+def test_the_page_loads_nothing(make_run: MakeRun) -> None:
+    html = render_report(build_report(make_run(ranks=2, steps=2)))
+    text = _script_free(html)
+    assert re.findall(r"""\b(?:src|srcset|data|action|poster)\s*=\s*["']?[^"'\s>]+""", text) == []
+    assert [h for h in re.findall(r'\bhref="([^"]*)"', text) if not h.startswith("#")] == ["data:,"]
+    styles = "".join(re.findall(r"<style>(.*?)</style>", html, flags=re.DOTALL))
+    assert "url(" not in styles
+    assert "@import" not in styles
+    assert not re.search(r"https?:", text)
+
+
+def test_the_policy_allows_exactly_the_scripts_of_the_page(make_run: MakeRun) -> None:
+    html = render_report(build_report(make_run(ranks=2, steps=2)))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    assert policy is not None
+    scripts = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'"
+        for s in scripts
+    ]
+    assert policy.group(1).replace("&#39;", "'") == (
+        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_hostile_names_stay_text(make_run: MakeRun) -> None:
+    con = make_run(ranks=2, steps=3, kernel=HOSTILE)
+    con.execute("UPDATE sources SET path = ?, message = ?", [HOSTILE, HOSTILE])
+    con.execute("UPDATE groups SET description = ?", [HOSTILE])
+    con.execute("UPDATE base.rank_sources SET host = ?, gpu_name = ?", [HOSTILE, HOSTILE])
+    html = render_report(build_report(con, title=HOSTILE))
+    assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&lt;!--{{7*7}}{% raw %}" in html
+    assert "<img src=x" not in html
+    assert "-->" not in html.replace("--&gt;", "")
+    data = re.search(r'<script type="application/json" id="charts">(.*?)</script>', html)
+    assert data is not None
+    assert not set("<>&\u2028\u2029") & set(data.group(1))
+    assert HOSTILE in json.loads(data.group(1))["tails"]["categories"][0]
+
+
+def test_every_section_shows_where_its_numbers_come_from(make_run: MakeRun) -> None:
+    report = build_report(make_run(ranks=4, steps=3))
+    assert [section.anchor for section in report.sections if not section.origins] == []
+    assert [f.name for s in report.sections for f in s.figures if not f.unit] == []
+
+
+def test_every_query_on_the_page_can_be_run(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    codes = [o.code for s in build_report(con).sections for o in s.origins]
+    con.execute(
+        "CREATE TEMP VIEW gaps AS SELECT NULL AS stream, 'sync' AS cause, 0 AS rank, 0 AS step,"
+        " 0 AS start_ns, 1 AS duration_ns, '' AS host_op, '' AS after_op, '' AS before_op"
+    )
+    queries = [code for code in codes if not code.startswith("traceweave ")]
+    assert len(queries) >= 8
+    for query in queries:
+        assert con.execute(query).description
+
+
+def test_the_vendored_chart_library_is_the_one_that_its_note_names() -> None:
+    vendor = resources.files("traceweave.report").joinpath("assets", "vendor")
+    digest = hashlib.sha256(vendor.joinpath("echarts.min.js").read_bytes()).hexdigest()
+    assert digest in vendor.joinpath("VENDORED.md").read_text(encoding="utf-8")
+    assert "Apache License" in vendor.joinpath("echarts.LICENSE").read_text(encoding="utf-8")

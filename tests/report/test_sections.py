@@ -1,0 +1,155 @@
+"""The rows behind each section, on a run worked out by hand (see handmade.py)."""
+
+from __future__ import annotations
+
+import duckdb
+
+from tests.report.conftest import MakeRun
+from tests.report.handmade import MS
+from traceweave.report.sections.budget import budget_in_words, budget_section, load_budget
+from traceweave.report.sections.clocks import clocks_in_words, clocks_section, load_clocks
+from traceweave.report.sections.collectives import load_collectives, waits_in_words
+from traceweave.report.sections.gaps import gaps_in_words, load_gaps
+from traceweave.report.sections.inputs import hardware, load_inputs, losses
+
+SUMS = ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "overlap_ns")
+
+
+def test_budget_sums_the_steps_of_each_rank(make_run: MakeRun) -> None:
+    budget = load_budget(make_run(ranks=4, steps=3))
+    assert budget.steps == [0, 1, 2]
+    assert [tuple(row[key] // MS for key in SUMS) for row in budget.per_rank] == [
+        (284, 180, 60, 12, 32, 30),
+        (284, 180, 60, 12, 32, 30),
+        (284, 180, 60, 12, 32, 30),
+        (284, 210, 30, 12, 32, 30),
+    ]
+    assert [row["hidden"] for row in budget.per_rank] == [1 / 3, 1 / 3, 1 / 3, 0.5]
+    assert [row["efficiency"] for row in budget.per_rank] == [1 / 3, 1 / 3, 1 / 3, 0.5]
+
+
+def test_the_budget_in_words_names_what_there_is(make_run: MakeRun) -> None:
+    budget = load_budget(make_run(ranks=2, steps=1))
+    # the last step ends with its last op, so that nothing is idle
+    assert budget_in_words(budget, cpu=False) == (
+        "A step lasts 84.0 ms on average (2 ranks, 1 step), of which for 71.4% the rank computes,"
+        " for 23.8% it only communicates and for 4.8% it only copies memory. 33.3% of the"
+        " communication time hides behind compute."
+    )
+
+
+def test_budget_without_steps_takes_the_whole_recording(make_run: MakeRun) -> None:
+    budget = load_budget(make_run(ranks=1, steps=0))
+    assert not budget.has_steps
+    assert [tuple(row[key] // MS for key in SUMS) for row in budget.rows] == [
+        (84, 60, 20, 4, 0, 10)
+    ]
+
+
+def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> None:
+    con = make_run(ranks=3, steps=2)
+    con.execute("DELETE FROM base.steps WHERE rank = 1")
+    budget = load_budget(con)
+    assert budget.ranks == [0, 2]
+    assert budget.left_out == (1,)
+    assert "ranks 1." in budget_section(budget, cpu=False).notes[-1]
+
+
+def test_gaps_are_counted_by_cause_and_the_longest_named(make_run: MakeRun) -> None:
+    gaps = load_gaps(make_run(ranks=2, steps=3))
+    assert gaps.total_ns == 2 * 2 * 16 * MS
+    assert sum(cause["gaps"] for cause in gaps.causes) == 4
+    assert gaps_in_words(gaps) == (
+        "Gaps add up to 64.0 ms in total; all of it is launch_bound: the host launched the"
+        " next operation only after the device had run dry. The longest lasts 16.0 ms, on rank 0 in"
+        " step 0."
+    )
+    keys = ("rank", "step", "duration_ns", "after_op", "before_op")
+    assert [tuple(gap[key] for key in keys) for gap in gaps.worst] == [
+        (0, 0, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
+        (0, 1, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
+        (1, 0, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
+        (1, 1, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
+    ]
+
+
+def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> None:
+    collectives = load_collectives(make_run(ranks=4, steps=3))
+    keys = ("rank", "instances", "decided", "times_last", "caused_ns", "waited_clock_free_ns")
+    assert [tuple(row[key] for key in keys) for row in collectives.waits] == [
+        (0, 3, 3, 0, 0, 30 * MS),
+        (1, 3, 3, 0, 0, 30 * MS),
+        (2, 3, 3, 0, 0, 30 * MS),
+        # clocks differ by 100 ns per rank: 300 + 200 + 100 more than 3 times 10 ms, 3 times
+        (3, 3, 3, 3, 3 * (30 * MS + 600), 0),
+    ]
+    assert waits_in_words(collectives, 4) == (
+        "The ranks wait most for rank 3: it came last in 3 of 3 collectives whose order the clocks"
+        " can tell, and waiting for it, added up over the other ranks, took 90.0 ms, 100.0% of all"
+        " waiting."
+    )
+
+
+def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    con.execute("UPDATE clocks SET residual_p95_ns = 20 * ?", [MS])
+    collectives = load_collectives(con)
+    assert [(w["times_last"], w["caused_ns"]) for w in collectives.waits] == [(0, 0)] * 4
+    assert waits_in_words(collectives, 4) == (
+        "In none of 3 matched collectives did the ranks arrive further apart than the clocks can"
+        " resolve: no rank is shown to hold up the others."
+    )
+
+
+def test_one_rank_says_nothing_of_waiting(make_run: MakeRun) -> None:
+    collectives = load_collectives(make_run(ranks=1, steps=2, collectives=False))
+    assert collectives.waits == []
+    assert waits_in_words(collectives, 1) == (
+        "With a single rank nothing can be said about waiting between ranks."
+    )
+
+
+def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) -> None:
+    con = make_run(ranks=2, steps=3)
+    con.execute("UPDATE clocks SET offset_ns = 40 * ? WHERE rank = 1", [MS])
+    clocks = load_clocks(con)
+    # rank 0 ends at 80 ms, rank 1 now starts at 50 + 40
+    assert clocks.causality == {"checked": 3, "violated": 3, "worst_ns": 10 * MS}
+    assert clocks_in_words(clocks) == (
+        "After alignment the ranks' clocks agree to 5.00 µs (largest 95th percentile of the"
+        " residuals); smaller differences between ranks are treated as noise; 3 of 3 collectives"
+        " break causality by up to 10.0 ms, so the fit is not good enough there."
+    )
+    assert "cannot be: by up to 10.0 ms" in clocks_section(clocks).notes[-1]
+
+
+def test_clocks_that_rest_on_nothing_are_named(make_run: MakeRun) -> None:
+    con = make_run(ranks=3, steps=1)
+    con.execute("UPDATE clocks SET status = 'wall clock', residual_p95_ns = NULL")
+    assert clocks_in_words(load_clocks(con)) == (
+        "The clocks of ranks 0–2 could not be checked against the other ranks."
+    )
+
+
+def test_losses_at_ingest_are_counted(make_run: MakeRun) -> None:
+    con = make_run(ranks=2, steps=1)
+    assert losses(load_inputs(con)) == "All 1,000 events of 2 files were stored."
+    con.execute(
+        "UPDATE sources SET events_stored = 250, events_skipped = 250, status = 'failed'"
+        " WHERE source_id = 1"
+    )
+    con.execute("UPDATE base.rank_sources SET world_size = 8")
+    inputs = load_inputs(con)
+    assert losses(inputs) == (
+        "Mind what is missing: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
+        " could not be read at all; 6 ranks of the job left no trace here."
+    )
+    assert hardware(inputs) == "2 ranks on 1 host (NVIDIA H100)"
+
+
+def test_an_empty_database_has_no_rows_anywhere(empty_run: duckdb.DuckDBPyConnection) -> None:
+    assert load_budget(empty_run).rows == []
+    assert load_gaps(empty_run).causes == []
+    assert load_collectives(empty_run).waits == []
+    assert load_clocks(empty_run).rows == []
+    assert load_inputs(empty_run).ranks == []
