@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceweave.errors import InputError
-from traceweave.sources.kineto import stream
 from traceweave.sources.kineto.stream import EventStream
+from traceweave.sources.unpack import BLOCK_BYTES
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\{}[], \n\té:'), max_size=12)
 ARGS = st.recursive(
@@ -28,8 +28,8 @@ EVENTS = st.lists(
 LAYOUTS = st.sampled_from([None, 1, 2, 4])
 
 
-def slices(data: bytes) -> tuple[list[Any], EventStream]:
-    events = EventStream(io.BytesIO(data))
+def slices(data: bytes, block_bytes: int = BLOCK_BYTES) -> tuple[list[Any], EventStream]:
+    events = EventStream(io.BytesIO(data), block_bytes=block_bytes)
     blocks = list(events.blocks())
     return json.loads(b"[" + b",".join(blocks) + b"]"), events
 
@@ -43,9 +43,7 @@ def test_blocks_hold_exactly_the_events(
     if trailer:
         document["distributedInfo"] = {"pg_config": [{"ranks": [0, 1]}], "rank": 1}
     data = json.dumps(document, indent=indent, ensure_ascii=False).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "BLOCK_BYTES", block_bytes)
-        found, rest = slices(data)
+    found, rest = slices(data, block_bytes)
     assert found == events
     assert rest.damaged is None
     assert json.loads(rest.head + rest.tail) == {**document, "traceEvents": []}

@@ -1,7 +1,7 @@
 """From staged events to rows of the base tables: launches linked, ranges nested, steps found.
 
-Nothing here depends on the format of the file. A loader calls `stage` first, fills the staging
-tables, calls `link_launches` when it needs the links itself, and `finish` last.
+Nothing here depends on the format of the file. A loader calls `stage`, fills the staging tables of
+GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,13 @@ def stage(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("staging.sql"))
 
 
-def link_launches(con: duckdb.DuckDBPyConnection) -> None:
-    """Set `launch_op_id` of the staged GPU ops that have none to the API call with their
-    correlation id.
-    """
-    con.execute(
-        """
-        UPDATE new_gpu_ops SET launch_op_id = calls.op_id
-        FROM (
-            SELECT rank, correlation, arg_min(op_id, start_local_ns) AS op_id
-            FROM new_host_ops
-            WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
-            GROUP BY rank, correlation
-        ) AS calls
-        WHERE new_gpu_ops.launch_op_id IS NULL
-            AND new_gpu_ops.rank = calls.rank AND new_gpu_ops.correlation = calls.correlation
-        """
-    )
+def link(con: duckdb.DuckDBPyConnection) -> None:
+    """Give the staged GPU ops their launching calls, and their names a category and a class."""
+    con.execute(_script("link.sql"))
 
 
 def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:
     """Move the staged events of `trace` into the base tables, linked, nested and put into steps."""
-    link_launches(con)
     con.execute(
         "CREATE OR REPLACE TEMP TABLE finish_source AS"
         " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format",

@@ -1,5 +1,6 @@
 -- Staging tables -> base tables, for one source: ranges nested per thread, steps found, every op put into its step.
--- Input: new_gpu_ops (launches linked), new_host_ops, new_collective_calls, new_ranks, finish_source(source_id, format).
+-- Input: new_gpu_ops, new_host_ops and classified as link.sql leaves them, new_collective_calls, new_ranks,
+-- finish_source(source_id, format).
 
 -- How deep each range lies in its thread: starts and ends in time order, ends first, longer ranges first; a range of no
 -- length counts as 1 ns so that it closes after it opened.
@@ -61,11 +62,6 @@ FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
 LEFT JOIN parents AS p USING (op_id)
 ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns;
-
--- Names are few, ops are many: classify each name once.
-CREATE OR REPLACE TEMP TABLE classified AS
-SELECT kind, name, gpu_category(kind, name) AS category, gpu_class(kind, name) AS class
-FROM (SELECT DISTINCT kind, name FROM new_gpu_ops);
 
 -- A GPU op belongs to the step in which it was launched.
 CREATE OR REPLACE TEMP TABLE stepped_gpu_ops AS

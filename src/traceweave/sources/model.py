@@ -1,11 +1,11 @@
 """What the formats and the rest of the program say to each other about trace files.
 
-A format module (kineto.py, nsys.py) offers three functions:
+A format package (kineto, nsys) offers three functions:
 
-    recognize(path, head) -> bool                is this file mine? `head`: its first bytes,
-    unpacked if gzip probe(path) -> Trace                         what is in it, without reading
-    all events load(con, trace, source_id, report) -> Loaded    fill the base tables of `con` from
-    it
+- `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
+- `probe(path) -> Trace`: what is in it, without parsing all events.
+- `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it, with all
+  of it or, on an error, with nothing.
 
 `load` depends on the file alone and writes to the connection alone, so it runs in a thread here
 and could run on another machine. It fills the staging tables of staging.sql and calls

@@ -21,8 +21,10 @@ CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_extract_string(args, 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
 WITH kernels AS (
     SELECT g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, l.tid, l.start_local_ns AS launched_ns
-    FROM new_gpu_ops AS g LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
-    WHERE gpu_category(g.kind, g.name) = 'communication'
+    FROM new_gpu_ops AS g
+    JOIN classified AS c USING (kind, name)
+    LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
+    WHERE c.category = 'communication'
 ),
 issuers AS (
     SELECT op_id, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
@@ -88,19 +90,17 @@ LEFT JOIN new_groups AS g ON g.name = k.group_name;
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
 INSERT INTO new_collective_calls
-WITH operations AS (
-    SELECT
-        *, collective_op(name) AS op,
-        row_number() OVER (PARTITION BY collective_op(name) ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY collective_op(name)) AS total
-    FROM new_host_ops WHERE kind = 'annotation' AND regexp_matches(name, '^(gloo|mpi|ucc):')
+WITH named AS (
+    SELECT op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
+    FROM new_host_ops
+    WHERE (kind = 'annotation' AND regexp_matches(name, '^(gloo|mpi|ucc):')) OR (kind = 'op' AND name LIKE 'c10d::%')
 ),
-calls AS (
+numbered AS (
     SELECT
-        op_id, start_local_ns, collective_op(name) AS op,
-        row_number() OVER (PARTITION BY collective_op(name) ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY collective_op(name)) AS total
-    FROM new_host_ops WHERE kind = 'op' AND regexp_matches(name, '^c10d::')
+        *,
+        row_number() OVER (PARTITION BY kind, op ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY kind, op) AS total
+    FROM named
 )
 SELECT
     s.rank,
@@ -120,7 +120,9 @@ SELECT
     o.start_local_ns,
     o.duration_ns,
     'host op' AS evidence
-FROM operations AS o
+FROM numbered AS o
 CROSS JOIN new_source AS s
-LEFT JOIN calls AS c ON c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
-LEFT JOIN new_groups AS g ON (SELECT count(*) FROM new_groups) = 1;
+LEFT JOIN numbered AS c
+    ON c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+LEFT JOIN new_groups AS g ON (SELECT count(*) FROM new_groups) = 1
+WHERE o.kind = 'annotation';

@@ -36,7 +36,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     con.begin()
     try:
         con.execute(_script("events.sql"))
-        derive.link_launches(con)
+        derive.link(con)
         con.execute(_script("collectives.sql"))
         loaded = _account(con, reading)
         derive.finish(con, source_id, trace)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from traceweave.sources.kineto.properties import Properties, parse_properties
+from traceweave.sources.kineto.properties import parse_properties
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Process, Trace
 
@@ -20,7 +20,10 @@ _TOP_LEVEL_KEYS = (
 _TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d+)\.\d{13,}\.pt\.trace\.json(\.gz)?")
 """torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json."""
 
-_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d+)(?:\.(\d{1,3})\d*)?"?\s*[,}]')
+_SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d+)(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
+"""Marks and metadata may carry times far outside the recording, spans do not."""
+
+_ANY_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d+)(?:\.(\d{1,3})\d*)?"?\s*[,}]')
 _HOST_EVENT_PID = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime)".*?"pid"\s*:\s*(\d+)', re.S
 )
@@ -50,6 +53,7 @@ def probe(path: Path) -> Trace:
             extent.look_at(block)
     properties = parse_properties(stream.head, stream.tail)
     host, pid = _named_host(path.name)
+    first_ns, last_ns = extent.epoch_ns(properties.base_ns)
     process = Process(
         key=0,
         rank=properties.rank,
@@ -67,43 +71,45 @@ def probe(path: Path) -> Trace:
         size_bytes=path.stat().st_size,
         processes=(process,),
         producer="PyTorch Profiler",
-        first_ns=extent.first_ns(properties),
-        last_ns=extent.last_ns(properties),
-        notes=() if stream.damaged is None else (stream.damaged,),
+        first_ns=first_ns,
+        last_ns=last_ns,
     )
+
+
+_Time = tuple[int, int]
+"""Whole microseconds and nanoseconds, as the file has them."""
 
 
 @dataclass
 class _Extent:
-    """The range of event times seen so far in a sample of each block, microseconds as the file has
-    them.
-    """
+    """The times and the process that a sample of each block shows."""
 
-    first: tuple[int, int] | None = None
-    last: tuple[int, int] | None = None
+    spans: list[_Time] = field(default_factory=list)
+    """First and last of the spans seen so far; empty before the first."""
+    any: list[_Time] = field(default_factory=list)
+    """The same of all events, for files without spans."""
     pid: int | None = None
 
     def look_at(self, block: bytes) -> None:
-        """Take the times of the beginning and the end of a block into account."""
+        """Take the beginning and the end of a block into account."""
         for sample in (block[:65536], block[-65536:]):
-            for whole, decimals in _TIME.findall(sample):
-                time = (int(whole), int(decimals.ljust(3, b"0") or 0))
-                self.first = time if self.first is None else min(self.first, time)
-                self.last = time if self.last is None else max(self.last, time)
+            self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
+            self.any = _extended(self.any, _ANY_TIME.findall(sample))
         if self.pid is None and (match := _HOST_EVENT_PID.search(block, 0, 65536)):
             self.pid = int(match[1])
 
-    def first_ns(self, properties: Properties) -> int | None:
-        return _epoch_ns(self.first, properties)
+    def epoch_ns(self, base_ns: int) -> tuple[int | None, int | None]:
+        """Return first and last time; None where the file has none that makes sense."""
+        extent = self.spans or self.any
+        if not extent or any(abs(us) > 4 * 10**15 for us, _ in extent):
+            return None, None
+        first, last = (base_ns + us * 1000 + ns for us, ns in extent)
+        return first, last
 
-    def last_ns(self, properties: Properties) -> int | None:
-        return _epoch_ns(self.last, properties)
 
-
-def _epoch_ns(time: tuple[int, int] | None, properties: Properties) -> int | None:
-    if time is None or abs(time[0]) > 4 * 10**15:
-        return None
-    return properties.base_ns + time[0] * 1000 + time[1]
+def _extended(extent: list[_Time], found: list[tuple[bytes, bytes]]) -> list[_Time]:
+    times = [(int(whole), int(decimals.ljust(3, b"0"))) for whole, decimals in found]
+    return [min(extent + times), max(extent + times)] if times else extent
 
 
 def _named_host(name: str) -> tuple[str | None, int | None]:

@@ -57,7 +57,7 @@ class _Times:
         )
 
 
-# Whole and fractional part apart: their difference is exact in a double, their sum times 1000 is not.
+# Whole and fractional part apart: each is exact in a double, their sum times 1000 is not.
 _FAST = _Times(
     type="DOUBLE",
     us="{0}",

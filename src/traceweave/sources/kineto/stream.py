@@ -17,86 +17,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO
 
 import numpy as np
-from isal import igzip_lib, isal_zlib
 
 from traceweave.errors import InputError
-
-BLOCK_BYTES = 4 << 20
-"""Bytes unpacked at a time; also the size of a block, give or take one event."""
+from traceweave.sources.unpack import BLOCK_BYTES, ByteStream
 
 MAX_HEAD_BYTES = 256 << 20
 """A header larger than this (process groups of a huge job take megabytes) is no Kineto header."""
 
-GZIP_MAGIC = b"\x1f\x8b"
-
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_EVENT = re.compile(rb"\s*\{")
 _ARRAY_END = re.compile(rb"\s*\]")
-
-
-def read_head(path: Path, size: int = 1 << 16) -> bytes:
-    """Return the first `size` bytes of a file, unpacked if it is gzip; fewer if it is damaged."""
-    head = b""
-    with open(path, "rb") as file:
-        for piece in ByteStream(file).pieces():
-            head += piece
-            if len(head) >= size:
-                break
-    return head[:size]
-
-
-class ByteStream:
-    """A file's bytes in pieces, unpacked if it is gzip; a damaged end is remembered, not raised.
-
-    Attributes:
-        damaged: why the file could not be unpacked to its end; None if it could.
-    """
-
-    def __init__(self, file: IO[bytes], report: Callable[[int], None] | None = None) -> None:
-        self._file = file
-        self._report = report
-        self.damaged: str | None = None
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield pieces of at most BLOCK_BYTES, to the end or as far as the file can be unpacked."""
-        raw = self._raw()
-        first = next(raw, b"")
-        if first.startswith(GZIP_MAGIC):
-            yield from self._unpacked(first, raw)
-        elif first:
-            yield first
-            yield from raw
-
-    def _raw(self) -> Iterator[bytes]:
-        while piece := self._file.read(BLOCK_BYTES):
-            if self._report is not None:
-                self._report(len(piece))
-            yield piece
-
-    def _unpacked(self, packed: bytes, raw: Iterator[bytes]) -> Iterator[bytes]:
-        """Unpack member after member, a bounded piece at a time, giving out all that is whole."""
-        member = isal_zlib.decompressobj(wbits=31)
-        while True:
-            try:
-                piece = member.decompress(packed, max_length=BLOCK_BYTES)
-            except igzip_lib.IsalError as error:  # type: ignore[misc]  # its stub says instance
-                self.damaged = f"the gzip stream is damaged ({error})"
-                return
-            if piece:
-                yield piece
-            packed = member.unused_data if member.eof else member.unconsumed_tail
-            if not packed and (member.eof or not piece):
-                packed = next(raw, b"")
-                if not packed:
-                    self.damaged = None if member.eof else "the gzip stream ends too early"
-                    return
-            if member.eof:
-                packed = packed.lstrip(b"\0")  # padding between or after members is legal
-                member = isal_zlib.decompressobj(wbits=31)
 
 
 class EventStream:
@@ -109,8 +42,13 @@ class EventStream:
         damaged: why the file could not be read to its end; None if it could.
     """
 
-    def __init__(self, file: IO[bytes], report: Callable[[int], None] | None = None) -> None:
-        self._bytes = ByteStream(file, report)
+    def __init__(
+        self,
+        file: IO[bytes],
+        report: Callable[[int], None] | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self._bytes = ByteStream(file, report, block_bytes)
         self.head = b""
         self.tail = b""
         self.truncated = b""

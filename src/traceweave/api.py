@@ -1,0 +1,201 @@
+"""What `import traceweave` offers: open a run, ask it, report on it. The CLI can do no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+import pyarrow as pa
+
+from traceweave import analyses, weave
+from traceweave.errors import QueryError
+from traceweave.ingestion import IngestResult, ingest
+from traceweave.overview import Overview, read_overview
+from traceweave.store.database import first_line, open_database
+from traceweave.store.schema import Relation, public_relations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["IngestResult", "Run", "align", "ingest", "open"]
+
+BATCH_ROWS = 65_536
+"""Rows per batch of a streamed result."""
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+
+def open(path: str | Path) -> Run:
+    """Open the database of a run, read-only. Raises DatabaseError if it is not one."""
+    return Run(Path(path), open_database(path))
+
+
+def align(path: str | Path, *, reference_rank: int | None = None, same_host: bool = True) -> None:
+    """Fit the clocks of a database anew, in place; a kill leaves the old fit or the new one.
+
+    `reference_rank` is the rank whose clock is the common one (None: chosen), `same_host` fits
+    ranks of one host together where the data agree. Raises DatabaseError or UsageError.
+    """
+    with open_database(path, read_only=False) as con:
+        weave.align(con, reference_rank=reference_rank, same_host=same_host)
+
+
+class Run:
+    """One ingested run. Every analysis is also a method: `run.breakdown(window="host")`.
+
+    Times are integer nanoseconds. Integer columns with NULLs come as pandas' Int64, so that no
+    value is ever rounded.
+    """
+
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
+        self.path = path
+        """The database file."""
+        self.con = con
+        """The read-only DuckDB connection."""
+
+    def sql(self, query: str, params: Parameters | None = None) -> pd.DataFrame:
+        """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError."""
+        return to_frame(self.stream(query, params).read_all())
+
+    def stream(self, query: str, params: Parameters | None = None) -> pa.RecordBatchReader:
+        """Return the rows of a query as Arrow batches. Raises QueryError."""
+        try:
+            _refuse_reaching_out(self.con, query)
+            relation = self.con.sql(query, params=params)
+            if relation is None:
+                raise QueryError("the query is empty; write a SELECT")
+            return relation.to_arrow_reader(BATCH_ROWS)
+        except duckdb.Error as error:
+            raise QueryError(explain(error)) from error
+
+    def analyze(self, name: str, **params: object) -> pd.DataFrame:
+        """Return the rows of the analysis `name`. Raises UsageError or QueryError."""
+        return to_frame(self.stream_analysis(name, **params).read_all())
+
+    def stream_analysis(self, name: str, **params: object) -> pa.RecordBatchReader:
+        """Return the rows of the analysis `name` as Arrow batches."""
+        return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
+
+    def info(self) -> Overview:
+        """Return the overview: ranks, steps, clock quality, sources, warnings."""
+        return read_overview(self.con)
+
+    def schema(self) -> tuple[Relation, ...]:
+        """Return the public tables and views with the meaning of every column."""
+        return public_relations()
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one self-contained HTML page, and return its path."""
+        from traceweave.report import write_report
+
+        write_report(self.con, Path(path))
+        return Path(path)
+
+    def close(self) -> None:
+        """Close the connection; the run cannot be asked afterwards."""
+        self.con.close()
+
+    def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:
+        for analysis in analyses.catalog():
+            if analysis.name == name:
+                bound = partial(self.analyze, name)
+                bound.__doc__ = analysis.summary
+                return bound
+        raise AttributeError(f"a run has no analysis or method {name!r}; see traceweave.analyses")
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *(analysis.name for analysis in analyses.catalog())])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<traceweave run {str(self.path)!r}>"
+
+
+def _refuse_reaching_out(con: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Refuse statements that open or write files.
+
+    DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
+    writing, and COPY may write the log beside the database.
+    """
+    for statement in con.extract_statements(query):
+        kind = statement.type.name
+        if kind == "EXPLAIN":
+            explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
+            kind = explained[0].type.name if len(explained) == 1 else "unknown"
+        if kind not in _WITHIN:
+            raise QueryError(_ONLY_READ)
+
+
+_WITHIN = frozenset(
+    {"SELECT", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "PRAGMA", "CALL", "SET", "MULTI"}
+)
+"""Statements that stay within the connection; those that change tables serve temporary ones."""
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
+
+_ONLY_READ = (
+    "queries only read this database; to change it, or for other files, extensions or settings,"
+    " open it with DuckDB itself"
+)
+
+
+def explain(error: duckdb.Error) -> str:
+    """Return one line on what is wrong with a query, in the words of this program."""
+    text = str(error)
+    locked = "read-only mode" in text or "configuration has been locked" in text
+    if locked or isinstance(error, duckdb.PermissionException):
+        return _ONLY_READ
+    lines = [line for line in text.splitlines() if line.strip()]
+    hint = next((line.strip() for line in lines[1:] if line.startswith("Did you mean")), "")
+    near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
+    return "; ".join(part for part in (first_line(error), hint, near) if part)
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Return a table as pandas, integers exact: Int64 where there are NULLs, HUGEINT as int64."""
+    import pandas as pd
+
+    nullable = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.uint8(): pd.UInt8Dtype(),
+        pa.uint16(): pd.UInt16Dtype(),
+        pa.uint32(): pd.UInt32Dtype(),
+        pa.uint64(): pd.UInt64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
+    frame: pd.DataFrame = _narrow(table).to_pandas(types_mapper=nullable.get)
+    for position, dtype in enumerate(frame.dtypes):
+        column = frame.iloc[:, position]
+        if hasattr(dtype, "numpy_dtype") and not column.hasnans:
+            frame.isetitem(position, column.to_numpy(dtype.numpy_dtype))
+    return frame
+
+
+def _narrow(table: pa.Table) -> pa.Table:
+    """Cast HUGEINT columns (decimals without decimals) to int64 where the values fit."""
+    for position, column in enumerate(table.schema):
+        if pa.types.is_decimal(column.type) and column.type.scale == 0:
+            try:
+                narrow = table.column(position).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(position, column.name, narrow)
+    return table

@@ -1,0 +1,45 @@
+"""traceweave align: fit the clocks anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceweave.cli.options import DATABASE, example, printing_rows
+
+
+@click.command(
+    short_help="Fit the clocks of a database anew.",
+    epilog=example("traceweave align run.duckdb", "traceweave align run.duckdb --reference-rank 4"),
+)
+@DATABASE
+@click.option(
+    "--reference-rank", type=int, help="The rank whose clock is the common one; default: chosen."
+)
+@click.option(
+    "--clock-per-rank",
+    is_flag=True,
+    help="Fit every rank's clock on its own, also where ranks of one host share one.",
+)
+@printing_rows
+def align(
+    database: Path,
+    reference_rank: int | None,
+    clock_per_rank: bool,
+    format_: str,
+    output: Path | None,
+    most_rows: int,
+) -> None:
+    """Fit the clocks of DATABASE anew from its collectives, in place, and print them."""
+    from traceweave import api
+    from traceweave.cli.output import print_rows
+
+    api.align(database, reference_rank=reference_rank, same_host=not clock_per_rank)
+    with api.open(database) as run:
+        print_rows(
+            run.stream("SELECT * FROM clocks ORDER BY rank, from_local_ns NULLS FIRST"),
+            format_,
+            output,
+            most_rows,
+        )

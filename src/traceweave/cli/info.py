@@ -1,0 +1,117 @@
+"""traceweave info: what is in a database, and how far to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceweave.cli.options import DATABASE, example
+
+if TYPE_CHECKING:
+    from traceweave.overview import Overview
+
+
+@click.command(
+    short_help="Print the overview of a database.",
+    epilog=example("traceweave info run.duckdb", "traceweave info run.duckdb --format json"),
+)
+@DATABASE
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="table is for people, json has raw values (times in ns).",
+)
+def info(database: Path, format_: str) -> None:
+    """Print the overview of DATABASE: ranks, hosts, GPUs, steps, clock quality, warnings."""
+    from traceweave import api
+
+    with api.open(database) as run:
+        overview = run.info()
+    if format_ == "json":
+        import orjson
+
+        click.echo(orjson.dumps(asdict(overview), option=orjson.OPT_INDENT_2).decode())
+        return
+    print_overview(database, overview)
+
+
+def print_overview(database: Path, overview: Overview) -> None:
+    """Print the overview as a page of text."""
+    import textwrap
+
+    from traceweave.cli import layout, units
+    from traceweave.sources.runs import spans
+
+    count = len(overview.ranks)
+    world = f" of {overview.world_size}" if overview.world_size else ""
+    starts = [r.first_local_ns for r in overview.ranks if r.first_local_ns is not None]
+    facts = {
+        "database": f"{database}, {overview.created_by}, ingested {overview.ingested_at_utc}",
+        "ranks": f"{count}{world} ({spans([r.rank for r in overview.ranks])})",
+        "hosts": ", ".join(overview.hosts) or "not named",
+        "GPUs": ", ".join(overview.gpus) or "none",
+        "backend": " ".join(filter(None, (overview.backend, overview.nccl_version))) or "unknown",
+        "started": units.date_and_time(min(starts)) if starts else "unknown",
+        "collectives": f"{overview.instances:,} matched, {overview.complete_instances:,} with every"
+        " rank of their group",
+    }
+    for name, fact in facts.items():
+        click.echo(f"{name + ':':13}{units.printable(fact)}")
+    _print_section("Ranks", [asdict(rank) for rank in overview.ranks], _RANKS)
+    _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
+    _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
+    if overview.warnings:
+        click.echo("\nWarnings")
+        for warning in overview.warnings:
+            events = f" ({warning.count:,} events)" if warning.count else ""
+            text = units.printable(f"{warning.kind}{events}: {warning.text}")
+            click.echo(
+                textwrap.fill(
+                    text,
+                    layout.WIDTH,
+                    initial_indent="  ",
+                    subsequent_indent="      ",
+                    break_long_words=False,
+                )
+            )
+
+
+_RANKS = ("rank", "host", "gpu_name", "span_ns", "steps", "gpu_ops", "host_ops", "collectives",
+          "matched", "rank_source")  # fmt: skip
+_CLOCKS = ("rank", "status", "offset_ns", "drift_ppm", "residual_p95_ns", "bound_ns", "anchors",
+           "method")  # fmt: skip
+_SOURCES = ("file", "format", "version", "size_bytes", "events_read", "events_skipped", "status",
+            "message")  # fmt: skip
+
+
+def _tells(column: str, rows: list[dict[str, object]]) -> bool:
+    """Leave out a column without values, and one whose only value stands above already."""
+    values = {row[column] for row in rows}
+    return values != {None} and not (column in ("host", "gpu_name") and len(values) == 1)
+
+
+def _source(source: dict[str, object]) -> dict[str, object]:
+    return {
+        **source,
+        "file": Path(str(source["path"])).name,
+        "version": source["producer_version"],
+    }
+
+
+def _print_section(title: str, rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
+    from traceweave.cli import layout, units
+
+    used = [c for c in columns if _tells(c, rows)]
+    cells = [[units.human(c, row[c]) for c in used] for row in rows]
+    numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
+    lines, _ = layout.lay_out([units.heading(c) for c in used], cells, numeric, layout.WIDTH - 2)
+    click.echo(f"\n{title}")
+    for line in lines if rows else ["none"]:
+        click.echo(f"  {line}")

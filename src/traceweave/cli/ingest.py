@@ -1,0 +1,146 @@
+"""traceweave ingest: traces in, one database out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceweave.cli.options import example
+
+if TYPE_CHECKING:
+    from traceweave.ingestion import IngestResult
+    from traceweave.sources.find import PassedOver
+
+PARTLY_LOADED = 3
+MOST_ALIKE = 3
+"""Files passed over for the same reason that are listed one by one."""
+
+
+@click.command(
+    short_help="Read the traces of every rank into one database.",
+    epilog=example(
+        "traceweave ingest traces/ -o run.duckdb",
+        "traceweave ingest 'node*/*.json.gz' -o run.duckdb --rank-from 'gpu(\\d+)'",
+        "traceweave ingest a.json b.json -o run.duckdb --rank a.json=0 --rank b.json=1",
+    ),
+)
+@click.argument("paths", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The database. A traceweave database of this name is replaced, at the very end.",
+)
+@click.option(
+    "--rank",
+    "ranks",
+    multiple=True,
+    metavar="FILE=N",
+    help="Say which rank a file is of (name or end of path; FILE=0,1 or FILE=4-7 for a report of"
+    " several processes). Overrides everything; may be repeated.",
+)
+@click.option(
+    "--rank-from",
+    metavar="REGEX",
+    help="The first group of this regular expression in the path is the rank.",
+)
+@click.option("--run", type=click.IntRange(min=1), help="Which run, if several lie there.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Files to read at a time; default: one per core.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+@click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
+@click.pass_context
+def ingest(
+    context: click.Context,
+    paths: tuple[str, ...],
+    output: Path,
+    ranks: tuple[str, ...],
+    rank_from: str | None,
+    run: int | None,
+    jobs: int | None,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Read the traces of every rank under PATHS (files, folders, globs) into one database.
+
+    Kineto JSON (also .json.gz) and nsys SQLite exports are found by their content. Exit code 3 if
+    a trace could not be read to its end; the others are in the database all the same.
+    """
+    from traceweave.cli.progress import progress_bars
+    from traceweave.ingestion import ingest as read
+
+    with progress_bars(quiet=quiet) as bars:
+        result = read(
+            paths,
+            output,
+            ranks=dict(_rank(text) for text in ranks),
+            rank_from=rank_from,
+            run=run,
+            jobs=jobs,
+            progress=bars,
+        )
+    summarize(result, quiet=quiet, verbose=verbose)
+    if not result.ok:
+        context.exit(PARTLY_LOADED)
+
+
+def summarize(result: IngestResult, *, quiet: bool = False, verbose: bool = False) -> None:
+    """Say on stderr what was read, what was not and what was assumed."""
+    from traceweave.cli import units
+    from traceweave.cli.output import note
+    from traceweave.sources.runs import name_ranks
+
+    for source in result.sources:
+        if source.status != "ok":
+            note(f"{source.status}: {source.path}: {source.message}")
+    if quiet:
+        return
+    for line in _passed_over(result.passed_over, verbose=verbose):
+        note(line)
+    for text in result.notes:
+        note(f"note: {text}")
+    loaded = [source for source in result.sources if source.status != "failed"]
+    numbers = sorted({rank for source in loaded for rank in source.ranks})
+    events = sum(source.events_stored for source in loaded)
+    size = sum(source.size_bytes for source in loaded)
+    note(
+        f"{result.database}: {name_ranks(numbers)} from {_counted(len(loaded), 'file')},"
+        f" {events:,} events, {units.size(size)} in {result.seconds:.1f} s"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _passed_over(items: Sequence[PassedOver], *, verbose: bool) -> Iterator[str]:
+    """Yield one line per file, or one per reason where many files share it."""
+    by_reason: dict[str, list[PassedOver]] = {}
+    for item in items:
+        by_reason.setdefault(item.reason, []).append(item)
+    for reason, alike in by_reason.items():
+        if verbose or len(alike) <= MOST_ALIKE:
+            yield from (f"passed over: {item.path}: {reason}" for item in alike)
+        else:
+            yield f"passed over: {len(alike)} files like {alike[0].path}: {reason}; -v lists them"
+
+
+def _rank(text: str) -> tuple[str, tuple[int, ...]]:
+    """Parse FILE=N, FILE=0,1 or FILE=4-7."""
+    name, _, numbers = text.rpartition("=")
+    if not name or not re.fullmatch(r"\d{1,7}(-\d{1,7})?(,\d{1,7}(-\d{1,7})?)*", numbers):
+        raise click.BadParameter(f"{text!r} is not FILE=N", param_hint="--rank")
+    ranks: list[int] = []
+    for part in numbers.split(","):
+        first, _, last = part.partition("-")
+        ranks.extend(range(int(first), int(last or first) + 1))
+    return name, tuple(ranks)

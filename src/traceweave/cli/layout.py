@@ -1,0 +1,132 @@
+"""Plain text tables that fit the width of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 100
+GAP = "  "
+MOST_BLOCKS = 4
+"""A table too wide for the page goes on below itself this often; then columns are left out."""
+KEYS = frozenset({"rank", "step", "op", "group_id", "device", "stream", "collective_id", "name"})
+"""Leading columns of these names say what a row is, so every block begins with them."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    heading: str
+    cells: list[str]
+    numeric: bool
+
+    @property
+    def head(self) -> list[str]:
+        """The heading, broken at underscores into short lines."""
+        lines: list[str] = []
+        for word in self.heading.split("_"):
+            if lines and len(lines[-1]) + len(word) < 9:
+                lines[-1] += "_" + word
+            else:
+                lines.append(word)
+        return lines
+
+    @property
+    def wanted(self) -> int:
+        return max(map(len, (*self.head, *self.cells)))
+
+    @property
+    def needed(self) -> int:
+        """Numbers are never cut, text is."""
+        return self.wanted if self.numeric else min(self.wanted, max(12, *map(len, self.head)))
+
+
+def lay_out(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    width: int = WIDTH,
+) -> tuple[list[str], list[str]]:
+    """Return the lines of a table, and the headings of the columns that found no room.
+
+    Text wider than the room is cut with an ellipsis. A table still too wide goes on below itself,
+    its key columns repeated, and drops the columns without any value.
+    """
+    columns = [
+        _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
+    ]
+    left_out: list[str] = []
+    if _width([column.needed for column in columns]) > width:
+        left_out = [column.heading for column in columns if not any(column.cells)]
+        columns = [column for column in columns if any(column.cells)]
+    blocks = _blocks(columns, width)
+    lines: list[str] = []
+    for block in blocks[:MOST_BLOCKS]:
+        lines += [*([""] if lines else []), *_draw(block, width)]
+    shown = {id(column) for block in blocks[:MOST_BLOCKS] for column in block}
+    return lines, left_out + [c.heading for c in columns if id(c) not in shown]
+
+
+def markdown(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
+) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = ["| " + " | ".join(map(_escaped, headings)) + " |"]
+    lines.append("|" + "|".join("---:" if number else "---" for number in numeric) + "|")
+    lines += ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+    return lines
+
+
+def _blocks(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
+    """Divide columns over blocks no wider than the page."""
+    keys: list[_Column] = []
+    for column in columns[:3]:
+        if column.heading not in KEYS:
+            break
+        keys.append(column)
+    blocks = [list(keys)]
+    for column in columns[len(keys) :]:
+        block = blocks[-1]
+        if len(block) > len(keys) and _width([c.needed for c in (*block, column)]) > width:
+            blocks.append([*keys, column])
+        else:
+            block.append(column)
+    return blocks
+
+
+def _draw(block: Sequence[_Column], width: int) -> list[str]:
+    widths = _shrunk([column.wanted for column in block], [c.needed for c in block], width)
+    depth = max((len(column.head) for column in block), default=0)
+    heads = [[""] * (depth - len(column.head)) + column.head for column in block]
+    numeric = [column.numeric for column in block]
+    lines = [_line(level, widths, numeric) for level in zip(*heads, strict=True)]
+    lines.append(GAP.join("─" * w for w in widths))
+    rows = zip(*(column.cells for column in block), strict=True)
+    return lines + [_line(row, widths, numeric) for row in rows]
+
+
+def _width(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _shrunk(widths: list[int], least: Sequence[int], width: int) -> list[int]:
+    """Take what is too much from the widest columns that can give."""
+    for _ in range(max(_width(widths) - width, 0)):
+        giving = [i for i in range(len(widths)) if widths[i] > least[i]]
+        if not giving:
+            break
+        widths[max(giving, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = []
+    for cell, width, number in zip(cells, widths, numeric, strict=True):
+        text = cell if len(cell) <= width else cell[: width - 1] + "…"
+        parts.append(text.rjust(width) if number else text.ljust(width))
+    return GAP.join(parts).rstrip()
+
+
+def _escaped(cell: str) -> str:
+    for character in "\\`*_<>|[]":
+        cell = cell.replace(character, "\\" + character)
+    return cell

@@ -1,0 +1,102 @@
+"""The command group, and the only place where an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from traceweave.cli.align import align
+from traceweave.cli.analyze import analyze
+from traceweave.cli.demo import demo
+from traceweave.cli.info import info
+from traceweave.cli.ingest import ingest
+from traceweave.cli.options import Command
+from traceweave.cli.query import query
+from traceweave.cli.report import report
+from traceweave.cli.schema import schema
+from traceweave.cli.version import version
+from traceweave.errors import TraceweaveError
+
+OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
+
+
+class _Group(click.Group):
+    """Lists the commands in the order of work, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+EPILOG = """\b
+Example:
+  traceweave ingest traces/ -o run.duckdb
+  traceweave analyze breakdown run.duckdb
+  traceweave report run.duckdb -o run.html
+
+\b
+Exit codes: 0 done, 1 a check failed, 2 wrong use, 3 input bad or only partly loaded."""
+
+
+@click.group(
+    cls=_Group,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Weave the profiler traces of every rank into one DuckDB database on one clock, and ask it.
+
+    Reads PyTorch Profiler (Kineto) traces and Nsight Systems exports.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+COMMANDS: tuple[Command, ...] = (
+    ingest, info, analyze, query, report, schema, align, demo, version,
+)  # fmt: skip
+for command in COMMANDS:
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; errors go to stderr as one line."""
+    try:
+        # not cli.main(): it would turn a closed pipe into exit code 1, "a check failed"
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        with cli.make_context("traceweave", given) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+        return OK
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        _complain(_usage_message(error))
+        return WRONG_USE
+    except TraceweaveError as error:
+        _complain(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # the reader has seen enough; keep Python from complaining when it flushes stdout at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (KeyboardInterrupt, click.Abort):
+        _complain("interrupted")
+        return INTERRUPTED
+
+
+def _usage_message(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path if context is not None else "traceweave"
+    return f"{message}; see '{path} --help'"
+
+
+def _complain(message: str) -> None:
+    print("traceweave: error: " + " ".join(message.split()), file=sys.stderr)

@@ -1,0 +1,163 @@
+"""Rows in every format. Results go to stdout or a file, and nothing else does."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from traceweave.cli import layout, units
+from traceweave.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def print_rows(
+    reader: pa.RecordBatchReader, format_: str, output: Path | None, most_rows: int = 0
+) -> None:
+    """Print the rows of `reader` in one of options.FORMATS to a file, or to stdout."""
+    if output is not None and str(output) == "-":
+        output = None
+    if format_ == "parquet":
+        _write_parquet(reader, output)
+        return
+    with _destination(output) as stream:
+        if format_ == "csv":
+            _write_csv(reader, stream)
+        elif format_ == "json":
+            _write_json(reader, stream)
+        else:
+            _write_text(reader, stream, format_, most_rows if output is None else 0)
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def note(text: str) -> None:
+    """Tell the user something that is not a result."""
+    click.echo(" ".join(text.split()), err=True)
+
+
+def page_width(stream: IO[str]) -> int:
+    """Return the columns that text may fill: the terminal's, or 100 where there is none."""
+    return shutil.get_terminal_size((layout.WIDTH, 24)).columns if stream.isatty() else layout.WIDTH
+
+
+@contextmanager
+def _destination(output: Path | None) -> Iterator[IO[str]]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", encoding="utf-8", newline="") as stream:
+            yield stream
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
+    if output is None:
+        raise UsageError("parquet is not for a terminal; name a file with -o FILE")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetWriter(output, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    except (OSError, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{output}: cannot be written: {error}") from error
+    note(f"wrote {output}")
+
+
+def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(reader.schema.names)
+    for batch in reader:
+        for row in _rows(batch):
+            writer.writerow(["" if value is None else _plain(value) for value in row])
+
+
+def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
+    import orjson
+
+    names = reader.schema.names
+    separator = "[\n"
+    for batch in reader:
+        for row in _rows(batch):
+            record = orjson.dumps(dict(zip(names, row, strict=True)), default=_plain)
+            stream.write(separator + record.decode())
+            separator = ",\n"
+    stream.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _write_text(
+    reader: pa.RecordBatchReader, stream: IO[str], format_: str, most_rows: int
+) -> None:
+    names = reader.schema.names
+    rows: list[list[str]] = []
+    hidden = 0
+    for batch in reader:
+        room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
+        hidden += max(batch.num_rows - room, 0)
+        rows += [
+            [units.human(name, value) for name, value in zip(names, row, strict=True)]
+            for row in _rows(batch.slice(0, max(room, 0)))
+        ]
+    numeric = [_is_numeric(field.type) for field in reader.schema]
+    headings = [units.heading(units.printable(name)) for name in names]
+    if format_ == "markdown":
+        stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
+        return
+    lines, left_out = layout.lay_out(headings, rows, numeric, page_width(stream))
+    stream.writelines(f"{line}\n" for line in lines)
+    if left_out:
+        note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
+    if hidden:
+        note(f"{hidden:,} more rows; --rows 0 shows all")
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    return zip(*columns, strict=True)
+
+
+def _is_numeric(type_: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    )
+
+
+def _plain(value: object) -> object:
+    """Return a value that CSV and JSON can hold, exact."""
+    if isinstance(value, Decimal):
+        return _number(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if isinstance(value, int | float | str | list | dict) else str(value)
+
+
+def _number(value: Decimal) -> object:
+    """Return a decimal as a number if a double holds it exactly enough to print it again."""
+    if value == value.to_integral_value() and abs(value) < 2**63:
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def as_table(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """Return rows as a reader, so that they print like any result."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows, schema=schema).to_reader()

@@ -1,0 +1,90 @@
+"""Progress on stderr, for people: one bar per file with rate and remaining time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from traceweave.ingestion import Progress as IngestProgress
+
+MOST_BARS = 16
+"""Beyond this many files only those being read have a bar."""
+
+
+@contextmanager
+def progress_bars(*, quiet: bool = False) -> Iterator[IngestProgress | None]:
+    """Yield the bars; None where nobody would see them: stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    bars = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bars:
+        yield Bars(bars)
+
+
+class Bars:
+    """Shows ingest's progress as rich bars; rich locks, so the threads may call at will."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[Path, TaskID] = {}
+        self._total: TaskID | None = None
+
+    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
+        """Add a bar per file and one for all."""
+        many = len(sources) > MOST_BARS
+        self._tasks = {
+            path: self._bars.add_task(_short(path), total=size, visible=not many)
+            for path, size in sources
+        }
+        self._total = self._bars.add_task(
+            f"{len(sources)} files", total=sum(size for _, size in sources)
+        )
+
+    def advance(self, path: Path, bytes_read: int) -> None:
+        """Move the file's bar and the bar of all."""
+        self._bars.update(self._tasks[path], advance=bytes_read, visible=True)
+        if self._total is not None:
+            self._bars.update(self._total, advance=bytes_read)
+
+    def finish(self, path: Path, status: str) -> None:
+        """Take the file's bar away; say so if it failed."""
+        self._bars.update(self._tasks[path], visible=False)
+        if status != "ok":
+            self._bars.console.print(f"{path}: {status}", markup=False, highlight=False)
+
+    def stage(self, text: str) -> None:
+        """Show what happens before and after the files are loaded."""
+        if self._total is None:
+            self._bars.console.print(f"{text} …", markup=False, highlight=False)
+        else:
+            self._bars.update(self._total, description=text)
+
+
+def _short(path: Path, most: int = 32) -> str:
+    name = path.name
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"

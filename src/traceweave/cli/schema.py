@@ -1,0 +1,61 @@
+"""traceweave schema: every public table and column with its meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceweave.cli.options import example, printing_rows
+from traceweave.errors import UsageError
+
+
+@click.command(
+    short_help="Print what every table and column means.",
+    epilog=example(
+        "traceweave schema", "traceweave schema collectives", "traceweave schema --format markdown"
+    ),
+)
+@click.argument("tables", nargs=-1)
+@printing_rows
+def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows: int) -> None:
+    """Print the meaning of every column of TABLES; of all public tables if none is named."""
+    from difflib import get_close_matches
+
+    from traceweave.cli.output import as_table, print_rows
+    from traceweave.store.schema import public_relations
+
+    relations = {relation.name: relation for relation in public_relations()}
+    for name in tables:
+        if name not in relations:
+            near = get_close_matches(name, relations, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(relations)}"
+            raise UsageError(f"there is no table {name!r}; {hint}")
+    chosen = [relations[name] for name in tables] or list(relations.values())
+    if format_ == "table" and output is None:
+        _print_prose(chosen)
+        return
+    rows = [
+        {"table": r.name, "column": c.name, "type": c.type, "meaning": c.meaning}
+        for r in chosen
+        for c in r.columns
+    ]
+    print_rows(as_table(rows), format_, output, most_rows)
+
+
+def _print_prose(relations: list) -> None:  # type: ignore[type-arg]
+    import textwrap
+
+    from traceweave.cli.layout import WIDTH
+
+    for relation in relations:
+        click.echo(textwrap.fill(f"{relation.name}: {relation.meaning}", WIDTH))
+        name_width = max(len(column.name) for column in relation.columns)
+        type_width = max(len(column.type) for column in relation.columns)
+        indent = name_width + type_width + 6
+        for column in relation.columns:
+            lines = textwrap.wrap(column.meaning, WIDTH - indent)
+            click.echo(f"  {column.name:{name_width}}  {column.type:{type_width}}  {lines[0]}")
+            for line in lines[1:]:
+                click.echo(" " * indent + line)
+        click.echo()

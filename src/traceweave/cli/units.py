@@ -1,0 +1,70 @@
+"""Numbers as people read them: the only place where nanoseconds become milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+EPOCH_FROM_NS = 10**17
+"""A time in ns beyond this (1973) is a moment, anything shorter a duration."""
+
+_DURATIONS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def human(name: str, value: object) -> str:
+    """Return one value of the column `name` as text; its unit is what the name ends with."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, int | float) and name.endswith("_ns"):
+        return moment(int(value)) if value > EPOCH_FROM_NS else duration(value)
+    if isinstance(value, int) and (name.startswith("bytes") or name.endswith("_bytes")):
+        return size(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
+    return printable(str(value))
+
+
+def heading(name: str) -> str:
+    """Return the heading of a column whose values carry their unit."""
+    return name.removesuffix("_ns").removesuffix("_bytes") if name != "bytes" else "size"
+
+
+def duration(ns: float) -> str:
+    """Return nanoseconds with four digits, as '1.234 ms'."""
+    for unit_ns, unit in _DURATIONS:
+        if abs(ns) >= unit_ns:
+            value = ns / unit_ns
+            decimals = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+            return f"{value:.{decimals}f} {unit}"
+    return f"{ns:g} ns"
+
+
+def moment(ns: int) -> str:
+    """Return epoch nanoseconds as the UTC time of day, to the microsecond."""
+    seconds, rest = divmod(ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest // 1000:06d}"
+
+
+def date_and_time(ns: int) -> str:
+    """Return epoch nanoseconds as UTC date and time, to the second."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def size(count: int) -> str:
+    """Return bytes in decimal units, '1.5 MB'."""
+    for unit_bytes, unit in _SIZES:
+        if abs(count) >= unit_bytes:
+            return f"{count / unit_bytes:.3g} {unit}"
+    return f"{count} B"
+
+
+def printable(text: str) -> str:
+    """Return text that a terminal shows as it is: control characters of a hostile name escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,135 @@
+"""Loading many files at a time, each for itself: one that fails takes no other down."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+
+from traceweave.errors import TraceweaveError
+from traceweave.sources.discover import Source
+from traceweave.sources.model import Loaded
+from traceweave.store.database import first_line
+
+BAD_FILE = (
+    TraceweaveError,
+    duckdb.Error,
+    sqlite3.Error,
+    OSError,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+)
+"""What a hostile or damaged file can make a reader raise; it fails that file and no other."""
+
+
+_SOURCE_TABLES = (
+    "rank_sources",
+    "steps",
+    "gpu_ops",
+    "host_ops",
+    "collective_calls",
+    "flows",
+    "memory_events",
+    "counters",
+    "other_events",
+)
+
+
+class Progress(Protocol):
+    """What ingest tells about its progress; called from several threads."""
+
+    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
+        """All files that will be loaded, with their sizes in bytes."""
+
+    def advance(self, path: Path, bytes_read: int) -> None:
+        """`bytes_read` more bytes of a file were read."""
+
+    def finish(self, path: Path, status: str) -> None:
+        """A file is done: 'ok', 'partial' or 'failed'."""
+
+    def stage(self, text: str) -> None:
+        """What happens before and after the files are loaded."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file: `loaded`, or `error` if nothing of it could be read."""
+
+    source: Source
+    loaded: Loaded | None
+    error: str | None = None
+
+    @property
+    def status(self) -> str:
+        """'ok', 'partial' (damaged somewhere) or 'failed'."""
+        if self.loaded is None:
+            return "failed"
+        return "partial" if self.loaded.damaged else "ok"
+
+
+def load_all(
+    con: duckdb.DuckDBPyConnection, sources: Sequence[Source], jobs: int, progress: Progress
+) -> list[Outcome]:
+    """Load the files, `jobs` at a time, the largest first; return outcomes in the order given."""
+    sizes = [(source.trace.path, source.trace.size_bytes) for source in sources]
+    progress.begin(sizes)
+    order = sorted(range(len(sources)), key=lambda i: (-sizes[i][1], i))
+    cursors = [con.cursor() for _ in sources]
+    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
+    try:
+        futures = {i: pool.submit(_load, cursors[i], sources[i], i, progress) for i in order}
+        return [futures[i].result() for i in range(len(sources))]
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for cursor in cursors:
+            cursor.interrupt()
+        raise
+    finally:
+        pool.shutdown(wait=True)
+        for cursor in cursors:
+            cursor.close()
+
+
+def _load(
+    cursor: duckdb.DuckDBPyConnection, source: Source, source_id: int, progress: Progress
+) -> Outcome:
+    """Load one file; nothing of it stays if that fails."""
+    path = source.trace.path
+
+    def report(bytes_read: int) -> None:
+        progress.advance(path, bytes_read)
+
+    try:
+        trace = replace(source.trace, path=source.read_from)
+        outcome = Outcome(source, source.format.load(cursor, trace, source_id, report))
+    except (duckdb.FatalException, duckdb.InterruptException):
+        raise
+    except BAD_FILE as error:
+        _undo(cursor, source_id)
+        outcome = Outcome(source, None, _reason(error, source))
+    progress.finish(path, outcome.status)
+    return outcome
+
+
+def _undo(cursor: duckdb.DuckDBPyConnection, source_id: int) -> None:
+    """Remove every row of a file, whether or not its loader ended its transaction."""
+    with suppress(duckdb.TransactionException):
+        cursor.rollback()
+    for table in _SOURCE_TABLES:
+        cursor.execute(f"DELETE FROM base.{table} WHERE source_id = ?", [source_id])
+
+
+def _reason(error: BaseException, source: Source) -> str:
+    text = first_line(error)
+    for path in (source.read_from, source.trace.path):
+        text = text.removeprefix(f"{path}: ")
+    known = isinstance(error, TraceweaveError | duckdb.Error | OSError)
+    return text if known else f"{type(error).__name__}: {text}"

@@ -1,0 +1,109 @@
+"""Writing down what was read and what was not: the tables sources, ingest_issues and meta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from traceweave._version import __version__
+from traceweave.errors import InputError
+from traceweave.ingestion.load import Outcome
+from traceweave.ingestion.result import SourceResult
+from traceweave.sources.discover import Discovery
+from traceweave.sources.find import Broken
+from traceweave.sources.model import Issue
+
+
+def record(
+    con: duckdb.DuckDBPyConnection, found: Discovery, outcomes: Sequence[Outcome]
+) -> tuple[SourceResult, ...]:
+    """Fill the tables that say what was read, and return the same for the caller."""
+    results = [_result(outcome) for outcome in outcomes]
+    if all(result.status == "failed" for result in results):
+        raise InputError(
+            "; ".join(f"{result.path}: {result.message}" for result in results[:3])
+            + "; nothing could be read, so no database was written"
+        )
+    results += [_broken_result(broken) for broken in found.broken]
+    producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]
+    producers += [(None, None)] * len(found.broken)
+    _insert(con, "sources", (
+        (i, str(r.path), r.format, *producer, r.size_bytes, r.events_read, r.events_stored,
+         r.events_read - r.events_stored, r.status, r.message)
+        for i, (r, producer) in enumerate(zip(results, producers, strict=True))
+    ))  # fmt: skip
+    _insert(con, "ingest_issues", _issue_rows(found, outcomes, results))
+    _refuse_overlapping_windows(con)
+    _insert(con, "meta", [
+        ("traceweave_version", __version__),
+        ("duckdb_version", duckdb.__version__),
+        ("ingested_at_utc", datetime.now(UTC).isoformat(timespec="seconds")),
+    ])  # fmt: skip
+    return tuple(results)
+
+
+def _result(outcome: Outcome) -> SourceResult:
+    trace, loaded = outcome.source.trace, outcome.loaded
+    return SourceResult(
+        path=trace.path,
+        format=trace.format,
+        ranks=tuple(sorted(p.rank for p in trace.processes if p.rank is not None)),
+        size_bytes=trace.size_bytes,
+        events_read=loaded.events_read if loaded else 0,
+        events_stored=loaded.events_stored if loaded else 0,
+        status=outcome.status,
+        message=loaded.damaged if loaded else outcome.error,
+    )
+
+
+def _broken_result(broken: Broken) -> SourceResult:
+    return SourceResult(
+        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason
+    )
+
+
+def _issue_rows(
+    found: Discovery, outcomes: Sequence[Outcome], results: Sequence[SourceResult]
+) -> Iterable[tuple[object, ...]]:
+    for source_id, outcome in enumerate(outcomes):
+        for issue in outcome.loaded.issues if outcome.loaded else ():
+            yield _issue_row(source_id, issue)
+    for source_id, result in enumerate(results):
+        if result.status != "ok":
+            kind = "file damaged" if result.status == "partial" else "file not read"
+            yield (source_id, kind, 0, str(result.path), result.message or kind)
+    for item in found.passed_over:
+        yield (None, "passed over", 0, str(item.path), item.reason)
+    for note in found.notes:
+        yield (None, "note", 0, None, note)
+
+
+def _issue_row(source_id: int, issue: Issue) -> tuple[object, ...]:
+    return (source_id, issue.kind, issue.count, issue.example, issue.message)
+
+
+def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Sequence[object]]) -> None:
+    """Insert few rows into a table whose name is written in this program."""
+    listed = [list(row) for row in rows]
+    if listed:
+        marks = ", ".join("?" * len(listed[0]))
+        con.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
+
+
+def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:
+    """Check with the events at hand what a look at the files' heads could not tell for sure."""
+    row = con.execute(
+        "SELECT a.rank, s.path, t.path FROM base.rank_sources AS a JOIN base.rank_sources AS b"
+        " ON a.rank = b.rank AND a.source_id < b.source_id"
+        " AND a.first_local_ns < b.last_local_ns AND b.first_local_ns < a.last_local_ns"
+        " JOIN sources AS s ON s.source_id = a.source_id"
+        " JOIN sources AS t ON t.source_id = b.source_id ORDER BY ALL LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        raise InputError(
+            f"{row[1]} and {row[2]} both claim rank {row[0]} for overlapping times; keep one of"
+            f" them, or say who is who with --rank {Path(row[2]).name}=N or --rank-from REGEX"
+        )

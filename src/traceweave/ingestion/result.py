@@ -1,0 +1,44 @@
+"""What an ingest did, for the caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceweave.sources.find import PassedOver
+from traceweave.weave import WeaveSummary
+
+
+@dataclass(frozen=True)
+class SourceResult:
+    """What became of one file."""
+
+    path: Path
+    format: str
+    ranks: tuple[int, ...]
+    size_bytes: int
+    events_read: int
+    events_stored: int
+    status: str
+    """'ok', 'partial' or 'failed'."""
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """What an ingest did."""
+
+    database: Path
+    sources: tuple[SourceResult, ...]
+    passed_over: tuple[PassedOver, ...]
+    """Files that are no traces, or of another run."""
+    notes: tuple[str, ...]
+    """What was assumed, for the user to check."""
+    weave: WeaveSummary
+    seconds: float
+    """Wall time."""
+
+    @property
+    def ok(self) -> bool:
+        """Every file that should be a trace was read to its end."""
+        return all(source.status == "ok" for source in self.sources)

@@ -1,0 +1,88 @@
+"""The ingest, from paths to a database."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from traceweave.errors import UsageError
+from traceweave.ingestion.load import Progress, load_all
+from traceweave.ingestion.record import record
+from traceweave.ingestion.result import IngestResult
+from traceweave.sources.discover import discover
+from traceweave.sources.formats import Format, known_formats
+from traceweave.sources.ranks import RankRules, compile_rank_pattern
+from traceweave.store.database import drafting
+from traceweave.weave import weave
+
+
+def ingest(
+    paths: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    ranks: Mapping[str, int | Sequence[int]] | None = None,
+    rank_from: str | None = None,
+    run: int | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    formats: Sequence[Format] | None = None,
+) -> IngestResult:
+    """Read the traces under `paths` (files, folders, globs) into the database `output`.
+
+    `ranks` gives files (by name or end of path) their rank, `rank_from` is a regular expression
+    whose first group in the path is the rank, `run` chooses among several runs, `jobs` is the
+    number of files read at a time (default: all cores). A file that cannot be read is reported in
+    the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
+    replaced at the very end. Raises InputError if nothing can be read or it is ambiguous.
+    """
+    began = time.monotonic()
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs must be at least 1, not {jobs}")
+    jobs = jobs or os.cpu_count() or 1
+    progress = progress or _Silent()
+    rules = _rules(ranks, rank_from)
+    paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    with drafting(Path(output)) as draft:
+        draft.con.execute("SET threads = ?", [jobs])
+        progress.stage("looking at the files")
+        found = discover(paths, formats or known_formats(), draft.scratch, rules=rules, run=run)
+        outcomes = load_all(draft.con, found.sources, jobs, progress)
+        results = record(draft.con, found, outcomes)
+        progress.stage("matching collectives, fitting clocks")
+        summary = weave(draft.con)
+        draft.con.execute("ANALYZE")
+        progress.stage("writing the database")
+    return IngestResult(
+        database=Path(output),
+        sources=results,
+        passed_over=found.passed_over,
+        notes=found.notes,
+        weave=summary,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | None) -> RankRules:
+    by_file = {
+        name: (given,) if isinstance(given, int) else tuple(given)
+        for name, given in (ranks or {}).items()
+    }
+    return RankRules(by_file, compile_rank_pattern(rank_from) if rank_from else None)
+
+
+class _Silent:
+    """Progress that nobody watches."""
+
+    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
+        pass
+
+    def advance(self, path: Path, bytes_read: int) -> None:
+        pass
+
+    def finish(self, path: Path, status: str) -> None:
+        pass
+
+    def stage(self, text: str) -> None:
+        pass

@@ -1,0 +1,145 @@
+"""From the paths a user names to the traces of one run, every process with its rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from traceweave.errors import InputError, TraceweaveError
+from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
+from traceweave.sources.formats import Format
+from traceweave.sources.model import Trace
+from traceweave.sources.nsys import export_report
+from traceweave.sources.ranks import RankRules, assign_ranks
+from traceweave.sources.runs import Run, choose_run, split_runs
+from traceweave.sources.unpack import read_head
+
+
+@dataclass(frozen=True)
+class Source:
+    """One trace to load, with the format that reads it."""
+
+    trace: Trace
+    """Its path is the file as the user named it."""
+    format: Format
+    read_from: Path
+    """Where the bytes are: the same file, or what nsys exported from it."""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What lies under the paths that a user named."""
+
+    sources: tuple[Source, ...]
+    """The traces of the chosen run, ordered by rank and time."""
+    broken: tuple[Broken, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was assumed, for the user to check."""
+    runs: tuple[Run, ...] = field(default=())
+    """All runs that were told apart; one unless the user chose among several."""
+
+
+def discover(
+    paths: Sequence[str | Path],
+    formats: Sequence[Format],
+    scratch: Path,
+    *,
+    rules: RankRules | None = None,
+    run: int | None = None,
+) -> Discovery:
+    """Find the traces under `paths`, give every process its rank, and settle on one run.
+
+    `scratch` is a folder for what nsys exports, which must outlive the loading. Raises
+    InputError where it is ambiguous what belongs together, and where there is no trace at all.
+    """
+    found = find(paths, formats)
+    passed_over = [item for item in found if isinstance(item, PassedOver)]
+    broken = [item for item in found if isinstance(item, Broken)]
+    candidates = [item for item in found if isinstance(item, Candidate)]
+    sources: list[Source] = []
+    with ThreadPoolExecutor() as pool:
+        for result in pool.map(lambda c: _probe(c, formats, scratch), candidates):
+            if isinstance(result, Source):
+                sources.append(result)
+            else:
+                broken.append(result)
+    if not sources:
+        raise InputError(_nothing_found(paths, broken, passed_over))
+    return _settle(sources, broken, passed_over, rules or RankRules(), run)
+
+
+def _settle(
+    sources: list[Source],
+    broken: list[Broken],
+    passed_over: list[PassedOver],
+    rules: RankRules,
+    number: int | None,
+) -> Discovery:
+    """Assign ranks, tell runs apart and keep the one that is asked for."""
+    traces, notes = assign_ranks([source.trace for source in sources], rules)
+    runs = split_runs(traces)
+    chosen = choose_run(runs, number)
+    by_path = {source.trace.path: source for source in sources}
+    kept = [replace(by_path[t.path], trace=t) for t in chosen.traces]
+    notes += [f"{t.path.name}: {note}" for t in chosen.traces for note in t.notes]
+    passed_over += [
+        PassedOver(trace.path, f"belongs to run {other.number}, not to run {chosen.number}")
+        for other in runs
+        if other is not chosen
+        for trace in other.traces
+    ]
+    kept.sort(key=lambda source: (_ranks(source), source.trace.first_ns or 0, source.trace.path))
+    return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes), tuple(runs))
+
+
+def _ranks(source: Source) -> list[int]:
+    return sorted(p.rank for p in source.trace.processes if p.rank is not None)
+
+
+def _probe(candidate: Candidate, formats: Sequence[Format], scratch: Path) -> Source | Broken:
+    """Return the candidate as a source, or why it cannot be one."""
+    try:
+        if candidate.format is None:
+            format_, read_from = _export(candidate.path, formats, scratch)
+        else:
+            format_, read_from = candidate.format, candidate.path
+        trace = format_.probe(read_from)
+        size = candidate.path.stat().st_size
+        return Source(replace(trace, path=candidate.path, size_bytes=size), format_, read_from)
+    except (TraceweaveError, OSError, EOFError) as error:
+        reason = str(error).removeprefix(f"{candidate.path}: ")
+        return Broken(candidate.path, format_by_name(candidate.path.name), reason)
+
+
+def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:
+    """Export an nsys report with the user's own nsys."""
+    folder = _own_folder(report, scratch)
+    exported = export_report(report, folder)
+    head = read_head(exported, HEAD_BYTES)
+    for format_ in formats:
+        if format_.recognize(exported, head):
+            return format_, exported
+    raise InputError(f"{report}: what nsys exported from it is not an nsys database")
+
+
+def _own_folder(path: Path, scratch: Path) -> Path:
+    """Return a new folder in `scratch`, since equal names may come from different folders."""
+    status = path.stat()
+    folder = scratch / f"{status.st_dev:x}-{status.st_ino:x}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _nothing_found(
+    paths: Sequence[str | Path], broken: Sequence[Broken], passed_over: Sequence[PassedOver]
+) -> str:
+    names = ", ".join(str(path) for path in paths)
+    reasons = [f"{b.path.name}: {b.reason}" for b in broken]
+    reasons += [f"{p.path.name}: {p.reason}" for p in passed_over]
+    if not reasons:
+        return f"{names}: no files there; name a folder with the traces of all ranks"
+    more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more})"

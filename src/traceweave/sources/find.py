@@ -1,0 +1,194 @@
+"""Which of the files that the user names are traces. Content decides, not the suffix."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceweave.errors import InputError
+from traceweave.sources.formats import Format
+from traceweave.sources.unpack import read_head
+
+HEAD_BYTES = 256 * 1024
+"""How much of a file, unpacked, decides what it is."""
+
+SQLITE = b"SQLite format 3\x00"
+UTF8_MARK = b"\xef\xbb\xbf"
+
+TRACE_SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz")
+"""A file so named is meant to be a trace: if its content is damaged, something is missing."""
+REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
+
+_OTHER_CONTENT = (
+    (b"\xff\xfe", "UTF-16 text; profilers write UTF-8"),
+    (b"\xfe\xff", "UTF-16 text; profilers write UTF-8"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first"),
+    (b"\xfd7zXZ", "xz-compressed; unpack it first"),
+    (b"BZh", "bzip2-compressed; unpack it first"),
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that one of the formats recognized, or an nsys report that needs exporting first."""
+
+    path: Path
+    """As the user named it."""
+    format: Format | None
+    """None: an nsys report."""
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    """A file that is no trace, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A file that should be a trace and cannot be read."""
+
+    path: Path
+    format: str
+    """'kineto' or 'nsys', as far as the name tells."""
+    reason: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Size on disk; 0 if even that cannot be found out."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+
+Found = Candidate | PassedOver | Broken
+
+
+def find(paths: Sequence[str | Path], formats: Sequence[Format]) -> list[Found]:
+    """Return every file under `paths` (files, folders, globs) with what it is, in a fixed order.
+
+    A file that several paths lead to comes once. Raises InputError for a path that leads nowhere.
+    """
+    seen: set[tuple[int, int]] = set()
+    found: list[Found] = []
+    for path in _expand(paths):
+        try:
+            status = path.stat()
+        except OSError as error:
+            found.append(PassedOver(path, f"cannot be opened: {error.strerror}"))
+            continue
+        identity = (status.st_dev, status.st_ino)
+        if identity not in seen:
+            seen.add(identity)
+            found.append(_classify(path, status, formats))
+    return _without_exported_reports(found)
+
+
+def _expand(paths: Sequence[str | Path]) -> Iterator[Path]:
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            yield from _walk(path, set())
+        elif path.exists() or path.is_symlink():
+            yield path
+        else:
+            matches = sorted(glob.glob(str(given), recursive=True))
+            if not matches:
+                raise InputError(f"{given}: no such file or folder, and no file matches it")
+            for match in matches:
+                below = Path(match)
+                yield from _walk(below, set()) if below.is_dir() else iter([below])
+
+
+def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
+    """Yield the files below `folder`; links are followed, but no folder is entered twice."""
+    try:
+        status = folder.stat()
+        names = sorted(os.listdir(folder))
+    except OSError:
+        yield folder
+        return
+    if (status.st_dev, status.st_ino) in entered:
+        return
+    entered.add((status.st_dev, status.st_ino))
+    for name in names:
+        # hidden: version control, editors, drafts of databases, '._rank0.json' of macOS
+        if not name.startswith("."):
+            entry = folder / name
+            yield from _walk(entry, entered) if os.path.isdir(entry) else iter([entry])
+
+
+def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> Found:
+    if stat.S_ISDIR(status.st_mode):
+        return PassedOver(path, "a folder that cannot be searched")
+    if not stat.S_ISREG(status.st_mode):
+        return PassedOver(path, "not a regular file")
+    name = path.name.lower()
+    if name.endswith(REPORT_SUFFIXES):
+        return Candidate(path, None)
+    meant = name.endswith(TRACE_SUFFIXES)
+    try:
+        head = read_head(path, HEAD_BYTES)
+    except OSError as error:
+        return Broken(path, format_by_name(name), f"cannot be opened: {error.strerror}")
+    except InputError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
+    for format_ in formats:
+        if format_.recognize(path, head):
+            return Candidate(path, format_)
+    return _explain(path, head, meant)
+
+
+def _explain(path: Path, head: bytes, meant: bool) -> Found:
+    """Say why a file that no format recognized is left out."""
+    format_ = format_by_name(path.name)
+    if not head:
+        return Broken(path, format_, "is empty") if meant else PassedOver(path, "is empty")
+    if head.startswith(SQLITE):
+        reason = "a SQLite database without the tables of an nsys export"
+        return Broken(path, format_, reason) if meant else PassedOver(path, reason)
+    if head[8:12] == b"DUCK":
+        return PassedOver(path, "a DuckDB database")
+    for magic, reason in _OTHER_CONTENT:
+        if head.startswith(magic):
+            return PassedOver(path, reason)
+    if head.removeprefix(UTF8_MARK).lstrip()[:1] in (b"{", b"["):
+        return PassedOver(path, "JSON, but not a PyTorch profiler trace")
+    if meant and format_ == "nsys":
+        return Broken(path, format_, "not a SQLite database; export the report again")
+    return Broken(path, format_, "not JSON") if meant else PassedOver(path, "not a trace")
+
+
+def format_by_name(name: str) -> str:
+    """Return the format that a file so named is meant to have."""
+    name = name.lower()
+    return "nsys" if ".sqlite" in name or name.endswith(REPORT_SUFFIXES) else "kineto"
+
+
+def _without_exported_reports(found: Iterable[Found]) -> list[Found]:
+    """Pass over each nsys report whose export was found as well."""
+    found = list(found)
+    traces = {item.path for item in found if isinstance(item, Candidate) and item.format}
+    return [
+        PassedOver(item.path, f"its export {export.name} is read instead")
+        if isinstance(item, Candidate) and item.format is None and (export := _export(item, traces))
+        else item
+        for item in found
+    ]
+
+
+def _export(report: Candidate, traces: set[Path]) -> Path | None:
+    for suffix in (".sqlite", ".sqlite.gz"):
+        export = report.path.with_suffix(suffix)
+        if export in traces:
+            return export
+    return None

@@ -1,0 +1,31 @@
+"""The formats that traceweave reads. A new one is a module beside this one and a line here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+
+from traceweave.sources import kineto, nsys
+from traceweave.sources.model import Loaded, Report, Trace
+
+
+class Format(Protocol):
+    """What a format module offers."""
+
+    def recognize(self, path: Path, head: bytes, /) -> bool:
+        """Tell whether a file with these first bytes (unpacked if it is gzip) is of this format."""
+
+    def probe(self, path: Path, /) -> Trace:
+        """Return what is in the file, without reading all its events."""
+
+    def load(
+        self, con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report, /
+    ) -> Loaded:
+        """Fill the base tables of `con` from the file."""
+
+
+def known_formats() -> tuple[Format, ...]:
+    """Return the formats in the order in which they are asked."""
+    return (nsys, kineto)

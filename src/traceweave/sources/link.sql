@@ -1,0 +1,17 @@
+-- Staged GPU ops get their launching call and their class. Input: new_gpu_ops, new_host_ops.
+
+-- The API call with the op's correlation id; ops that a loader has linked itself stay as they are.
+UPDATE new_gpu_ops SET launch_op_id = calls.op_id
+FROM (
+    SELECT rank, correlation, arg_min(op_id, start_local_ns) AS op_id
+    FROM new_host_ops
+    WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
+    GROUP BY rank, correlation
+) AS calls
+WHERE new_gpu_ops.launch_op_id IS NULL
+    AND new_gpu_ops.rank = calls.rank AND new_gpu_ops.correlation = calls.correlation;
+
+-- Names are few, ops are many: classify each name once.
+CREATE OR REPLACE TEMP TABLE classified AS
+SELECT kind, name, gpu_category(kind, name) AS category, gpu_class(kind, name) AS class
+FROM (SELECT DISTINCT kind, name FROM new_gpu_ops);

@@ -1,0 +1,174 @@
+"""What became of the events of an export: how many are stored, which are not and why.
+
+Issues whose kind begins with 'skipped' count events that are not stored; all others are remarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import duckdb
+
+from traceweave.sources.model import Issue
+from traceweave.sources.nsys.event_tables import (
+    CUDA_EVENT,
+    GRAPH_TRACE,
+    MEMORY_USAGE,
+    EventTable,
+)
+from traceweave.sources.nsys.sqlite_reader import Export
+
+_STORED = """
+    SELECT op_id FROM new_gpu_ops
+    UNION ALL SELECT op_id FROM new_host_ops
+    UNION ALL SELECT op_id FROM base.other_events WHERE source_id = $source_id
+    UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $source_id
+    UNION ALL SELECT op_id FROM base.counters WHERE source_id = $source_id
+"""
+
+EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-overwrite=true"
+
+
+def count_stored(con: duckdb.DuckDBPyConnection, source_id: int) -> int:
+    """Return how many events of this source are staged or stored; each is in one table only."""
+    row = con.execute(f"SELECT count(*) FROM ({_STORED})", {"source_id": source_id}).fetchone()
+    return int(row[0]) if row else 0
+
+
+def find_issues(
+    con: duckdb.DuckDBPyConnection,
+    export: Export,
+    tables: Sequence[EventTable],
+    undecoded_payloads: int,
+) -> Iterator[Issue]:
+    """Yield what went wrong or is missing, the staged events being complete."""
+    for table in tables:
+        yield from _bad_times(con, table)
+    yield from _unlaunched(con)
+    yield from _graphs(con, export)
+    yield from _open_ranges(con)
+    yield from _collectives_without_bytes(con)
+    yield from _diagnostics(con)
+    yield from _call_chains(export)
+    if undecoded_payloads:
+        yield Issue(
+            "payload not decoded",
+            undecoded_payloads,
+            "NVTX payloads of an unknown layout were left out of args",
+        )
+
+
+def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Issue]:
+    columns = table.types
+    if table is CUDA_EVENT:
+        return
+    start = "start" if "start" in columns else "timestamp"
+    faults = {f"NOT coalesce(nsys_timely({start}), FALSE)": "without a usable time"}
+    if "end" in columns:
+        may_be_open = table.name == "NVTX_EVENTS" or table.name.startswith(("MPI_", "UCP_"))
+        missing = "FALSE" if may_be_open or table.category else '"end" IS NULL'
+        faults = {
+            f'NOT coalesce(nsys_timely({start}), FALSE) OR NOT coalesce(nsys_timely("end"), TRUE)'
+            f" OR {missing}": "without a usable time",
+            f'nsys_timely({start}) AND nsys_timely("end") AND "end" < {start}'
+            + (" AND eventType IN (59, 60, 70, 71)" if table.name == "NVTX_EVENTS" else ""):
+            "that end before they start",
+        }  # fmt: skip
+    if table is MEMORY_USAGE:
+        faults["nsys_timely(start) AND abs(coalesce(bytes, 0)) >= 4611686018427387904"] = (
+            "with an impossible size"
+        )
+    for condition, fault in faults.items():
+        count = _count(con, f"SELECT count(*) FROM {table.staged} WHERE {condition}")
+        if count:
+            yield Issue(f"skipped: {table.name}", count, f"events {fault} ({table.name})")
+
+
+def _unlaunched(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
+    """Copies of unified memory have no launch by nature; anything else lost its call."""
+    count = _count(
+        con,
+        "SELECT count(*) FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
+        " AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)",
+    )
+    if count:
+        yield Issue(
+            "launch not found",
+            count,
+            "GPU work whose launching call is not in the report"
+            " (the recording or a slice of it began between the two)",
+        )
+
+
+def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
+    count = _count(con, f"SELECT count(*) FROM {GRAPH_TRACE.staged}")
+    if count:
+        yield Issue(
+            "CUDA graphs as a whole",
+            count,
+            "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
+            " were not recorded; record with --cuda-graph-trace=node to see them",
+        )
+    elif any(
+        name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
+        for name, value in export.pairs("META_DATA_CAPTURE")
+    ):
+        launches = _count(
+            con,
+            "SELECT count(*) FROM new_host_ops WHERE name IN ('cudaGraphLaunch', 'cuGraphLaunch')",
+        )
+        if launches:
+            yield Issue(
+                "CUDA graphs not recorded",
+                launches,
+                "CUDA graphs were launched but their GPU work has no rows;"
+                " record with --cuda-graph-trace=node",
+            )
+
+
+def _open_ranges(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
+    count = _count(
+        con,
+        "SELECT count(*) FROM nsys_nvtx_events WHERE eventType IN (59, 60, 70, 71)"
+        ' AND "end" IS NULL AND nsys_timely(start)',
+    )
+    if count:
+        yield Issue(
+            "open NVTX range",
+            count,
+            "ranges still open when the recording ended are cut at its last event",
+        )
+
+
+def _collectives_without_bytes(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
+    count = _count(con, "SELECT count(*) FROM new_collective_calls WHERE bytes IS NULL")
+    if count:
+        yield Issue(
+            "collectives without size",
+            count,
+            "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
+            f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+        )
+
+
+def _call_chains(export: Export) -> Iterator[Issue]:
+    frames = sum(export.count(table) for table in ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS"))
+    if frames:
+        yield Issue(
+            "call chains not read", frames, "stack frames of CUDA and OS calls are left out"
+        )
+
+
+def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
+    rows = con.execute(
+        "SELECT severity, count(*), arg_min(text, timestamp) FROM nsys_diagnostic_event"
+        " WHERE severity IN (2, 3) GROUP BY severity ORDER BY severity DESC"
+    ).fetchall()
+    for severity, count, text in rows:
+        word = "error" if severity == 3 else "warning"
+        yield Issue(f"profiler {word}", count, f"nsys recorded {word}s about itself", text)
+
+
+def _count(con: duckdb.DuckDBPyConnection, sql: str) -> int:
+    row = con.execute(sql).fetchone()
+    return int(row[0]) if row else 0

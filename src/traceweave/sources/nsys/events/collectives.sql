@@ -1,0 +1,209 @@
+-- Collectives: kernels that communicate, told apart by the NCCL range that launched them where there is one.
+--
+-- A kernel's launch lies inside the range of the call (ncclAllReduce), or, for grouped calls, inside the outermost
+-- ncclGroupEnd: one kernel then does the work of all calls of the group.
+
+-- NCCL's own ranges. Without the row that names the domain (cut exports) the names tell. The tracer of NCCL 2.28 and
+-- later writes names without the prefix.
+CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
+SELECT
+    h.op_id,
+    n.globalTid AS thread,
+    n.start,
+    coalesce(n."end", s.end_ns) AS "end",
+    lower(regexp_replace(h.name, '^nccl', '')) AS call
+FROM new_host_ops AS h
+JOIN nsys_nvtx_events AS n ON h.op_id = n.op_id
+CROSS JOIN nsys_session AS s
+LEFT JOIN nsys_nvtx_domains AS d ON nsys_process(n.globalTid) = d.process AND n.domainId = d.domain_id
+WHERE h.kind = 'nvtx' AND (d.name = 'NCCL' OR regexp_matches(h.name, '^nccl[A-Z]'));
+
+CREATE OR REPLACE TEMP TABLE nsys_nccl_levels AS
+WITH
+steps AS (
+    SELECT
+        *,
+        sum(CASE call WHEN 'groupstart' THEN 1 WHEN 'groupend' THEN -1 ELSE 0 END) OVER thread_so_far AS level
+    FROM nsys_nccl_ranges
+    WINDOW thread_so_far AS (PARTITION BY thread ORDER BY start, op_id ROWS UNBOUNDED PRECEDING)
+),
+floored AS (
+    -- a recording that begins inside a group sees its end only
+    SELECT *, level - least(0, min(level) OVER (PARTITION BY thread ORDER BY start, op_id ROWS UNBOUNDED PRECEDING))
+        AS depth
+    FROM steps
+)
+SELECT
+    * EXCLUDE (level),
+    call = 'groupend' AND depth = 0 AS closes,
+    coalesce(sum((call = 'groupend' AND depth = 0)::INTEGER) OVER (
+        PARTITION BY thread ORDER BY start, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 0) AS group_number
+FROM floored;
+
+-- Calls with the range that launches them: their own, or the end of their group.
+CREATE OR REPLACE TEMP TABLE nsys_nccl_calls AS
+WITH
+calls AS (
+    SELECT
+        *,
+        CASE call WHEN 'bcast' THEN 'broadcast' ELSE collective_op(call) END AS op
+    FROM nsys_nccl_levels
+    WHERE regexp_matches(
+        call, '^(allreduce|allgather|reducescatter|broadcast|bcast|reduce|alltoall|alltoallv|gather|scatter|send|recv)$'
+    )
+),
+payloads AS (
+    SELECT
+        op_id,
+        any_value(value) FILTER (entry = 'NCCL communicator ID' AND value <> '0') AS comm,
+        any_value(try_cast(value AS BIGINT)) FILTER (entry IN ('Message size [bytes]', 'Bytes')) AS bytes,
+        any_value(try_cast(value AS INTEGER)) FILTER (entry IN ('Peer rank', 'Peer')) AS peer
+    FROM nsys_payloads
+    GROUP BY op_id
+)
+SELECT c.op_id, c.thread, c.start, c.op, coalesce(e.op_id, c.op_id) AS launcher, p.comm, p.bytes, p.peer
+FROM calls AS c
+LEFT JOIN nsys_nccl_levels AS e
+    ON c.depth > 0 AND e.closes AND c.thread = e.thread AND c.group_number = e.group_number
+LEFT JOIN payloads AS p ON c.op_id = p.op_id;
+
+-- Sizes of communicators, and whom their ranks are in this run, from the calls that create or end them.
+CREATE OR REPLACE TEMP TABLE nsys_communicators AS
+SELECT
+    any_value(value) FILTER (entry = 'NCCL communicator ID') AS comm,
+    any_value(try_cast(value AS INTEGER)) FILTER (entry = 'No. of ranks') AS size,
+    any_value(try_cast(value AS INTEGER)) FILTER (entry = 'Rank') AS comm_rank,
+    any_value(p.rank) AS rank
+FROM nsys_payloads AS y
+JOIN nsys_nccl_ranges AS r ON y.op_id = r.op_id
+LEFT JOIN nsys_processes AS p ON nsys_process(r.thread) = p.process
+-- the fields of a split describe the parent
+WHERE r.call IN ('comminitrank', 'comminitrankconfig', 'comminitrankscalable', 'commdestroy', 'commabort')
+GROUP BY y.op_id
+HAVING comm IS NOT NULL AND comm <> '0';
+
+CREATE OR REPLACE TEMP TABLE nsys_comm_kernels AS
+WITH
+kernels AS (
+    SELECT g.*, l.thread, l.start AS launched
+    FROM new_gpu_ops AS g
+    JOIN classified AS c ON g.kind = c.kind AND g.name = c.name AND c.category = 'communication'
+    LEFT JOIN nsys_launches AS l ON g.launch_op_id = l.op_id
+    WHERE g.rank IS NOT NULL
+),
+launchers AS (
+    SELECT op_id, thread, start, "end" FROM nsys_nccl_levels WHERE closes
+    UNION
+    SELECT r.op_id, r.thread, r.start, r."end"
+    FROM nsys_nccl_ranges AS r JOIN nsys_nccl_calls AS c ON r.op_id = c.op_id AND c.launcher = c.op_id
+),
+-- PyTorch's own range around the call (nccl:all_to_all) tells what a group of sends and receives amounts to
+torch_ranges AS (
+    SELECT h.op_id, n.globalTid AS thread, n.start, n."end", collective_op(h.name) AS op
+    FROM new_host_ops AS h JOIN nsys_nvtx_events AS n ON h.op_id = n.op_id
+    WHERE h.kind = 'nvtx' AND starts_with(h.name, 'nccl:') AND n."end" IS NOT NULL
+),
+located AS (
+    SELECT k.*, CASE WHEN k.launched <= u."end" THEN u.op_id END AS launcher
+    FROM kernels AS k ASOF LEFT JOIN launchers AS u ON k.thread = u.thread AND k.launched >= u.start
+)
+SELECT
+    k.* EXCLUDE (thread, launched),
+    CASE WHEN k.launched <= t."end" THEN t.op END AS torch_op,
+    CASE WHEN k.launched <= t."end" THEN t.op_id END AS torch_op_id,
+    row_number() OVER (PARTITION BY k.launcher ORDER BY k.start_local_ns, k.op_id) AS nth,
+    count(*) OVER (PARTITION BY k.launcher) AS kernels
+FROM located AS k ASOF LEFT JOIN torch_ranges AS t ON k.thread = t.thread AND k.launched >= t.start;
+
+-- What each launcher launches: its calls; point-to-point calls without known peers only as a whole.
+CREATE OR REPLACE TEMP TABLE nsys_launched_calls AS
+WITH
+launchers AS (
+    SELECT
+        c.launcher,
+        bool_and(c.op IN ('send', 'recv')) AS point_to_point,
+        bool_and(c.peer IS NOT NULL) AS peers_known,
+        any_value(k.torch_op) AS torch_op
+    FROM nsys_nccl_calls AS c
+    LEFT JOIN nsys_comm_kernels AS k ON c.launcher = k.launcher
+    GROUP BY c.launcher
+),
+judged AS (
+    SELECT
+        *,
+        point_to_point AND torch_op NOT IN ('send', 'recv', 'unknown') AS is_torch_op,
+        point_to_point AND NOT peers_known AS opaque
+    FROM launchers
+)
+SELECT c.launcher, c.op_id, c.start, c.op, c.comm, c.bytes, c.peer, FALSE AS whole_buffer
+FROM nsys_nccl_calls AS c
+JOIN judged AS j ON c.launcher = j.launcher
+WHERE NOT coalesce(j.is_torch_op, FALSE) AND NOT j.opaque
+UNION ALL
+SELECT
+    c.launcher,
+    min(c.op_id),
+    min(c.start),
+    CASE
+        WHEN any_value(j.is_torch_op) THEN any_value(j.torch_op)
+        WHEN bool_and(c.op = 'send') THEN 'send'
+        WHEN bool_and(c.op = 'recv') THEN 'recv'
+        ELSE 'unknown'
+    END,
+    CASE WHEN count(DISTINCT c.comm) = 1 THEN any_value(c.comm) END,
+    -- what this rank sends in all, its own part included, is the whole buffer of an all-to-all
+    CASE WHEN bool_and(c.bytes IS NOT NULL) THEN
+        CASE WHEN bool_and(c.op = 'recv') THEN sum(c.bytes) ELSE sum(c.bytes) FILTER (c.op = 'send') END
+    END::BIGINT,
+    NULL,
+    TRUE
+FROM nsys_nccl_calls AS c
+JOIN judged AS j ON c.launcher = j.launcher
+WHERE coalesce(j.is_torch_op, FALSE) OR j.opaque
+GROUP BY c.launcher;
+
+INSERT INTO new_collective_calls BY NAME
+WITH
+calls AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY launcher ORDER BY start, op_id) AS nth,
+        count(*) OVER (PARTITION BY launcher) AS calls
+    FROM nsys_launched_calls
+),
+sizes AS (SELECT comm, max(size) AS size FROM nsys_communicators GROUP BY comm),
+members AS (SELECT comm, comm_rank, any_value(rank) AS rank FROM nsys_communicators GROUP BY ALL),
+-- kernels and calls of one launcher are paired in order; more calls than kernels means fused calls
+attached AS (
+    SELECT k.*, c.op_id AS host_op_id, c.op, c.comm, c.bytes AS call_bytes, c.peer AS comm_peer, c.whole_buffer
+    FROM nsys_comm_kernels AS k
+    LEFT JOIN calls AS c
+        ON k.launcher = c.launcher AND k.nth = CASE
+            WHEN c.calls > k.kernels THEN (c.nth - 1) * k.kernels // c.calls + 1
+            ELSE c.nth
+        END
+)
+SELECT
+    a.rank,
+    a.op_id AS gpu_op_id,
+    coalesce(a.host_op_id, a.launcher, a.torch_op_id) AS host_op_id,
+    coalesce(a.op, nullif(a.torch_op, 'unknown'), collective_op(a.name)) AS op,
+    s.size AS group_size,
+    CASE WHEN a.comm IS NOT NULL THEN '0x' || lower(to_hex(try_cast(a.comm AS UBIGINT))) END AS comm_id,
+    -- NCCL counts these per rank; bytes here is the whole buffer
+    CASE
+        WHEN a.op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') AND NOT a.whole_buffer
+            THEN a.call_bytes * s.size
+        ELSE a.call_bytes
+    END AS bytes,
+    -- NCCL numbers peers inside the communicator
+    coalesce(m.rank, CASE WHEN s.size = w.world_size THEN a.comm_peer END) AS peer,
+    a.stream,
+    a.start_local_ns,
+    a.duration_ns,
+    CASE WHEN a.host_op_id IS NOT NULL OR a.torch_op <> 'unknown' THEN 'nvtx' ELSE 'name' END AS evidence
+FROM attached AS a
+LEFT JOIN sizes AS s ON a.comm = s.comm
+LEFT JOIN members AS m ON a.comm = m.comm AND a.comm_peer = m.comm_rank
+LEFT JOIN nsys_processes AS w ON a.rank = w.rank;

@@ -1,0 +1,27 @@
+-- Words shared by the translations. A globalTid is hardware 8 | VM 8 | pid 24 | tid 24 bits, a globalPid the same with tid 0.
+
+CREATE OR REPLACE TEMP MACRO nsys_process(global_tid) AS global_tid & -16777216;
+CREATE OR REPLACE TEMP MACRO nsys_pid(global_tid) AS (global_tid & 281474959933440) >> 24;
+CREATE OR REPLACE TEMP MACRO nsys_tid(global_tid) AS global_tid & 16777215;
+
+-- Times beyond this are damage; below it sums with the session start cannot overflow.
+CREATE OR REPLACE TEMP MACRO nsys_timely(t) AS t BETWEEN -4611686018427387904 AND 4611686018427387904;
+
+-- One member of a JSON object, NULL if it has no value; nsys_args joins the members.
+CREATE OR REPLACE TEMP MACRO nsys_member(key, value) AS
+    CASE WHEN value IS NOT NULL THEN '"' || key || '":' || to_json(value) END;
+CREATE OR REPLACE TEMP MACRO nsys_args(members) AS
+    nullif('{' || coalesce(array_to_string(members, ','), '') || '}', '{}')::JSON;
+
+-- The host call that put GPU work into a stream. Correlation ids are counted per process. Class 67 rows (backtraces)
+-- repeat the id of the call that they explain.
+CREATE OR REPLACE TEMP TABLE nsys_launches AS
+SELECT
+    nsys_process(globalTid) AS process,
+    correlationId AS correlation,
+    arg_min(op_id, start) AS op_id,
+    arg_min(globalTid, start) AS thread,
+    min(start) AS start
+FROM nsys_cupti_activity_kind_runtime
+WHERE coalesce(eventClass, 0) IN (0, 1) AND correlationId <> 0 AND nsys_timely(start)
+GROUP BY ALL;

@@ -1,0 +1,136 @@
+"""Decoding the extended NVTX payloads that NCCL attaches to its ranges.
+
+A blob (`NVTX_EVENTS.binaryData`, exported with --include-blobs=true) is a header of four 64-bit
+words, of which the second is the schema id, the third the size and the fourth the offset of the
+payload, then the payload as a C struct. Two independent readers use this layout; NVIDIA documents
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceweave.sources.nsys.sqlite_reader import Export
+
+_HEADER_BYTES = 32
+_STATIC_SCHEMA = 1 << 24
+_LONGEST_BLOB = 1 << 20
+
+# NVTX payload entry types (nvToolsExtPayload.h) as little-endian numpy types
+_ENTRY_TYPES: Mapping[int, str] = {
+    3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<i8", 8: "<u8", 9: "<i8", 10: "<u8", 11: "<i1",
+    12: "<u1", 13: "<i2", 14: "<u2", 15: "<i4", 16: "<u4", 17: "<i8", 18: "<u8", 19: "<f4",
+    20: "<f8", 22: "<u8", 23: "<u8",
+}  # fmt: skip
+
+COMMUNICATOR = "NCCL communicator ID"
+ENTRIES = pa.schema([("op_id", pa.int64()), ("entry", pa.string()), ("value", pa.string())])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One field of a payload: its name, where it lies and its numpy type."""
+
+    name: str
+    offset: int
+    dtype: str
+
+
+Schemas = Mapping[int, tuple[Entry, ...]]
+
+
+def read_schemas(export: Export) -> Schemas:
+    """Return the fields that can be decoded, by schema id; processes repeat the same schemas."""
+    table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+    if not export.has(table, "schemaId", "idx", "type", "name", "offset"):
+        return {}
+    schemas: dict[int, list[Entry]] = {}
+    rows = export.rows(
+        f'SELECT DISTINCT schemaId, idx, type, name, coalesce("offset", 0) FROM {table}'
+        " ORDER BY schemaId, idx"
+    )
+    for schema, _, type_, name, offset in rows:
+        # a type in the range of schemas that is not a plain number is an enum of four bytes
+        dtype = _ENTRY_TYPES.get(type_) or ("<u4" if (type_ or 0) >= _STATIC_SCHEMA else None)
+        if dtype and name and 0 <= offset < _LONGEST_BLOB:
+            schemas.setdefault(schema, []).append(Entry(str(name), offset, dtype))
+    return {schema: tuple(entries) for schema, entries in schemas.items()}
+
+
+def reduction_enum(export: Export) -> int | None:
+    """Return the type id of NCCL's 'Reduction operation' enum, which differs by NCCL version."""
+    table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+    if not export.has(table, "name", "type"):
+        return None
+    rows = export.rows(f"SELECT max(type) FROM {table} WHERE name = 'Reduction operation'")
+    return rows[0][0] - _STATIC_SCHEMA if rows and isinstance(rows[0][0], int) else None
+
+
+def decode(
+    op_ids: npt.NDArray[np.int64], blobs: pa.Array, schemas: Schemas
+) -> tuple[pa.Table, int]:
+    """Return the fields of many blobs as (op_id, entry, value) rows, and how many blobs resist."""
+    present = pc.is_valid(blobs).to_numpy(zero_copy_only=False)
+    op_ids, blobs = op_ids[present], pc.drop_null(blobs)
+    lengths = pc.binary_length(blobs).to_numpy(zero_copy_only=False)
+    whole = lengths >= _HEADER_BYTES
+    kept = blobs.filter(pa.array(whole))
+    ids, sizes = op_ids[whole], lengths[whole].astype(np.uint64)
+    schema_ids = _field(kept, 8, "<u8")
+    payload_bytes, offsets = _field(kept, 16, "<u8"), _field(kept, 24, "<u8")
+    # each term alone is checked first: the sum of two hostile ones wraps around
+    possible = (payload_bytes <= sizes) & (offsets <= sizes)
+    stated = possible & (offsets >= _HEADER_BYTES) & (offsets + payload_bytes <= sizes)
+    offsets = np.where(stated, offsets, np.uint64(_HEADER_BYTES))
+    fits = (payload_bytes <= sizes) & (offsets + payload_bytes <= sizes)
+    decoded = 0
+    tables = [ENTRIES.empty_table()]
+    for schema in np.unique(schema_ids):
+        for offset in np.unique(offsets[schema_ids == schema]):
+            chosen = (schema_ids == schema) & (offsets == offset) & fits
+            entries = schemas.get(int(schema), ())
+            if entries and chosen.any():
+                decoded += int(chosen.sum())
+                tables += _entries(ids[chosen], kept.filter(pa.array(chosen)), int(offset), entries)
+    return pa.concat_tables(tables), len(op_ids) - decoded
+
+
+def decode_one(blob: bytes, schemas: Schemas) -> dict[str, int]:
+    """Return the whole-number fields of one blob by name; empty if it cannot be decoded."""
+    table, _ = decode(np.zeros(1, np.int64), pa.array([blob], pa.binary()), schemas)
+    names, values = table["entry"].to_pylist(), table["value"].to_pylist()
+    return {name: int(v) for name, v in zip(names, values, strict=True) if v.lstrip("-").isdigit()}
+
+
+def _entries(
+    ids: npt.NDArray[np.int64], blobs: pa.Array, start: int, entries: tuple[Entry, ...]
+) -> list[pa.Table]:
+    tables = []
+    lengths = pc.binary_length(blobs).to_numpy(zero_copy_only=False)
+    for entry in entries:
+        at = start + entry.offset
+        inside = lengths >= at + np.dtype(entry.dtype).itemsize
+        if inside.any():
+            values = _field(blobs.filter(pa.array(inside)), at, entry.dtype)
+            columns: list[Any] = [
+                pa.array(ids[inside]),
+                pa.array([entry.name] * int(inside.sum()), pa.string()),
+                pc.cast(pa.array(values), pa.string()),
+            ]
+            tables.append(pa.Table.from_arrays(columns, schema=ENTRIES))
+    return tables
+
+
+def _field(blobs: pa.Array, at: int, dtype: str) -> npt.NDArray[Any]:
+    """Return the value at the same byte of every blob; all blobs must reach that far."""
+    width = np.dtype(dtype).itemsize
+    cut = pc.cast(pc.binary_slice(blobs, at, at + width), pa.binary(width))
+    values = np.frombuffer(cut.buffers()[1], dtype=dtype)
+    return values[cut.offset : cut.offset + len(cut)]

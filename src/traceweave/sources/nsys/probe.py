@@ -1,0 +1,139 @@
+"""What an export holds, found without reading its events into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traceweave.errors import InputError
+from traceweave.sources.model import Process, Trace
+from traceweave.sources.nsys.clock import SessionClock, read_clock
+from traceweave.sources.nsys.event_tables import (
+    GRAPH_TRACE,
+    KERNELS,
+    MEMCPY,
+    MPI,
+    NVTX,
+    OS_CALLS,
+    RUNTIME,
+)
+from traceweave.sources.nsys.payload import reduction_enum
+from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
+from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
+from traceweave.sources.nsys.sqlite_reader import SQLITE_MAGIC, Export, open_export
+from traceweave.sources.unpack import read_head
+
+_OURS = (b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_", b"OSRT_API", b"SCHED_EVENTS")
+_PEEK_BYTES = 8 << 20
+
+# the id of NCCL's enum of reductions, less 2^24, identifies the version that wrote the payloads
+_NCCL_BY_ENUM = {15: "2.26", 16: "2.27", 19: "2.28"}
+
+
+def recognize(path: Path, head: bytes) -> bool:
+    """Tell whether the file is an nsys SQLite export; `head` is its start, unpacked if gzip."""
+    if not head.startswith(SQLITE_MAGIC):
+        return False
+    peek = read_head(path, _PEEK_BYTES)
+    if b"StringIds" in peek and any(name in peek for name in _OURS):
+        return True
+    try:
+        with open_export(path) as export:
+            names = [name.encode() for name in export.tables]
+    except InputError:
+        return False
+    return "StringIds" in export.tables and any(n.startswith(_OURS) for n in names)
+
+
+def probe(path: Path) -> Trace:
+    """Describe an export: its processes with the evidence for their ranks, its clock, its maker.
+
+    Raises InputError if it cannot be opened as SQLite.
+    """
+    with open_export(path) as export:
+        clock = read_clock(export)
+        candidates = find_candidates(export)
+        ranks = find_ranks(export, candidates)
+        options = dict(export.pairs("EXPORT_META_DATA") + export.pairs("META_DATA_EXPORT"))
+        first, last = _span(export, clock)
+        return Trace(
+            path=path,
+            format="nsys",
+            size_bytes=path.stat().st_size,
+            processes=tuple(_process(export, c, ranks) for c in candidates),
+            producer=options.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
+            producer_version=options.get("EXPORT_PRODUCT_VERSION"),
+            first_ns=first,
+            last_ns=last,
+            notes=_notes(export, clock, candidates, ranks),
+        )
+
+
+def _process(export: Export, candidate: Candidate, ranks: Ranks) -> Process:
+    evidence = ranks.by_process.get(candidate.global_pid, RankEvidence())
+    device = candidate.devices[0] if candidate.devices else None
+    enum = reduction_enum(export) if candidate.nccl else None
+    return Process(
+        key=candidate.global_pid,
+        rank=evidence.rank,
+        rank_source=evidence.source,
+        world_size=evidence.world_size,
+        host=_host(export),
+        pid=pid_of(candidate.global_pid) or None,
+        device=device,
+        gpu_name=_gpu_name(export, candidate, device),
+        backend="nccl" if candidate.nccl else "mpi" if candidate.mpi else None,
+        nccl_version=_NCCL_BY_ENUM.get(enum) if enum is not None else None,
+    )
+
+
+def _host(export: Export) -> str | None:
+    host = dict(export.pairs("TARGET_INFO_SYSTEM_ENV")).get("Hostname")
+    return host if host and host != "removed" else None
+
+
+def _gpu_name(export: Export, candidate: Candidate, device: int | None) -> str | None:
+    """Return the GPU's name: its number in TARGET_INFO_GPU is not the CUDA ordinal."""
+    if not export.has("TARGET_INFO_GPU", "id", "name"):
+        return None
+    if export.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid"):
+        rows = export.rows(
+            "SELECT g.name FROM TARGET_INFO_CUDA_DEVICE AS d JOIN TARGET_INFO_GPU AS g"
+            " ON g.id = d.gpuId WHERE d.pid = ? AND d.cudaId = ?",
+            [pid_of(candidate.global_pid), device],
+        )
+        if rows:
+            return str(rows[0][0])
+    names = {r[0] for r in export.rows("SELECT DISTINCT name FROM TARGET_INFO_GPU")}
+    return str(names.pop()) if len(names) == 1 else None
+
+
+def _span(export: Export, clock: SessionClock) -> tuple[int | None, int | None]:
+    """Return the first and last time of the main event tables, UTC ns."""
+    first: list[int] = []
+    last: list[int] = []
+    for table in (KERNELS, MEMCPY, GRAPH_TRACE, RUNTIME, NVTX, OS_CALLS, *MPI):
+        if export.has(table.name, "start", "end"):
+            ranges = " WHERE eventType IN (59, 60)" if table is NVTX else ""
+            rows = export.rows(f'SELECT min(start), max("end") FROM {table.name}{ranges}')
+            first += [r[0] for r in rows if isinstance(r[0], int)]
+            last += [r[1] for r in rows if isinstance(r[1], int)]
+    return (
+        min(first) + clock.base_ns if first else None,
+        max(last) + clock.base_ns if last else None,
+    )
+
+
+def _notes(
+    export: Export, clock: SessionClock, candidates: list[Candidate], ranks: Ranks
+) -> tuple[str, ...]:
+    notes = [*clock.notes, *ranks.notes]
+    if export.damaged:
+        notes.append(export.damaged)
+    if not candidates:
+        notes.append("it holds no process with CUDA, NVTX, MPI or OS calls")
+    notes += [
+        f"process {pid_of(c.global_pid)} drives {len(c.devices)} GPUs: it counts as one rank"
+        for c in candidates
+        if len(c.devices) > 1
+    ]
+    return tuple(notes)

@@ -1,0 +1,191 @@
+"""Evidence in an export for the global rank of its processes, strongest first.
+
+Payloads of NCCL's communicator initialization, MPI_RANKS, the launcher's environment, threads named
+'MPI Rank N', and at last the order of devices inside one report. The environment is read through a
+list of names; nothing else of it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN
+from traceweave.sources.nsys.payload import COMMUNICATOR, decode_one, read_schemas
+from traceweave.sources.nsys.processes import PROCESS_MASK, Candidate, mpi_ranks
+from traceweave.sources.nsys.sqlite_reader import Export
+
+# (rank, world size) as torchrun, Slurm, Open MPI, PMI, PMIx and MVAPICH2 name them
+_RANK_VARIABLES = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("PMIX_RANK", ""),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+)
+_NODE_VARIABLES = ("GROUP_RANK", "NODE_RANK", "SLURM_NODEID")
+_ALLOWED = frozenset(
+    [name for pair in _RANK_VARIABLES for name in pair if name] + list(_NODE_VARIABLES)
+)
+_ASSIGNMENT = re.compile(r'([A-Z0-9_]+)="?(\d{1,9})"?')
+_MPI_THREAD = re.compile(r"MPI Rank (\d{1,9})")
+_COMMUNICATOR_CALLS = "ncclComm*"
+
+
+@dataclass(frozen=True)
+class RankEvidence:
+    """What the export says about one process's rank."""
+
+    rank: int | None = None
+    source: str | None = None
+    world_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The evidence per globalPid, and what contradicted it."""
+
+    by_process: Mapping[int, RankEvidence]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Ledger:
+    """Collects evidence; the first to speak for a process wins, later ones may only contradict."""
+
+    found: dict[int, RankEvidence] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, global_pid: int, evidence: RankEvidence) -> None:
+        first = self.found.setdefault(global_pid, evidence)
+        if first.rank != evidence.rank:
+            self.notes.append(
+                f"{first.source} says rank {first.rank}, {evidence.source} says rank"
+                f" {evidence.rank}: the former is used; --rank settles it"
+            )
+        elif first.world_size is None and evidence.world_size is not None:
+            self.found[global_pid] = RankEvidence(first.rank, first.source, evidence.world_size)
+
+
+def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
+    """Collect the evidence for every candidate process; a lone process without any has no rank."""
+    ledger = _Ledger()
+    processes = {c.global_pid for c in candidates}
+    for global_pid, evidence in _from_nccl(export).items():
+        if global_pid in processes:
+            ledger.add(global_pid, evidence)
+    for global_pid, rank in mpi_ranks(export).items():
+        if global_pid in processes:
+            ledger.add(global_pid, RankEvidence(rank, "MPI_RANKS"))
+    environment = read_environment(export)
+    if len(candidates) == 1:
+        # it is the environment of the process nsys launched: right for `srun nsys profile python`;
+        # under `nsys profile torchrun` it is the launcher's and says nothing of its children
+        told = _from_environment(environment)
+        if told:
+            ledger.add(candidates[0].global_pid, told)
+    for global_pid, rank in _from_thread_names(export).items():
+        if global_pid in processes:
+            ledger.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
+    if len(candidates) > 1 and not ledger.found:
+        return Ranks(_from_order(candidates, environment))
+    return Ranks(ledger.found, tuple(ledger.notes))
+
+
+def read_environment(export: Export) -> dict[str, int]:
+    """Return the allow-listed variables of the launched process that hold whole numbers."""
+    assignments = [v for n, v in export.pairs("META_DATA_CAPTURE") if n == _CAPTURED]
+    for name, value in export.pairs("TARGET_INFO_SYSTEM_ENV"):
+        if name == "DeviceEnvironment":
+            assignments += re.split(r"[;\n]", value)
+    found: dict[str, int] = {}
+    for assignment in assignments:
+        match = _ASSIGNMENT.fullmatch(assignment.strip())
+        if match and match[1] in _ALLOWED:
+            found.setdefault(match[1], int(match[2]))
+    return found
+
+
+_CAPTURED = "PROCESS_0:ENVIRONMENT_VARIABLE"
+
+
+def _from_environment(environment: Mapping[str, int]) -> RankEvidence | None:
+    for rank_name, size_name in _RANK_VARIABLES:
+        rank, size = environment.get(rank_name), environment.get(size_name)
+        if rank is not None and (size is None or rank < size):
+            return RankEvidence(rank, f"environment {rank_name}", size)
+    return None
+
+
+def _from_nccl(export: Export) -> dict[int, RankEvidence]:
+    """Return each process's rank in the largest communicator that it joined."""
+    best: dict[int, RankEvidence] = {}
+    for global_pid, fields in _communicators(export):
+        rank, size = fields.get("Rank"), fields.get("No. of ranks")
+        if rank is None or size is None or not 0 <= rank < size:
+            continue
+        known = best.get(global_pid)
+        if known is None or size > (known.world_size or 0):
+            best[global_pid] = RankEvidence(rank, "NCCL communicator", size)
+    # communicators of one rank each say nothing of the world
+    return {g: e for g, e in best.items() if (e.world_size or 0) > 1}
+
+
+def _communicators(export: Export) -> list[tuple[int, dict[str, int]]]:
+    columns = [c for c in (PAYLOAD_COLUMN, "jsonText") if export.has(NVTX.name, c)]
+    if not columns or not export.has(NVTX.name, "globalTid", "textId"):
+        return []
+    blob = PAYLOAD_COLUMN if PAYLOAD_COLUMN in columns else "NULL"
+    text = "jsonText" if "jsonText" in columns else "NULL"
+    rows = export.rows(
+        f"SELECT globalTid & {PROCESS_MASK}, {blob}, {text} FROM {NVTX.name}"
+        " WHERE textId IN (SELECT id FROM StringIds WHERE value GLOB ?)"
+        f" AND coalesce({blob}, {text}) IS NOT NULL",
+        [_COMMUNICATOR_CALLS],
+    )
+    schemas = read_schemas(export)
+    return [(g, _fields(binary, json_text, schemas)) for g, binary, json_text in rows]
+
+
+def _fields(binary: object, text: object, schemas: object) -> dict[str, int]:
+    if isinstance(text, str):
+        try:
+            parsed = json.loads(text)
+        except ValueError:
+            parsed = {}
+        if isinstance(parsed, dict):
+            return {k: int(v) for k, v in parsed.items() if k != COMMUNICATOR and _whole(v)}
+    if isinstance(binary, bytes) and isinstance(schemas, dict):
+        return decode_one(binary, schemas)
+    return {}
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+
+
+def _from_thread_names(export: Export) -> dict[int, int]:
+    if not export.has("ThreadNames", "globalTid", "nameId"):
+        return {}
+    rows = export.rows(
+        f"SELECT t.globalTid & {PROCESS_MASK}, s.value FROM ThreadNames AS t"
+        " JOIN StringIds AS s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank *'"
+    )
+    matches = ((g, _MPI_THREAD.fullmatch(name)) for g, name in rows if isinstance(name, str))
+    return {g: int(m[1]) for g, m in matches if m}
+
+
+def _from_order(
+    candidates: list[Candidate], environment: Mapping[str, int]
+) -> dict[int, RankEvidence]:
+    """Number the processes of one report by (device, pid), after those of the nodes before."""
+    node = next((environment[n] for n in _NODE_VARIABLES if n in environment), 0)
+    order = "devices" if all(c.devices for c in candidates) else "process ids"
+    source = f"order of {order} in the report"
+    if node:
+        source += f", as node {node} of nodes with {len(candidates)} ranks each"
+    first = node * len(candidates)
+    return {c.global_pid: RankEvidence(first + i, source) for i, c in enumerate(candidates)}

@@ -1,0 +1,265 @@
+"""Which rank a trace is of: the user says it, or the trace, or its name; in this order."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from traceweave.errors import InputError, UsageError
+from traceweave.sources.model import Process, Trace
+
+RANK_IN_NAME = re.compile(
+    r"(?<![a-z0-9])(?<!local)(?<!local[_\-.])(?:global[_\-.]?)?(?:rank|worker|procid)"
+    r"[_\-.= ]?0*(\d{1,6})(?!\d)"
+    r"|(?<![a-z0-9])r0*(\d{1,6})(?![a-z0-9])",
+    re.IGNORECASE,
+)
+"""rank_3, rank3.json, rank-34, mtia_rank_0, worker3_, procid3, r3; never local_rank3 or a pid."""
+
+NOT_A_RANK = re.compile(
+    r"(step|iter|iteration|epoch|run|job|jobid|window|cycle|trial|attempt|node|nodeid|host|"
+    r"local[_\-. ]?rank|gpu|device|cuda|torch|batch|seed|exp|version|v|p|pid)[_\-. =]?$",
+    re.IGNORECASE,
+)
+"""What before a number says that it counts something else."""
+
+ORDER = "order of"
+"""How the evidence begins that only numbers the processes of one report."""
+
+
+@dataclass(frozen=True)
+class RankRules:
+    """What the user said about ranks."""
+
+    by_file: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Ranks of the processes of a file, which is named by its name or the end of its path."""
+    pattern: re.Pattern[str] | None = None
+    """Its first group in the path is the rank."""
+
+
+def compile_rank_pattern(text: str) -> re.Pattern[str]:
+    """Compile a user's regular expression for ranks. Raises UsageError if it cannot serve."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise UsageError(f"--rank-from {text!r}: not a regular expression: {error}") from error
+    if pattern.groups < 1:
+        raise UsageError(
+            f"--rank-from {text!r}: has no group; put the digits in one, like 'node\\d+_(\\d+)'"
+        )
+    return pattern
+
+
+def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace], list[str]]:
+    """Return the traces with a rank for every process that is one, and notes on what was assumed.
+
+    Raises InputError if a trace among several has no rank, naming the files and the way out.
+    """
+    notes: list[str] = []
+    assigned = [_by_user(trace, rules, notes) for trace in traces]
+    _check_all_used(rules, traces)
+    if len(traces) > 1:
+        assigned = [_without_guess(trace) for trace in assigned]
+    assigned = [_by_name(trace, below, notes) for trace, below in _with_names(assigned)]
+    assigned = _by_number(assigned, notes)
+    assigned = _lone_trace(assigned, notes)
+    notes += [
+        f"{trace.path.name}: ranks {', '.join(str(p.rank) for p in trace.processes)} rest on the"
+        f" {trace.processes[0].rank_source}; --rank {trace.path.name}=N,... overrides it"
+        for trace in assigned
+        if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
+    ]
+    missing = [trace.path.name for trace in assigned if not has_rank(trace)]
+    if missing:
+        raise InputError(
+            f"no rank in {_listing(missing)}: neither the trace nor its name tells; say it with"
+            f" --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in the"
+            " path is the rank"
+        )
+    return assigned, notes
+
+
+def has_rank(trace: Trace) -> bool:
+    """Tell whether a process of the trace has a rank, or there is none to have one."""
+    return not trace.processes or any(process.rank is not None for process in trace.processes)
+
+
+def rank_in_name(names: Sequence[str]) -> int | None:
+    """Return the rank that the first of these names (file first, then its folders) speaks of."""
+    for name in names:
+        found = {int(match[1] or match[2]) for match in RANK_IN_NAME.finditer(name)}
+        if len(found) == 1:
+            return found.pop()
+        if found:
+            return None
+    return None
+
+
+def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
+    for name, ranks in rules.by_file.items():
+        if _is_named(trace.path, name):
+            return _number(trace, ranks, "--rank")
+    if rules.pattern is not None and (match := rules.pattern.search(trace.path.as_posix())):
+        if match[1] is None or not match[1].isdecimal():
+            raise InputError(
+                f"{trace.path}: --rank-from finds {match[1]!r} there, which is not a number"
+            )
+        own = sorted(p.rank for p in trace.processes if p.rank is not None)
+        if own and own != [int(match[1])]:
+            notes.append(
+                f"{trace.path.name}: the trace itself says rank {', '.join(map(str, own))},"
+                f" --rank-from says {match[1]} and is believed"
+            )
+        return _number(trace, (int(match[1]),), "--rank-from")
+    return trace
+
+
+def _without_guess(trace: Trace) -> Trace:
+    """Drop the rank of a report's only process if it rests on nothing but its being the first."""
+    processes = trace.processes
+    if len(processes) == 1 and (processes[0].rank_source or "").startswith(ORDER):
+        return replace(trace, processes=(replace(processes[0], rank=None, rank_source=None),))
+    return trace
+
+
+def _number(trace: Trace, ranks: tuple[int, ...], source: str) -> Trace:
+    processes = [p for p in trace.processes if p.rank is not None] or list(trace.processes)
+    if len(ranks) != len(processes):
+        raise InputError(
+            f"{trace.path}: holds {len(processes)} processes, {source} gives {len(ranks)} ranks;"
+            f" give one each: --rank {trace.path.name}=0,1,..."
+        )
+    return trace.with_ranks(
+        {process.key: (rank, source) for process, rank in zip(processes, ranks, strict=True)}
+    )
+
+
+def _is_named(path: Path, name: str) -> bool:
+    end = PurePath(name).parts
+    return path.parts[-len(end) :] == end or path.resolve() == Path(name).resolve()
+
+
+def _check_all_used(rules: RankRules, traces: Sequence[Trace]) -> None:
+    for name in rules.by_file:
+        if not any(_is_named(trace.path, name) for trace in traces):
+            raise InputError(
+                f"--rank {name}=...: no trace of this name here; there are"
+                f" {_listing([trace.path.name for trace in traces])}"
+            )
+
+
+def _with_names(traces: Sequence[Trace]) -> Iterator[tuple[Trace, tuple[str, ...]]]:
+    """Pair each trace with the names that may tell its rank: its own, then its folders'.
+
+    A folder that all traces lie in speaks of none of them; a trace alone has its folder's name.
+    """
+    if len(traces) == 1:
+        yield traces[0], tuple(reversed(traces[0].path.parts[-3:]))
+        return
+    for trace, below in zip(traces, _below_common(traces), strict=True):
+        yield trace, tuple(reversed(below.parts))
+
+
+def _below_common(traces: Sequence[Trace]) -> list[PurePath]:
+    full = [Path(os.path.abspath(trace.path)) for trace in traces]
+    common = os.path.commonpath([path.parent for path in full]) if full else ""
+    return [path.relative_to(common) for path in full]
+
+
+def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
+    rank = rank_in_name(names)
+    if rank is None or not trace.processes:
+        return trace
+    own = [process.rank for process in trace.processes if process.rank is not None]
+    if own:
+        if rank not in own and trace.processes[0].rank_source not in ("--rank", "--rank-from"):
+            notes.append(
+                f"{trace.path.name}: named as rank {rank}, but the trace itself says"
+                f" {', '.join(map(str, own))} and is believed; --rank overrides it"
+            )
+        return trace
+    world_size = trace.processes[0].world_size
+    if len(trace.processes) > 1 or (world_size is not None and rank >= world_size):
+        return trace
+    return trace.with_ranks({trace.processes[0].key: (rank, "file name")})
+
+
+def _by_number(traces: list[Trace], notes: list[str]) -> list[Trace]:
+    """Number the traces by the one number that counts them all up in otherwise equal names."""
+    if len(traces) < 2 or any(has_rank(t) or len(t.processes) != 1 for t in traces):
+        return traces
+    if len(_units(traces)) < len(traces):
+        return traces  # windows of one process: the number counts them, not ranks
+    numbers = counting_number([str(below) for below in _below_common(traces)])
+    sizes = {trace.processes[0].world_size for trace in traces} - {None}
+    if numbers is None or any(size is not None and max(numbers) >= size for size in sizes):
+        return traces
+    notes.append(
+        "ranks are taken from the number in which the file names differ"
+        f" ({traces[0].path.name} is rank {numbers[0]})"
+    )
+    return [
+        trace.with_ranks({trace.processes[0].key: (number, "number in file name")})
+        for trace, number in zip(traces, numbers, strict=True)
+    ]
+
+
+def counting_number(names: Sequence[str]) -> list[int] | None:
+    """Return for each name the one number in it that numbers them all, or None.
+
+    The names must be equal but for numbers, and the number must run from 0 to n - 1, or be
+    zero-padded and different in each name. Two such numbers settle nothing.
+    """
+    parts = [re.split(r"(\d+)", name) for name in names]
+    if len({tuple(part[::2]) for part in parts}) != 1:
+        return None
+    texts, columns = parts[0][::2], list(zip(*(part[1::2] for part in parts), strict=True))
+    columns = [
+        column
+        for text, column in zip(texts, columns, strict=False)
+        if len(set(column)) == len(column) and not NOT_A_RANK.search(text)
+    ]
+    numbered = [c for c in columns if sorted(map(int, c)) == list(range(len(c)))] or [
+        c for c in columns if len({*map(len, c)}) == 1 and len(c[0]) <= 6 and any(_padded(c))
+    ]
+    return [int(number) for number in numbered[0]] if len(numbered) == 1 else None
+
+
+def _padded(column: tuple[str, ...]) -> Iterator[bool]:
+    return (len(number) > 1 and number.startswith("0") for number in column)
+
+
+def _lone_trace(traces: list[Trace], notes: list[str]) -> list[Trace]:
+    """Number the processes of a trace that is alone, from 0."""
+    if any(has_rank(trace) for trace in traces) or len(_units(traces)) != 1:
+        return traces
+    count = len(traces[0].processes)
+    numbered = [
+        trace.with_ranks({p.key: (i, "only trace") for i, p in enumerate(trace.processes)})
+        for trace in traces
+    ]
+    what = (
+        "is taken as rank 0" if count == 1 else f"holds {count} processes: ranks 0 to {count - 1}"
+    )
+    notes.append(f"{traces[0].path.name}: no rank in the trace or its name; it {what}")
+    return numbered
+
+
+def _units(traces: Sequence[Trace]) -> set[tuple[object, ...]]:
+    """Return one key per process that the traces may be of; windows of one process share theirs."""
+
+    def key(trace: Trace) -> tuple[object, ...]:
+        first: Process | None = trace.processes[0] if len(trace.processes) == 1 else None
+        if first is None or first.pid is None:
+            return (trace.path,)
+        return (trace.path.parent, first.host, first.pid)
+
+    return {key(trace) for trace in traces}
+
+
+def _listing(names: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,200 @@
+"""Telling runs apart: traces that cannot be of one job are never woven together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations
+
+from traceweave.errors import InputError, UsageError
+from traceweave.sources.model import Process, Trace
+
+START_SPREAD_NS = 5_000_000_000
+"""Windows no further apart than this began together: no job is launched again so soon."""
+
+DIFFERENT_SIZES = "different world sizes"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Traces that may be of one job: no rank is claimed by two processes, one world size."""
+
+    number: int
+    """From 1, in order of time."""
+    traces: tuple[Trace, ...]
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks in it, ascending."""
+        return sorted({p.rank for t in self.traces for p in t.processes if p.rank is not None})
+
+    def describe(self) -> str:
+        """Return one line: number, ranks, world size, start, files."""
+        sizes = {p.world_size for t in self.traces for p in t.processes if p.world_size is not None}
+        world = f" of {sizes.pop()}" if len(sizes) == 1 else ""
+        names = sorted(trace.path.name for trace in self.traces)
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        return (
+            f"run {self.number}: {name_ranks(self.ranks)}{world}, started {_start(self.traces)},"
+            f" {', '.join(names[:2])}{more}"
+        )
+
+
+def split_runs(traces: Sequence[Trace]) -> list[Run]:
+    """Group traces into runs, earliest first.
+
+    Raises InputError for two files that claim a rank for overlapping times.
+    """
+    _refuse_overlaps(traces)
+    if _is_one_run(traces):
+        return [Run(1, tuple(sorted(traces, key=_order)))]
+    components = _components(traces)
+    runs: list[list[Trace]] = []
+    for component in sorted(components, key=lambda group: min(map(_order, group))):
+        for one, other in combinations(component, 2):
+            if conflict(one, other) is not None:
+                _refuse_mixture(one, other)
+        if runs and not any(conflict(a, b) is not None for a in runs[-1] for b in component):
+            runs[-1].extend(component)
+        else:
+            runs.append(list(component))
+    return [Run(i, tuple(sorted(run, key=_order))) for i, run in enumerate(runs, start=1)]
+
+
+def choose_run(runs: Sequence[Run], number: int | None) -> Run:
+    """Return the run that the user asks for, or the only one.
+
+    Raises InputError if there are several and none is asked for, UsageError for a wrong number.
+    """
+    if number is None and len(runs) == 1:
+        return runs[0]
+    listing = "; ".join(run.describe() for run in runs)
+    if number is None:
+        raise InputError(
+            f"{len(runs)} runs lie here, and they are never woven together; choose one with"
+            f" --run N: {listing}"
+        )
+    for run in runs:
+        if run.number == number:
+            return run
+    raise UsageError(f"--run {number}: there is no such run; here are {listing}")
+
+
+def conflict(one: Trace, other: Trace) -> str | None:
+    """Return why two traces cannot be of one run; None if they can."""
+    sizes = [{p.world_size for p in t.processes} - {None} for t in (one, other)]
+    if sizes[0] and sizes[1] and sizes[0].isdisjoint(sizes[1]):
+        return DIFFERENT_SIZES
+    for process, twin in _twins(one, other):
+        if not _same_process(process, twin):
+            return f"rank {process.rank} is claimed by two processes"
+    return None
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return 'rank 3' or 'ranks 0-3, 5'."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {spans(ranks) or 'unknown'}"
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Return ascending numbers in short: '0-3, 5'."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)
+
+
+def _is_one_run(traces: Sequence[Trace]) -> bool:
+    """Tell in one pass what comparing every two traces would: that no two are in conflict."""
+    holders: dict[int | None, Process] = {}
+    sizes: set[int | None] = set()
+    for _, process in _claims(traces):
+        sizes.add(process.world_size)
+        holder = holders.setdefault(process.rank, process)
+        if holder is not process and not _same_process(holder, process):
+            return False
+    return len(sizes - {None}) <= 1
+
+
+def _refuse_overlaps(traces: Sequence[Trace]) -> None:
+    by_rank: dict[int | None, list[Trace]] = {}
+    for trace, process in _claims(sorted(traces, key=_order)):
+        by_rank.setdefault(process.rank, []).append(trace)
+    for rank, claimants in by_rank.items():
+        for one, other in combinations(claimants, 2):
+            if _overlap(one, other) and conflict(one, other) != DIFFERENT_SIZES:
+                raise InputError(
+                    f"{one.path} and {other.path} both claim rank {rank} for overlapping times;"
+                    " keep one of them, or say who is who with"
+                    f" --rank {other.path.name}=N or --rank-from REGEX"
+                )
+
+
+def _refuse_mixture(one: Trace, other: Trace) -> None:
+    raise InputError(
+        f"{one.path} and {other.path} cannot be of one run ({conflict(one, other)}), and their"
+        " times do not tell which other files go with which; give each run's files alone"
+    )
+
+
+def _components(traces: Sequence[Trace]) -> list[list[Trace]]:
+    """Group traces that belong together by time or process, transitively."""
+    groups: list[list[Trace]] = []
+    for trace in traces:
+        linked = [group for group in groups if any(_linked(trace, other) for other in group)]
+        groups = [group for group in groups if group not in linked]
+        groups.append([trace, *(member for group in linked for member in group)])
+    return groups
+
+
+def _linked(one: Trace, other: Trace) -> bool:
+    if conflict(one, other) is not None:
+        return False
+    if any(_twins(one, other)):
+        return True
+    if one.first_ns is None or other.first_ns is None:
+        return False
+    return abs(one.first_ns - other.first_ns) <= START_SPREAD_NS or _overlap(one, other)
+
+
+def _overlap(one: Trace, other: Trace) -> bool:
+    if one.first_ns is None or other.first_ns is None:
+        return False
+    if one.last_ns is None or other.last_ns is None:
+        return one.first_ns == other.first_ns
+    return one.first_ns < other.last_ns and other.first_ns < one.last_ns
+
+
+def _twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
+    """Yield the processes of two traces that claim the same rank."""
+    theirs = {process.rank: process for _, process in _claims([other])}
+    for _, process in _claims([one]):
+        if process.rank in theirs:
+            yield process, theirs[process.rank]
+
+
+def _same_process(one: Process, other: Process) -> bool:
+    if one.pid is None or one.pid != other.pid:
+        return False
+    return one.host is None or other.host is None or one.host == other.host
+
+
+def _claims(traces: Sequence[Trace]) -> Iterator[tuple[Trace, Process]]:
+    return ((t, p) for t in traces for p in t.processes if p.rank is not None)
+
+
+def _order(trace: Trace) -> tuple[int, str]:
+    return (trace.first_ns or 0, str(trace.path))
+
+
+def _start(traces: Sequence[Trace]) -> str:
+    starts = [trace.first_ns for trace in traces if trace.first_ns is not None]
+    if not starts:
+        return "at an unknown time"
+    return datetime.fromtimestamp(min(starts) // 1_000_000_000, UTC).strftime(
+        "%Y-%m-%d %H:%M:%S UTC"
+    )

@@ -1,0 +1,237 @@
+"""Database files: opening one safely, and writing a new one so that no half of it is ever seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceweave.errors import DatabaseError, InputError
+from traceweave.store.schema import SCHEMA_VERSION, create_tables
+
+MEMORY_SHARE = "60%"
+"""Of the machine's memory for DuckDB while it writes; the readers' buffers need the rest."""
+
+
+class _InUseError(DatabaseError):
+    """Another process writes the file."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A database under construction, beside the file that it will replace."""
+
+    con: duckdb.DuckDBPyConnection
+    """Connection to the draft, tables created and empty."""
+    scratch: Path
+    """An empty folder on the same disk that disappears with the draft."""
+
+
+def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
+    """Open a traceweave database.
+
+    A read-only connection is also cut off from everything else: no other file, no extension, no
+    change of settings. Temporary macros and tables still work. Raises DatabaseError.
+    """
+    path = Path(path)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise DatabaseError(
+            f"{path}: {what}; make a database with 'traceweave ingest TRACES -o {path}'"
+        )
+    con = _connect(path, read_only=read_only)
+    try:
+        _check_version(con, path)
+        if read_only:
+            con.execute("SET enable_external_access = false")
+            con.execute("SET lock_configuration = true")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def check_target(path: Path) -> None:
+    """Raise InputError unless a new database may be written at `path`.
+
+    A traceweave database of any version may be replaced, any other file may not.
+    """
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file, for example {path / 'run.duckdb'}")
+    if path.exists() and not _is_ours(path):
+        raise InputError(
+            f"{path}: exists and is not a traceweave database; name another file with -o"
+        )
+
+
+@contextmanager
+def drafting(target: Path) -> Iterator[Draft]:
+    """Yield an empty database that becomes `target` when the block ends without an exception.
+
+    It is written beside the target and renamed at the end: a kill at any moment leaves the old
+    database or none. What an exception leaves is removed; what a killed process left is removed by
+    the next draft for the same target.
+    """
+    target = target.resolve()
+    check_target(target)
+    _remove_orphans(target)
+    stem = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
+    file, scratch = target.with_name(f"{stem}.tmp"), target.with_name(f"{stem}.dir.tmp")
+    try:
+        scratch.mkdir()
+        con = duckdb.connect(file)
+        try:
+            con.execute("SET temp_directory = ?", [str(scratch / "spill")])
+            con.execute("SET memory_limit = ?", [MEMORY_SHARE])
+            con.execute("SET enable_progress_bar = false")
+            con.begin()
+            create_tables(con)
+            con.commit()
+            yield Draft(con, scratch)
+            con.execute("CHECKPOINT")
+        finally:
+            con.close()
+        _fold_log(target)
+        os.replace(file, target)
+    except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        raise InputError(f"{target}: cannot be written: {first_line(error)}") from error
+    finally:
+        _remove(file)
+        _remove(scratch)
+
+
+def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        return _attach(path) if read_only else duckdb.connect(path)
+    except duckdb.IOException as error:
+        text = str(error)
+        if "lock" in text.lower():
+            raise _InUseError(
+                f"{path}: another program has it open for writing; close it there first"
+            ) from error
+        if "not a valid DuckDB" in text or "newer version" in text or "older version" in text:
+            raise DatabaseError(
+                f"{path}: not a DuckDB database that DuckDB {duckdb.__version__} can read;"
+                " make one with 'traceweave ingest'"
+            ) from error
+        raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
+    except duckdb.Error as error:
+        raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
+
+
+def _attach(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a file read-only in a DuckDB instance of its own.
+
+    `duckdb.connect(path)` would share one instance among all connections of this process to the
+    path: settings locked here would be locked for the user's own connections, and after a new
+    ingest the path would still lead to the old file as long as one of them is open.
+    """
+    con = duckdb.connect()
+    try:
+        con.execute("SET enable_progress_bar = false")
+        con.execute("SET temp_directory = ?", [f"{path}.tmp"])
+        con.execute("ATTACH ? AS run (READ_ONLY)", [str(path)])
+        con.execute("USE run")
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _check_version(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    version = _schema_version(con)
+    if version is None:
+        raise DatabaseError(
+            f"{path}: a DuckDB database, but not one of traceweave; make one with"
+            " 'traceweave ingest'"
+        )
+    if version != str(SCHEMA_VERSION):
+        raise DatabaseError(
+            f"{path}: written with schema version {version}, this traceweave reads"
+            f" {SCHEMA_VERSION}; ingest the traces again"
+        )
+
+
+def _schema_version(con: duckdb.DuckDBPyConnection) -> str | None:
+    try:
+        row = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        return None
+    return None if row is None else str(row[0])
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        con = _connect(path, read_only=True)
+    except _InUseError:
+        raise
+    except DatabaseError:
+        return False
+    with con:
+        return _schema_version(con) is not None
+
+
+def _fold_log(target: Path) -> None:
+    """Fold a write-ahead log beside `target` into it, lest DuckDB replays it into the new file."""
+    log = target.with_name(target.name + ".wal")
+    if not log.exists():
+        return
+    with suppress(DatabaseError, duckdb.Error), _connect(target, read_only=False) as con:
+        con.execute("CHECKPOINT")
+    if log.exists():
+        raise InputError(
+            f"{target}: another program has it open for writing (there is a {log.name}); close it"
+            " there, then ingest again"
+        )
+
+
+def _remove_orphans(target: Path) -> None:
+    """Remove the drafts for `target` of processes of this host that are gone."""
+    name = re.compile(
+        rf"\.{re.escape(target.name)}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}\.(dir\.)?tmp(\.wal)?"
+    )
+    for entry in target.parent.iterdir():
+        match = name.fullmatch(entry.name)
+        if match and not _is_alive(int(match[1])):
+            _remove(entry)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    for name in (path.name, path.name + ".wal"):
+        with suppress(OSError):
+            path.with_name(name).unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _host() -> str:
+    # a folder on a shared disk holds drafts of other machines, whose process ids mean nothing here
+    return re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:32]
+
+
+def first_line(error: BaseException) -> str:
+    """Return what `error` says, on one line and without DuckDB's 'Invalid Input Error:' prefix."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = lines[0] if lines and lines[0] else type(error).__name__
+    return re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text)

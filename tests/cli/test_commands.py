@@ -1,0 +1,418 @@
+"""The command line as a user types it: exit codes, what goes to stdout, what to stderr."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pyarrow.parquet as pq
+import pytest
+
+from traceweave import analyses
+from traceweave.cli.main import cli, main
+from traceweave.store.schema import public_relations
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "run.duckdb"
+    assert main(["ingest", str(FIXTURES / "ddp_gloo_4ranks"), "-o", str(path), "-q"]) == 0
+    return path
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+# ---------------------------------------------------------------------------- help
+
+
+def commands() -> dict[str, click.Command]:
+    return dict(cli.commands)
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_has_help_that_ends_with_an_example(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    code, out, err = call(capsys, name, "--help")
+
+    assert (code, err) == (0, "")
+    assert "\n  Example:\n" in out
+    assert f"    traceweave {name}" in out.split("Example:")[1]
+    assert commands()[name].short_help
+
+
+def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "--help")
+
+    assert code == 0
+    listed = [line.split()[0] for line in out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
+    assert listed == [
+        "ingest", "info", "analyze", "query", "report", "schema", "align", "demo", "version",
+    ]  # fmt: skip
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys)
+
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: traceweave")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orjson")
+    script = (
+        "import sys; from traceweave.cli import main; main(['--help']); main(['query', '--help']);"
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert ran.stderr.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nope"], 2, "No such command 'nope'; see 'traceweave --help'"),
+        (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
+        (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
+        (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),
+        (["ingest", "none*", "-o", "x.duckdb"], 3, "none*: no such file or folder"),
+        (["info", "none.duckdb"], 3, "none.duckdb: does not exist; make a database with"),
+        (["analyze", "--format", "xml"], 2, "'xml' is not one of 'table'"),
+        (["analyze"], 2, "give NAME and DATABASE, or --list"),
+        (["schema", "rank"], 2, "there is no table 'rank'; did you mean 'ranks'?"),
+    ],
+)
+def test_errors_are_one_line_with_the_right_exit_code(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    got, out, err = call(capsys, *arguments)
+
+    assert (got, out) == (code, "")
+    assert err.startswith("traceweave: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_write_is_refused(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+    before = database.read_bytes()
+
+    code, out, err = call(capsys, "query", database, "DROP VIEW ranks")
+
+    assert (code, out) == (2, "")
+    assert err == (
+        "traceweave: error: queries only read this database; to change it, or for other files,"
+        " extensions or settings, open it with DuckDB itself\n"
+    )
+    assert database.read_bytes() == before
+
+
+def test_a_wrong_parameter_of_an_analysis_is_wrong_use(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    code, _, err = call(capsys, "analyze", "breakdown", database, "-p", "window=moon")
+
+    assert code == 2
+    assert "parameter window cannot be 'moon'" in err
+
+
+# ---------------------------------------------------------------------------- ingest
+
+
+def test_ingest_says_what_it_did_on_stderr_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "run.duckdb"
+
+    code, out, err = call(capsys, "ingest", FIXTURES / "ddp_gloo_4ranks", "-o", target)
+
+    assert (code, out) == (0, "")
+    assert f"{target}: ranks 0-3 from 4 files, " in err
+
+
+def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, target = tmp_path / "traces", tmp_path / "run.duckdb"
+    folder.mkdir()
+    for rank in range(2):
+        name = f"rank{rank}.json.gz"
+        (folder / name).write_bytes((FIXTURES / "ddp_gloo_4ranks" / name).read_bytes())
+    (folder / "rank2.json").write_text("Killed")
+
+    code, out, err = call(capsys, "ingest", folder, "-o", target, "--quiet")
+
+    assert (code, out) == (3, "")
+    assert err == f"failed: {folder / 'rank2.json'}: not JSON\n"
+    assert call(capsys, "query", target, "SELECT rank FROM ranks ORDER BY 1", "-f", "csv")[1] == (
+        "rank\n0\n1\n"
+    )
+
+
+def test_ranks_can_be_said_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "run.duckdb"
+    report = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
+
+    code, _, _ = call(capsys, "ingest", report, "-o", target, "--rank", "rank1.json.gz=3")
+
+    assert code == 0
+    assert call(capsys, "query", target, "SELECT rank, rank_source FROM ranks", "-f", "json")[
+        1
+    ] == ('[\n{"rank":3,"rank_source":"--rank"}\n]\n')
+
+
+def test_many_files_passed_over_for_one_reason_take_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for number in range(5):
+        (folder / f"{number}.log").write_text("step")
+    name = "rank0.json.gz"
+    (folder / name).write_bytes((FIXTURES / "ddp_gloo_4ranks" / name).read_bytes())
+
+    short = call(capsys, "ingest", folder, "-o", tmp_path / "run.duckdb")[2]
+    long = call(capsys, "ingest", folder, "-o", tmp_path / "run.duckdb", "-v")[2]
+
+    assert f"passed over: 5 files like {folder / '0.log'}: not a trace; -v lists them\n" in short
+    assert long.count("passed over: ") == 5
+
+
+# ---------------------------------------------------------------------------- rows
+
+ROWS = (
+    "SELECT * FROM (VALUES (0, 1500, 1706850122815782001, 2500000, 'a|b', 0.25),"
+    " (1, NULL, NULL, NULL, NULL, NULL))"
+    " AS t(rank, wait_ns, start_ns, bytes, name, hidden_fraction)"
+)
+
+
+def test_tables_have_human_units(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+    code, out, err = call(capsys, "query", database, ROWS)
+
+    assert (code, err) == (0, "")
+    assert out == (
+        "                                                 hidden\n"
+        "rank      wait            start    size  name  fraction\n"
+        "────  ────────  ───────────────  ──────  ────  ────────\n"
+        "   0  1.500 us  05:02:02.815782  2.5 MB  a|b       0.25\n"
+        "   1\n"
+    )
+
+
+def test_csv_and_json_have_raw_values(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+    assert call(capsys, "query", database, ROWS, "-f", "csv")[1] == (
+        "rank,wait_ns,start_ns,bytes,name,hidden_fraction\n"
+        "0,1500,1706850122815782001,2500000,a|b,0.25\n"
+        "1,,,,,\n"
+    )
+    assert json.loads(call(capsys, "query", database, ROWS, "-f", "json")[1]) == [
+        {
+            "rank": 0,
+            "wait_ns": 1500,
+            "start_ns": 1706850122815782001,
+            "bytes": 2500000,
+            "name": "a|b",
+            "hidden_fraction": 0.25,
+        },
+        dict.fromkeys(["rank", "wait_ns", "start_ns", "bytes", "name", "hidden_fraction"])
+        | {"rank": 1},
+    ]
+
+
+def test_markdown_escapes_what_a_trace_says(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    sql = "SELECT 1 AS rank, 'a|<b>*' AS name"
+
+    assert call(capsys, "query", database, sql, "-f", "markdown")[1] == (
+        "| rank | name |\n|---:|---|\n| 1 | a\\|\\<b\\>\\* |\n"
+    )
+
+
+def test_parquet_goes_to_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    target = tmp_path / "rows.parquet"
+
+    code, out, err = call(capsys, "query", database, ROWS, "-f", "parquet", "-o", target)
+
+    assert (code, out, err) == (0, "", f"wrote {target}\n")
+    assert pq.read_table(target).column("start_ns").to_pylist() == [1706850122815782001, None]
+    assert call(capsys, "query", database, ROWS, "-f", "parquet")[0] == 2
+
+
+def test_no_rows_have_their_columns_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    sql = "SELECT rank, host FROM ranks WHERE false"
+
+    assert call(capsys, "query", database, sql)[1] == "rank  host\n────  ────\n"
+    assert call(capsys, "query", database, sql, "-f", "csv")[1] == "rank,host\n"
+    assert call(capsys, "query", database, sql, "-f", "json")[1] == "[]\n"
+    assert call(capsys, "query", database, sql, "-f", "markdown")[1] == (
+        "| rank | host |\n|---:|---|\n"
+    )
+
+
+def test_hostile_names_cannot_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    out = call(capsys, "query", database, "SELECT chr(27) || '[2Jgone' || chr(10) AS name")[1]
+
+    assert out == "name\n─────────────\n\\x1b[2Jgone\\n\n"
+
+
+def test_wide_tables_go_on_below_and_fit_the_page(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    code, out, _ = call(capsys, "analyze", "breakdown", database)
+
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.count("rank  step") == 2
+
+
+def test_long_tables_are_cut_with_a_note(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    sql = "SELECT a FROM range(1000) AS t(a)"
+
+    _, out, err = call(capsys, "query", database, sql)
+    _, everything, silence = call(capsys, "query", database, sql, "--rows", "0")
+
+    assert (len(out.splitlines()), err) == (202, "800 more rows; --rows 0 shows all\n")
+    assert (len(everything.splitlines()), silence) == (1002, "")
+
+
+def test_sql_comes_from_stdin(
+    capsys: pytest.CaptureFixture[str], database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 41 + 1 AS answer"))
+
+    assert call(capsys, "query", database, "-", "-f", "csv")[1] == "answer\n42\n"
+
+
+def test_a_reader_that_stops_early_does_no_harm(database: Path) -> None:
+    script = "import sys; from traceweave.cli import main; sys.exit(main())"
+    sql = "SELECT a FROM range(1000000) AS t(a)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "query", str(database), sql, "-f", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == b"a\n"
+
+        child.stdout.close()
+
+        assert child.stderr.read() == b""
+        assert child.wait() == 0
+
+
+# ---------------------------------------------------------------------------- the other commands
+
+
+def test_the_list_of_analyses_has_every_one_with_its_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = call(capsys, "analyze", "--list")[1]
+    listed = json.loads(call(capsys, "analyze", "--list", "-f", "json")[1])
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert [row["name"] for row in listed] == [analysis.name for analysis in analyses.catalog()]
+    for analysis in analyses.catalog():
+        assert f"{analysis.name}: " in text
+        for parameter in analysis.parameters:
+            assert f"-p {parameter.name}={parameter.default}" in text
+
+
+def test_info_shows_the_run_to_people_and_programs(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    text = call(capsys, "info", database)[1]
+    facts = json.loads(call(capsys, "info", database, "--format", "json")[1])
+
+    assert "ranks:       4 of 4 (0-3)\n" in text
+    assert [title for title in ("Ranks", "Clocks", "Sources") if f"\n{title}\n" in text] == [
+        "Ranks", "Clocks", "Sources",
+    ]  # fmt: skip
+    assert max(map(len, text.splitlines()[1:])) <= 100
+    assert [rank["rank"] for rank in facts["ranks"]] == [0, 1, 2, 3]
+
+
+def test_the_schema_explains_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "schema")[1]
+    some = call(capsys, "schema", "groups", "clocks", "-f", "csv")[1].splitlines()
+
+    assert max(map(len, text.splitlines())) <= 100
+    for relation in public_relations():
+        assert f"\n{relation.name}: " in "\n" + text
+    assert some[0] == "table,column,type,meaning"
+    assert {line.split(",")[0] for line in some[1:]} == {"groups", "clocks"}
+
+
+def test_align_prints_the_new_clocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    copy = tmp_path / "copy.duckdb"
+    copy.write_bytes(database.read_bytes())
+
+    code, out, _ = call(capsys, "align", copy, "--reference-rank", "1", "-f", "json")
+
+    assert code == 0
+    assert {row["reference_rank"] for row in json.loads(out)} == {1}
+
+
+def test_report_writes_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    page = tmp_path / "run.html"
+
+    code, out, err = call(capsys, "report", database, "-o", page)
+
+    assert (code, out, err) == (0, "", f"wrote {page}\n")
+    assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
+
+
+def test_the_demo_leads_from_nothing_to_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, "demo", "--folder", tmp_path / "demo")
+
+    assert code == 0
+    assert "ranks:       4 of 4 (0-3)\n" in out
+    assert (tmp_path / "demo" / "demo.html").is_file()
+    assert "open it in a browser" in err
+
+
+def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "version")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("traceweave 0.")

@@ -1,0 +1,69 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from traceweave.cli.layout import lay_out
+from traceweave.cli.units import human
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("wait_ns", 0, "0 ns"),
+        ("wait_ns", 999, "999 ns"),
+        ("wait_ns", 1_000, "1.000 us"),
+        ("wait_ns", 12_345, "12.35 us"),
+        ("wait_ns", 123_456_789, "123.5 ms"),
+        ("wait_ns", -2_500_000_000, "-2.500 s"),
+        ("wait_ns", Decimal(1500), "1.500 us"),
+        ("start_ns", 1_706_850_122_815_782_999, "05:02:02.815782"),
+        ("bytes", 999, "999 B"),
+        ("bytes_from", 65536, "65.5 kB"),
+        ("size_bytes", 2_971_111, "2.97 MB"),
+        ("total", Decimal("6"), "6"),
+        ("ratio", 0.123456, "0.1235"),
+        ("ratio", 12345.678, "12345.7"),
+        ("complete", True, "yes"),
+        ("name", "a\tb\x1b", "a\\tb\\x1b"),
+        ("name", None, ""),
+    ],
+)
+def test_values_are_shown_in_the_unit_of_their_column(name: str, value: object, text: str) -> None:
+    assert human(name, value) == text
+
+
+def test_text_is_cut_and_numbers_never() -> None:
+    lines, left_out = lay_out(["name", "count"], [["x" * 50, "123456789"]], [False, True], width=30)
+
+    assert lines == [
+        "name                     count",
+        "───────────────────  ─────────",
+        "xxxxxxxxxxxxxxxxxx…  123456789",
+    ]
+    assert left_out == []
+
+
+def test_a_table_too_wide_repeats_its_keys_below_and_drops_empty_columns() -> None:
+    lines, left_out = lay_out(
+        ["rank", "first", "empty", "second"],
+        [["0", "1" * 12, "", "2" * 12], ["1", "3" * 12, "", "4" * 12]],
+        [True, True, True, True],
+        width=20,
+    )
+
+    assert lines == [
+        "rank         first",
+        "────  ────────────",
+        "   0  111111111111",
+        "   1  333333333333",
+        "",
+        "rank        second",
+        "────  ────────────",
+        "   0  222222222222",
+        "   1  444444444444",
+    ]
+    assert left_out == ["empty"]

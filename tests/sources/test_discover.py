@@ -1,0 +1,425 @@
+"""Finding traces, giving them ranks, telling runs apart: on tiny files of a made-up format."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from traceweave.errors import InputError, UsageError
+from traceweave.sources import kineto
+from traceweave.sources.discover import Discovery, discover
+from traceweave.sources.find import Broken, PassedOver, find
+from traceweave.sources.ranks import (
+    RankRules,
+    compile_rank_pattern,
+    counting_number,
+    rank_in_name,
+)
+from traceweave.sources.runs import spans
+
+from ..tiny import Tiny, write, write_report
+
+
+def look(*paths: Path, **options: object) -> Discovery:
+    return discover(paths, (Tiny(),), Path("unused"), **options)  # type: ignore[arg-type]
+
+
+def ranks_of(found: Discovery) -> dict[str, list[int | None]]:
+    return {s.trace.path.name: [p.rank for p in s.trace.processes] for s in found.sources}
+
+
+# ---------------------------------------------------------------------------- which files
+
+
+def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "er" / "rank1.json.gz", rank=1)
+    write(tmp_path / "rank0.notjson", rank=0)
+    (tmp_path / "config.json").write_text('{"learning_rate": 0.1}')
+    (tmp_path / "train.log").write_text("step 1\n")
+    (tmp_path / "utf16.pt.trace.json").write_bytes('{"traceEvents": []}'.encode("utf-16"))
+    (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
+    (tmp_path / ".hidden.json").write_text("{")
+
+    found = look(tmp_path)
+
+    assert ranks_of(found) == {"rank0.notjson": [0], "rank1.json.gz": [1]}
+    assert {(item.path.name, item.reason) for item in found.passed_over} == {
+        ("config.json", "JSON, but not a PyTorch profiler trace"),
+        ("train.log", "not a trace"),
+        ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8"),
+        ("all.zip", "a zip archive; unpack it first"),
+    }
+    assert found.broken == ()
+
+
+def test_a_file_that_is_named_a_trace_but_is_none_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "rank1.json").write_text("Killed\n")
+    (tmp_path / "rank2.json").touch()
+    (tmp_path / "rank3.json.gz").write_bytes(b"\x1f\x8b\x08" + b"\xff" * 40)
+    (tmp_path / "rank4.sqlite").write_text("not a database")
+    with sqlite3.connect(tmp_path / "rank5.sqlite") as foreign:
+        foreign.execute("CREATE TABLE notes (text)")
+    foreign.close()
+    shutil.copy(tmp_path / "rank5.sqlite", tmp_path / "mlflow.db")
+
+    found = find([tmp_path], (Tiny(),))
+
+    broken = {item.path.name: item.reason for item in found if isinstance(item, Broken)}
+    assert broken.pop("rank3.json.gz").startswith("the gzip stream")
+    assert broken == {
+        "rank1.json": "not JSON",
+        "rank2.json": "is empty",
+        "rank4.sqlite": "not a SQLite database; export the report again",
+        "rank5.sqlite": "a SQLite database without the tables of an nsys export",
+    }
+    assert [item for item in found if isinstance(item, PassedOver)] == [
+        PassedOver(tmp_path / "mlflow.db", "a SQLite database without the tables of an nsys export")
+    ]
+
+
+def test_loops_of_links_and_files_named_twice_do_no_harm(tmp_path: Path) -> None:
+    trace = write(tmp_path / "a" / "rank0.json", rank=0)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "self").symlink_to("self")
+    (tmp_path / "again.json").symlink_to(trace)
+    os.mkfifo(tmp_path / "a" / "pipe.json")
+
+    found = look(tmp_path, trace, tmp_path / "a")
+
+    assert ranks_of(found) == {"rank0.json": [0]}
+    assert {item.path.name: item.reason for item in found.passed_over} == {
+        "self": "cannot be opened: Too many levels of symbolic links",
+        "pipe.json": "not a regular file",
+    }
+
+
+def test_globs_are_expanded_and_a_path_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "node0" / "rank0.json", rank=0)
+    write(tmp_path / "node1" / "rank1.json", rank=1)
+
+    assert ranks_of(look(tmp_path / "node*" / "*.json")) == {"rank0.json": [0], "rank1.json": [1]}
+    with pytest.raises(InputError, match="no such file or folder, and no file matches it"):
+        look(tmp_path / "none*")
+
+
+def test_nothing_to_read_is_an_error_that_says_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "readme.md").write_text("hello")
+
+    with pytest.raises(InputError, match=r"no trace that can be read \(readme.md: not a trace\)"):
+        look(tmp_path)
+
+
+def test_a_report_is_left_alone_if_its_export_lies_beside_it(tmp_path: Path) -> None:
+    write(tmp_path / "run.sqlite", rank=0)
+    (tmp_path / "run.nsys-rep").write_bytes(b"binary")
+
+    found = look(tmp_path)
+
+    assert ranks_of(found) == {"run.sqlite": [0]}
+    assert found.passed_over == (
+        PassedOver(tmp_path / "run.nsys-rep", "its export run.sqlite is read instead"),
+    )
+
+
+def test_a_report_without_nsys_names_the_command_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write(tmp_path / "rank0.json", rank=0)
+    (tmp_path / "run.nsys-rep").write_bytes(b"binary")
+
+    found = discover([tmp_path], (Tiny(),), tmp_path / "scratch")
+
+    (broken,) = found.broken
+    assert (broken.path.name, broken.format) == ("run.nsys-rep", "nsys")
+    assert "nsys export --type=sqlite" in broken.reason
+
+
+# ---------------------------------------------------------------------------- which rank
+
+
+@pytest.mark.parametrize(
+    ("names", "rank"),
+    [
+        (["trace.json", "rank_3"], 3),
+        (["rank3.json.gz"], 3),
+        (["worker3_20240101.json"], 3),
+        (["worker3.1698957662168769395.pt.trace.json"], 3),
+        (["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"], 34),
+        (["trace_rank_0.json"], 0),
+        (["Baseline - 12-11 - e049e-rank7-chrome-trace.json.gz"], 7),
+        (["report_procid12.sqlite"], 12),
+        (["run_r3.sqlite"], 3),
+        (["rank0007_of_0128.json"], 7),
+        (["global_rank=5.json"], 5),
+        (["local_rank3.json"], None),
+        (["local-rank_3.json"], None),
+        (["rank_not_found.json"], None),
+        (["host_44237.1698957662168769395.pt.trace.json"], None),
+        (["frank3.json"], None),
+        (["rank12345678.json"], None),
+        (["rank1_vs_rank2.json"], None),
+        (["h100.json"], None),
+    ],
+)
+def test_names_that_tell_a_rank_and_names_that_do_not(names: list[str], rank: int | None) -> None:
+    assert rank_in_name(names) == rank
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        (["trace.0003.json", "trace.0001.json"], [3, 1]),
+        (["t1.json", "t0.json", "t2.json"], [1, 0, 2]),
+        (["0/trace.json", "1/trace.json"], [0, 1]),
+        (["a0_4711.json", "a1_4712.json"], [0, 1]),
+        (["t1.json", "t2.json"], None),  # no zero, no padding: may count anything
+        (["t0_0.json", "t1_1.json"], None),  # two numbers count
+        (["step0.json", "step1.json"], None),
+        (["node0/t.json", "node1/t.json"], None),
+        (["x0.json", "y1.json"], None),
+        (["t.1698957662168769395.json", "t.1698957662125851696.json"], None),
+        (["job_44237.json", "job_44238.json"], None),
+    ],
+)
+def test_numbers_that_count_files_as_ranks(names: list[str], numbers: list[int] | None) -> None:
+    assert counting_number(names) == numbers
+
+
+def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_path: Path) -> None:
+    write(tmp_path / "rank5.json", rank=3, rank_source="distributedInfo")
+
+    found = look(tmp_path)
+
+    assert ranks_of(found) == {"rank5.json": [3]}
+    assert found.notes == (
+        "rank5.json: named as rank 5, but the trace itself says 3 and is believed;"
+        " --rank overrides it",
+    )
+
+
+def test_a_folder_names_the_rank_of_what_is_in_it(tmp_path: Path) -> None:
+    write(tmp_path / "rank_9_study" / "rank_0" / "trace.json")
+    write(tmp_path / "rank_9_study" / "rank_1" / "trace.json")
+
+    found = look(tmp_path / "rank_9_study")
+
+    assert [s.trace.processes[0].rank for s in found.sources] == [0, 1]
+
+
+def test_numbers_are_ranks_only_below_the_world_size_and_of_different_processes(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "big" / "t_0.json", pid=1, world_size=1)
+    write(tmp_path / "big" / "t_1.json", pid=2, world_size=1)
+    write(tmp_path / "windows" / "t_0.json", pid=1, at=(0, 1))
+    write(tmp_path / "windows" / "t_1.json", pid=1, at=(5, 6))
+
+    with pytest.raises(InputError, match=r"no rank in t_0.json, t_1.json.*--rank t_0.json=N"):
+        look(tmp_path / "big")
+    assert ranks_of(look(tmp_path / "windows")) == {"t_0.json": [0], "t_1.json": [0]}
+
+
+def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
+    write(tmp_path / "trace.json")
+
+    found = look(tmp_path)
+
+    assert ranks_of(found) == {"trace.json": [0]}
+    assert found.notes == ("trace.json: no rank in the trace or its name; it is taken as rank 0",)
+
+
+def test_a_trace_without_rank_among_several_is_an_error_with_both_ways_out(tmp_path: Path) -> None:
+    write(tmp_path / "rank0.json", rank=0)
+    write(tmp_path / "other.json")
+
+    with pytest.raises(
+        InputError, match=r"no rank in other.json.*--rank other.json=N.*--rank-from"
+    ):
+        look(tmp_path)
+
+
+def test_the_user_settles_ranks_by_file_and_by_pattern(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "gpu4_x.json")
+    write(tmp_path / "a" / "gpu5_x.json", rank=0, rank_source="distributedInfo")
+
+    by_pattern = look(tmp_path, rules=RankRules(pattern=compile_rank_pattern(r"gpu(\d+)")))
+    by_file = look(
+        tmp_path, rules=RankRules({"a/gpu4_x.json": (7,), str(tmp_path / "a/gpu5_x.json"): (6,)})
+    )
+
+    assert ranks_of(by_pattern) == {"gpu4_x.json": [4], "gpu5_x.json": [5]}
+    assert by_pattern.notes == (
+        "gpu5_x.json: the trace itself says rank 0, --rank-from says 5 and is believed",
+    )
+    assert ranks_of(by_file) == {"gpu5_x.json": [6], "gpu4_x.json": [7]}
+
+
+def test_a_rank_for_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "a.json")
+
+    with pytest.raises(InputError, match=r"--rank b.json=...: no trace of this name here"):
+        look(tmp_path, rules=RankRules({"b.json": (1,)}))
+
+
+def test_a_pattern_that_cannot_serve_is_refused() -> None:
+    with pytest.raises(UsageError, match="has no group"):
+        compile_rank_pattern(r"gpu\d+")
+    with pytest.raises(UsageError, match="not a regular expression"):
+        compile_rank_pattern("(")
+
+
+def test_a_report_of_several_processes_is_numbered_or_told(tmp_path: Path) -> None:
+    write_report(tmp_path / "node.sqlite", [{"pid": 10}, {"pid": 11}])
+
+    told = look(tmp_path, rules=RankRules({"node.sqlite": (4, 5)}))
+
+    assert ranks_of(look(tmp_path)) == {"node.sqlite": [0, 1]}
+    assert ranks_of(told) == {"node.sqlite": [4, 5]}
+    with pytest.raises(InputError, match="holds 2 processes, --rank gives 1 ranks"):
+        look(tmp_path, rules=RankRules({"node.sqlite": (4,)}))
+
+
+def test_a_name_beats_being_the_only_process_of_a_report(tmp_path: Path) -> None:
+    guess = {"rank": 0, "rank_source": "order of devices in the report"}
+    write(tmp_path / "rank0.sqlite", pid=1, **guess)
+    write(tmp_path / "rank1.sqlite", pid=2, **guess)
+
+    assert ranks_of(look(tmp_path)) == {"rank0.sqlite": [0], "rank1.sqlite": [1]}
+
+
+# ---------------------------------------------------------------------------- which run
+
+
+def test_windows_of_one_process_belong_together(tmp_path: Path) -> None:
+    for window in range(3):
+        at = (100 * window, 100 * window + 1)
+        for rank in range(2):
+            write(tmp_path / f"r{rank}_w{window}.json", at, rank=rank, pid=50 + rank, host="a")
+
+    found = look(tmp_path)
+
+    assert [(s.trace.path.name, len(found.runs)) for s in found.sources] == [
+        (f"r{rank}_w{window}.json", 1) for rank in range(2) for window in range(3)
+    ]
+
+
+def test_two_files_that_claim_a_rank_for_overlapping_times_are_an_error(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.json", (0, 10), rank=0, pid=1)
+    other = write(tmp_path / "other.json", (5, 15), rank=0, pid=1)
+
+    with pytest.raises(InputError) as error:
+        look(tmp_path)
+
+    assert str(error.value) == (
+        f"{one} and {other} both claim rank 0 for overlapping times; keep one of them, or say who"
+        " is who with --rank other.json=N or --rank-from REGEX"
+    )
+
+
+def two_runs(folder: Path) -> None:
+    for rank in range(3):
+        write(folder / f"a{rank}.json", (0, 2), rank=rank, pid=10 + rank, world_size=4)
+    for rank in range(4):
+        write(folder / f"b{rank}.json", (265, 267), rank=rank, pid=20 + rank, world_size=4)
+
+
+def test_two_runs_in_one_folder_are_refused_with_a_way_to_choose(tmp_path: Path) -> None:
+    two_runs(tmp_path)
+
+    with pytest.raises(InputError) as error:
+        look(tmp_path)
+
+    assert str(error.value) == (
+        "2 runs lie here, and they are never woven together; choose one with --run N:"
+        " run 1: ranks 0-2 of 4, started 2023-11-14 22:13:20 UTC, a0.json, a1.json and 1 more;"
+        " run 2: ranks 0-3 of 4, started 2023-11-14 22:17:45 UTC, b0.json, b1.json and 2 more"
+    )
+
+
+def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> None:
+    two_runs(tmp_path)
+
+    found = look(tmp_path, run=2)
+
+    assert list(ranks_of(found)) == ["b0.json", "b1.json", "b2.json", "b3.json"]
+    assert {item.reason for item in found.passed_over} == {"belongs to run 1, not to run 2"}
+    with pytest.raises(UsageError, match="--run 3: there is no such run; here are run 1"):
+        look(tmp_path, run=3)
+
+
+def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, world_size=8)
+    write(tmp_path / "b.json", (0, 2), rank=1, pid=2, world_size=2)
+
+    with pytest.raises(InputError, match="2 runs lie here"):
+        look(tmp_path)
+
+
+def test_ranks_of_clocks_that_are_far_apart_are_one_run(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
+    write(tmp_path / "b.json", (5000, 5002), rank=1, pid=1, host="b")
+
+    assert ranks_of(look(tmp_path)) == {"a.json": [0], "b.json": [1]}
+
+
+def test_spans_of_numbers() -> None:
+    assert spans([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+    assert spans([]) == ""
+
+
+# ---------------------------------------------------------------------------- real traces
+
+NO_RANK = "no rank in the trace or its name; it is taken as rank 0"
+
+
+@pytest.mark.parametrize(
+    ("folder", "ranks"),
+    [
+        ("megatron_tp8", list(range(8))),
+        ("nanogpt_8xh100", list(range(8))),
+        ("torchrec_4", list(range(4))),
+        ("sampled_2of128", [0, 1]),
+        ("cpu_gloo_1of300", [34]),
+        ("diff_control", [3]),
+        ("old_inference", [1]),
+        ("no_rank", [0]),
+        ("triton", [0]),
+    ],
+)
+def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[int]) -> None:
+    found = discover([corpus / "kineto" / folder], (kineto,), Path("unused"))
+
+    assert [s.trace.processes[0].rank for s in found.sources] == ranks
+    expected = 1 if folder in ("no_rank", "triton") else 0
+    assert sum(note.endswith(NO_RANK) for note in found.notes) == expected
+
+
+def test_real_two_runs_in_one_folder_are_told_apart(corpus: Path) -> None:
+    folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+
+    with pytest.raises(InputError, match=r"run 1: ranks 0-3 of 4.*run 2: ranks 0-3 of 4"):
+        discover([folder], (kineto,), Path("unused"))
+
+    second = discover([folder], (kineto,), Path("unused"), run=2)
+    assert [s.trace.processes[0].pid for s in second.sources] == [26699, 26700, 26701, 26703]
+
+
+def test_real_jobs_of_different_world_sizes_are_refused(corpus: Path) -> None:
+    folders = [corpus / "kineto" / "diff_control", corpus / "kineto" / "diff_test"]
+
+    with pytest.raises(InputError, match=r"run 1: rank 3 of 8.*run 2: rank 1 of 2"):
+        discover(folders, (kineto,), Path("unused"))
+
+
+def test_a_real_utf16_file_is_passed_over(corpus: Path) -> None:
+    (found,) = find([corpus / "kineto" / "odd"], (kineto,))
+
+    assert found == PassedOver(
+        corpus / "kineto" / "odd" / "utf16_empty.pt.trace.json",
+        "UTF-16 text; profilers write UTF-8",
+    )

@@ -1,0 +1,69 @@
+"""Reading tables of an export: the quick reader and the careful one that goes on where it stops."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.sources.nsys_export import nvtx, write_export
+from traceweave.sources.nsys import fast_reader
+from traceweave.sources.nsys.event_tables import LOADED, NVTX
+from traceweave.sources.nsys.sqlite_reader import Export, open_export
+
+
+def read(export: Export, table: str, columns: dict[str, pa.DataType]) -> pa.Table:
+    schema = pa.schema(list(columns.items()))
+    return pa.Table.from_batches(export.batches(table, columns), schema=schema)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fsdp_2rank_before__2026.2.sqlite",
+        "mordred__pre2021.sqlite",
+        "power_iteration__2025.3.sqlite",
+        "perlmutter_saxpy_mpi__2022.2.sqlite",
+    ],
+)
+def test_both_readers_read_the_same(
+    corpus: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_export(corpus / "nsys" / name) as export:
+        tables = [t for t in LOADED if t.name in export.tables]
+        quick = [read(export, t.name, t.types) for t in tables]
+        monkeypatch.setattr(Export, "_read_fast", lambda *_: iter(()))
+        careful = [read(export, t.name, t.types) for t in tables]
+    assert [t.num_rows for t in quick] == [t.num_rows for t in careful]
+    assert all(a.equals(b) for a, b in zip(quick, careful, strict=True))
+
+
+@pytest.mark.parametrize("at", [0, 10, fast_reader.ROWS_PER_BATCH + 10])
+def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: int) -> None:
+    """SQLite lets any column hold any type; the quick reader gives up on the first such value.
+    Of a number the whole part is kept."""
+    rows = [dict(nvtx(11, i, i + 1, f"r{i}")) for i in range(fast_reader.ROWS_PER_BATCH + 20)]
+    rows[at]["start"] = "soon"
+    rows[at + 1]["text"] = 7
+    rows[at + 2]["end"] = 2.5
+    path = write_export(tmp_path / "mixed.sqlite", NVTX_EVENTS=rows)
+    columns = {c: NVTX.types[c] for c in ("start", "end", "text", "rangeId")}
+    with open_export(path) as export:
+        table = read(export, NVTX.name, columns)
+    expected = [
+        {"start": i, "end": i + 1, "text": f"r{i}", "rangeId": None} for i in range(len(rows))
+    ]
+    expected[at]["start"] = expected[at + 1]["text"] = None
+    expected[at + 2]["end"] = 2
+    assert table.to_pylist() == expected
+
+
+def test_without_the_quick_reader_all_rows_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=[nvtx(11, 1, 2, "x")] * 3)
+    monkeypatch.setitem(sys.modules, "traceweave.sources.nsys.fast_reader", None)
+    with open_export(path) as export:
+        assert read(export, NVTX.name, NVTX.types).num_rows == 3

@@ -1,0 +1,156 @@
+"""Opening databases: ours, of this version, and cut off from everything else when read-only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from traceweave.errors import DatabaseError
+from traceweave.store.database import drafting, open_database
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "run.duckdb"
+    with drafting(path):
+        pass
+    return path
+
+
+def test_what_is_no_database_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("hello " * 1000)
+    foreign = tmp_path / "foreign.duckdb"
+    duckdb.connect(foreign).close()
+
+    with pytest.raises(DatabaseError, match="does not exist; make a database with"):
+        open_database(tmp_path / "none.duckdb")
+    with pytest.raises(DatabaseError, match="is a folder"):
+        open_database(tmp_path)
+    with pytest.raises(DatabaseError, match="not a DuckDB database that DuckDB"):
+        open_database(text)
+    with pytest.raises(DatabaseError, match="but not one of traceweave"):
+        open_database(foreign)
+
+
+def test_a_database_of_another_schema_version_is_refused(database: Path) -> None:
+    with duckdb.connect(database) as con:
+        con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+
+    with pytest.raises(DatabaseError, match="schema version 99, this traceweave reads 1; ingest"):
+        open_database(database)
+
+
+def test_a_database_that_another_program_writes_is_refused(database: Path) -> None:
+    holds = (
+        "import duckdb, sys; con = duckdb.connect(sys.argv[1]); print('open', flush=True);"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holds, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+
+        with pytest.raises(DatabaseError, match="another program has it open for writing"):
+            open_database(database)
+
+        other.communicate()
+
+
+REFUSED = [
+    "CREATE TABLE mine (a INTEGER)",
+    "CREATE MACRO mine(a) AS a",
+    "INSERT INTO meta VALUES ('a', 'b')",
+    "UPDATE sources SET path = ''",
+    "DELETE FROM clocks",
+    "DROP VIEW ranks",
+    "COMMENT ON TABLE sources IS 'mine'",
+    "ATTACH '{other}' AS other",
+    "COPY (SELECT 1) TO '{other}'",
+    "COPY meta FROM '{text}'",
+    "EXPORT DATABASE '{other}'",
+    "SELECT * FROM read_csv('{text}')",
+    "SELECT * FROM read_text('{text}')",
+    "SELECT * FROM '{text}'",
+    "SELECT * FROM glob('/*')",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "RESET memory_limit",
+    "PRAGMA threads = 1",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_a_read_only_connection_reaches_nothing_else(
+    database: Path, tmp_path: Path, sql: str
+) -> None:
+    text, other = tmp_path / "some.csv", tmp_path / "other"
+    text.write_text("name,value\na,b\n")
+    before = database.read_bytes()
+
+    with open_database(database) as con, pytest.raises(duckdb.Error):
+        con.execute(sql.format(text=text, other=other))
+
+    assert database.read_bytes() == before
+    assert not other.exists()
+
+
+def test_temporary_macros_and_tables_work_read_only(database: Path) -> None:
+    with open_database(database) as con:
+        con.execute("CREATE TEMP MACRO doubled(a) AS a * 2")
+        con.execute("CREATE TEMP TABLE mine AS SELECT doubled(21) AS a")
+
+        assert con.execute("SELECT a FROM mine").fetchall() == [(42,)]
+
+
+def test_a_database_can_be_open_twice_and_beside_a_plain_connection(database: Path) -> None:
+    with (
+        open_database(database) as one,
+        open_database(database) as two,
+        duckdb.connect(database, read_only=True) as plain,
+    ):
+        plain.execute("SET threads = 1")  # not locked
+
+        assert one.execute("FROM ranks").fetchall() == two.execute("FROM ranks").fetchall()
+
+
+def test_a_new_database_is_seen_while_the_old_one_is_still_open(database: Path) -> None:
+    with open_database(database) as old:
+        with drafting(database) as draft:
+            draft.con.execute("INSERT INTO meta VALUES ('which', 'new')")
+        with open_database(database) as new:
+            query = "SELECT value FROM meta WHERE name = 'which'"
+
+            assert old.execute(query).fetchall() == []
+            assert new.execute(query).fetchall() == [("new",)]
+
+
+def test_big_sorts_of_a_read_only_connection_may_use_the_disk(database: Path) -> None:
+    with open_database(database) as con:
+        folder = con.execute("SELECT current_setting('temp_directory')").fetchone()
+
+    assert folder == (f"{database}.tmp",)
+
+
+def test_drafts_of_other_targets_and_of_living_processes_are_left_alone(tmp_path: Path) -> None:
+    database = tmp_path / "run.duckdb"
+    with drafting(database) as draft:
+        own = draft.scratch.name
+        bystander = tmp_path / own.replace(".run.duckdb.", ".other.duckdb.")
+        bystander.mkdir()
+        with drafting(database):
+            pass
+        assert draft.scratch.is_dir()
+    assert bystander.is_dir()
+    assert not (tmp_path / own).exists()
+    assert os.listdir(tmp_path).count("run.duckdb") == 1

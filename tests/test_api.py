@@ -1,0 +1,208 @@
+"""The Python API: a notebook's view of a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import traceweave
+from traceweave import analyses
+from traceweave.overview import Caution
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "run.duckdb"
+    traceweave.ingest(Path(__file__).parent / "fixtures" / "ddp_gloo_4ranks", path)
+    return path
+
+
+@pytest.fixture
+def run(database: Path) -> Iterator[traceweave.Run]:
+    with traceweave.open(database) as opened:
+        yield opened
+
+
+def test_sql_gives_a_frame_with_exact_integers(run: traceweave.Run) -> None:
+    frame = run.sql(
+        "SELECT * FROM (VALUES (1, 1706850122815782001, true, 'a'), (2, NULL, NULL, NULL))"
+        " AS t(whole, gaps, flag, text)"
+    )
+
+    expected = pd.DataFrame(
+        {
+            "whole": np.array([1, 2], dtype=np.int32),
+            "gaps": pd.array([1706850122815782001, None], dtype="Int64"),
+            "flag": pd.array([True, None], dtype="boolean"),
+            "text": pd.Series(["a", None], dtype=frame["text"].dtype),
+        }
+    )
+    pd.testing.assert_frame_equal(frame, expected)
+
+
+def test_sums_are_integers_and_not_decimals(run: traceweave.Run) -> None:
+    frame = run.sql(
+        "SELECT sum(a) AS total, sum(a) * 10000000000000000000 AS huge FROM range(4) AS t(a)"
+    )
+
+    assert frame["total"].dtype == np.int64
+    assert frame["total"][0] == 6
+    assert frame["huge"][0] == 60_000_000_000_000_000_000
+
+
+def test_sql_takes_parameters_by_place_and_by_name(run: traceweave.Run) -> None:
+    assert run.sql("SELECT count(*) AS n FROM ranks WHERE rank < ?", [2])["n"][0] == 2
+    assert run.sql("SELECT count(*) AS n FROM ranks WHERE rank < $most", {"most": 3})["n"][0] == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT nope FROM ranks", "nope"),
+        ("SELEC 1", 'syntax error at or near "SELEC"; LINE 1: SELEC 1'),
+        ("", "the query is empty; write a SELECT"),
+        ("DELETE FROM clocks", "queries only read this database; to change it"),
+        ("SELECT * FROM read_text('/etc/passwd')", "queries only read this database"),
+        ("SET threads = 1", "queries only read this database"),
+        ("USE memory; DETACH run", "queries only read this database"),
+        ("ATTACH ':memory:' AS other", "queries only read this database"),
+        ("PREPARE mine AS SELECT 1", "queries only read this database"),
+        ("EXPLAIN ANALYZE DELETE FROM clocks", "queries only read this database"),
+    ],
+)
+def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, message: str) -> None:
+    with pytest.raises(traceweave.QueryError) as error:
+        run.sql(query)
+
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_query_cannot_write_the_log_beside_the_database(
+    run: traceweave.Run, database: Path
+) -> None:
+    for explained in ("", "EXPLAIN ANALYZE ", "/**/EXPLAIN/**/ANALYZE/**/", "EXPLAIN (ANALYZE) "):
+        with pytest.raises(traceweave.QueryError):
+            run.sql(f"{explained}COPY (SELECT 1) TO '{database}.wal'")
+
+    assert not database.with_name("run.duckdb.wal").exists()
+
+
+def test_questions_about_the_query_and_the_tables_are_answered(run: traceweave.Run) -> None:
+    for query in (
+        "EXPLAIN SELECT * FROM ranks",
+        "EXPLAIN ANALYZE SELECT * FROM ranks",
+        "DESCRIBE ranks",
+        "SHOW TABLES",
+        "SUMMARIZE clocks",
+        "FROM ranks",
+        "PIVOT ranks ON rank USING count(*)",
+        "CREATE TEMP TABLE mine AS SELECT 1 AS a; INSERT INTO mine VALUES (2); SELECT * FROM mine",
+    ):
+        assert len(run.sql(query)) > 0
+
+
+def test_every_analysis_is_a_method(run: traceweave.Run) -> None:
+    for analysis in analyses.catalog():
+        assert analysis.name in dir(run)
+        assert getattr(run, analysis.name).__doc__ == analysis.summary
+    pd.testing.assert_frame_equal(
+        run.breakdown(window="span"), run.analyze("breakdown", window="span")
+    )
+
+
+def test_an_unknown_analysis_is_an_error(run: traceweave.Run) -> None:
+    with pytest.raises(AttributeError, match="no analysis or method 'brakedown'"):
+        run.brakedown()
+    with pytest.raises(traceweave.UsageError, match="did you mean 'breakdown'"):
+        run.analyze("brakedown")
+
+
+def test_the_breakdown_adds_up_to_the_window(run: traceweave.Run) -> None:
+    frame = run.breakdown()
+
+    parts = frame[["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]].sum(axis=1)
+    assert len(frame) > 0
+    assert (parts == frame["window_ns"]).all()
+
+
+def test_info_tells_ranks_clocks_sources_and_warnings(run: traceweave.Run) -> None:
+    overview = run.info()
+
+    assert [rank.rank for rank in overview.ranks] == [0, 1, 2, 3]
+    assert overview.world_size == 4
+    assert [clock.rank for clock in overview.clocks] == [0, 1, 2, 3]
+    assert [Path(source.path).name for source in overview.sources] == [
+        f"rank{rank}.json.gz" for rank in range(4)
+    ]
+    assert not any(warning.kind == "missing ranks" for warning in overview.warnings)
+    assert sum(rank.matched for rank in overview.ranks) >= overview.instances > 0
+
+
+def test_info_warns_of_ranks_that_are_not_here(tmp_path: Path, fixtures: Path) -> None:
+    database = tmp_path / "half.duckdb"
+    traceweave.ingest(
+        [fixtures / "ddp_gloo_4ranks" / f"rank{rank}.json.gz" for rank in (0, 2)], database
+    )
+
+    with traceweave.open(database) as half:
+        warnings = half.info().warnings
+
+    assert warnings[0] == Caution(
+        "missing ranks",
+        0,
+        "2 of 4 ranks are not here: waits and stragglers among them are unseen",
+    )
+
+
+def test_the_schema_names_every_public_relation(run: traceweave.Run) -> None:
+    public = run.sql(
+        "SELECT table_name FROM information_schema.tables"
+        " WHERE table_schema = 'main' AND table_name <> 'meta' ORDER BY 1"
+    )
+
+    assert sorted(relation.name for relation in run.schema()) == list(public["table_name"])
+
+
+def test_align_refits_in_place(tmp_path: Path, fixtures: Path) -> None:
+    database = tmp_path / "run.duckdb"
+    traceweave.ingest(fixtures / "ddp_gloo_4ranks", database)
+
+    traceweave.align(database, reference_rank=2)
+
+    with traceweave.open(database) as run:
+        assert set(run.sql("SELECT reference_rank FROM clocks")["reference_rank"]) == {2}
+
+
+def test_a_closed_run_says_so(database: Path) -> None:
+    run = traceweave.open(database)
+    run.close()
+
+    with pytest.raises(traceweave.QueryError, match=r"(?i)closed"):
+        run.sql("SELECT 1")
+
+
+def test_every_exported_name_exists() -> None:
+    assert sorted(traceweave.__all__) == traceweave.__all__
+    for name in traceweave.__all__:
+        assert getattr(traceweave, name) is not None
+    assert set(dir(traceweave)) == set(traceweave.__all__)
+
+
+HEAVY = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orjson", "click")
+
+
+def test_importing_traceweave_loads_nothing_heavy() -> None:
+    script = f"import sys, traceweave; print([m for m in {HEAVY!r} if m in sys.modules])"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert loaded.stdout.strip() == "[]"
