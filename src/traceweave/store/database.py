@@ -89,8 +89,11 @@ def drafting(target: Path) -> Iterator[Draft]:
     file, scratch = target.with_name(f"{stem}.tmp"), target.with_name(f"{stem}.dir.tmp")
     try:
         scratch.mkdir()
-        con = duckdb.connect(file)
+        con = duckdb.connect()
         try:
+            # no write-ahead log: a draft is thrown away if anything goes wrong
+            con.execute("ATTACH ? AS draft (RECOVERY_MODE no_wal_writes)", [str(file)])
+            con.execute("USE draft")
             con.execute("SET temp_directory = ?", [str(scratch / "spill")])
             con.execute("SET memory_limit = ?", [MEMORY_SHARE])
             con.execute("SET enable_progress_bar = false")

@@ -29,7 +29,7 @@
 -- column: offset_ns BIGINT | added to the local time
 -- column: drift_ppm DOUBLE | rate difference, parts per million
 -- column: reference_local_ns BIGINT | local time at which offset_ns is exact
--- column: bound_ns BIGINT | half-width of the offset interval that causality proves; NULL if unbounded
+-- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
 -- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise
 -- column: anchors BIGINT | matched collectives the fit rests on
@@ -302,7 +302,7 @@ WITH per_instance AS (
         max(k.end_ns) AS last_end_ns,
         CAST(sum(k.start_ns - t.origin_ns) AS BIGINT) AS starts_sum_ns,
         any_value(t.origin_ns) AS origin_ns,
-        arg_max(k.rank, k.start_ns) AS last_rank,
+        arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
         mode(k.step) AS step,
         min(k.duration_ns) AS transfer_min_ns,
         max(coalesce(r.residual_p95_ns, 9223372036854775807)) AS resolution_ns

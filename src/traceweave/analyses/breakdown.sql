@@ -1,0 +1,149 @@
+-- analysis: breakdown | what each rank's time was made of: compute, exposed communication, exposed memory work, idle
+-- answers: How much of every step is communication that no compute hides, and how much is nothing at all?
+-- topic: time
+-- grain: one row per rank and step; one row per rank where step is NULL
+-- reads: device_ops, steps
+-- param: window VARCHAR = 'device' | the stretch of time that is measured
+-- choice: window 'device' | from the step's first GPU op to the next step's first; these windows tile the timeline
+-- choice: window 'host' | the step's range on the host, as the profiler or NVTX marked it
+-- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step number; NULL: the rank's whole span
+-- column: window_start_ns BIGINT | start of the window, common clock
+-- column: window_ns BIGINT | length of the window = compute_ns + exposed_comm_ns + exposed_memory_ns + idle_ns
+-- column: compute_ns BIGINT | time in which compute ran
+-- column: comm_ns BIGINT | time in which communication ran
+-- column: memory_ns BIGINT | time in which copies or memsets ran
+-- column: overlap_ns BIGINT | time in which compute and communication both ran
+-- column: exposed_comm_ns BIGINT | time in which communication ran and compute did not
+-- column: exposed_memory_ns BIGINT | time in which only copies or memsets ran
+-- column: idle_ns BIGINT | time in which nothing ran
+-- column: comm_hidden_fraction DOUBLE | overlap_ns / comm_ns, 0 to 1; NULL without communication
+-- column: overlap_efficiency DOUBLE | overlap_ns / the shorter of compute_ns and comm_ns, 0 to 1: time saved over time that could be saved; NULL if either is 0
+-- column: step_overlap_efficiency DOUBLE | the same with the whole window in place of the busy time: (compute_ns + comm_ns - window_ns) / the shorter of the two, clipped to 0 to 1; NULL if either is 0
+-- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
+-- column: note VARCHAR | why a value is NULL or the window is another one; NULL if there is nothing to say
+-- order: rank, step NULLS FIRST, window_start_ns, window_ns
+-- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
+-- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
+-- caveat: a rank without any op has no row.
+WITH windows AS MATERIALIZED (
+    SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows($window)
+),
+edges AS (
+    SELECT rank, start_ns AS at_ns FROM windows
+    UNION
+    SELECT rank, end_ns AS at_ns FROM windows
+),
+-- an edge is a mark without an end
+marks AS (
+    SELECT
+        rank,
+        start_ns AS at_ns,
+        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
+        CASE WHEN category = 'communication' THEN end_ns END AS comm_end_ns,
+        CASE WHEN category = 'memory' THEN end_ns END AS memory_end_ns,
+        NULL AS edge_ns
+    FROM device_ops
+    UNION ALL
+    SELECT rank, at_ns, NULL, NULL, NULL, at_ns AS edge_ns FROM edges
+),
+-- One sort of all ops, the edges among them. Which of an op and an edge at the same moment comes first is of no
+-- consequence: what the op adds before the edge, the overhang takes away again.
+swept AS (
+    SELECT
+        *,
+        max(edge_ns) OVER before AS slot_from_ns,
+        max(compute_end_ns) OVER before AS compute_until_ns,
+        max(comm_end_ns) OVER before AS comm_until_ns,
+        max(memory_end_ns) OVER before AS memory_until_ns
+    FROM marks
+    WINDOW before AS (
+        PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+combined AS (
+    SELECT
+        *,
+        coalesce(compute_end_ns, comm_end_ns) AS busy_end_ns,
+        coalesce(compute_end_ns, comm_end_ns, memory_end_ns) AS any_end_ns,
+        greatest(compute_until_ns, comm_until_ns) AS busy_until_ns,
+        greatest(compute_until_ns, comm_until_ns, memory_until_ns) AS any_until_ns
+    FROM swept
+),
+-- a slot holds the ops that start between two edges, and the edge that closes it
+slots AS (
+    SELECT
+        rank,
+        slot_from_ns,
+        max(edge_ns) AS edge_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN any_until_ns END) AS any_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN busy_until_ns END) AS busy_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN compute_until_ns END) AS compute_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN comm_until_ns END) AS comm_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN memory_until_ns END) AS memory_until_ns,
+        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) AS any_ns,
+        sum(tw_added_ns(at_ns, busy_end_ns, busy_until_ns)) AS busy_ns,
+        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) AS compute_ns,
+        sum(tw_added_ns(at_ns, comm_end_ns, comm_until_ns)) AS comm_ns,
+        sum(tw_added_ns(at_ns, memory_end_ns, memory_until_ns)) AS memory_ns
+    FROM combined
+    GROUP BY rank, slot_from_ns
+),
+-- busy time of every kind from the beginning of the rank up to each edge
+totals AS (
+    SELECT
+        rank,
+        edge_ns,
+        sum(any_ns) OVER until_here - tw_overhang_ns(any_until_ns, edge_ns) AS any_ns,
+        sum(busy_ns) OVER until_here - tw_overhang_ns(busy_until_ns, edge_ns) AS busy_ns,
+        sum(compute_ns) OVER until_here - tw_overhang_ns(compute_until_ns, edge_ns) AS compute_ns,
+        sum(comm_ns) OVER until_here - tw_overhang_ns(comm_until_ns, edge_ns) AS comm_ns,
+        sum(memory_ns) OVER until_here - tw_overhang_ns(memory_until_ns, edge_ns) AS memory_ns
+    FROM slots
+    WINDOW until_here AS (
+        PARTITION BY rank ORDER BY slot_from_ns NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+measured AS (
+    SELECT
+        w.rank,
+        w.timeline,
+        w.step,
+        w.start_ns,
+        w.end_ns - w.start_ns AS window_ns,
+        w.note,
+        CAST(z.any_ns - a.any_ns AS BIGINT) AS any_ns,
+        CAST(z.busy_ns - a.busy_ns AS BIGINT) AS busy_ns,
+        CAST(z.compute_ns - a.compute_ns AS BIGINT) AS compute_ns,
+        CAST(z.comm_ns - a.comm_ns AS BIGINT) AS comm_ns,
+        CAST(z.memory_ns - a.memory_ns AS BIGINT) AS memory_ns
+    FROM windows AS w
+    JOIN totals AS a ON a.rank = w.rank AND a.edge_ns = w.start_ns
+    JOIN totals AS z ON z.rank = w.rank AND z.edge_ns = w.end_ns
+)
+SELECT
+    rank,
+    step,
+    start_ns AS window_start_ns,
+    window_ns,
+    compute_ns,
+    comm_ns,
+    memory_ns,
+    compute_ns + comm_ns - busy_ns AS overlap_ns,
+    busy_ns - compute_ns AS exposed_comm_ns,
+    any_ns - busy_ns AS exposed_memory_ns,
+    window_ns - any_ns AS idle_ns,
+    tw_ratio(compute_ns + comm_ns - busy_ns, comm_ns) AS comm_hidden_fraction,
+    tw_ratio(compute_ns + comm_ns - busy_ns, least(compute_ns, comm_ns)) AS overlap_efficiency,
+    CASE WHEN least(compute_ns, comm_ns) > 0 THEN
+        greatest(0, least(1, tw_ratio(compute_ns + comm_ns - window_ns, least(compute_ns, comm_ns))))
+    END AS step_overlap_efficiency,
+    timeline,
+    nullif(concat_ws('; ',
+        note,
+        CASE WHEN comm_ns = 0 THEN 'no communication: fractions are NULL' END,
+        CASE WHEN comm_ns > 0 AND compute_ns = 0 THEN 'no compute: efficiencies are NULL' END
+    ), '') AS note
+FROM measured
+ORDER BY rank, step NULLS FIRST, window_start_ns, window_ns

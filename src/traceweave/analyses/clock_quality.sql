@@ -1,0 +1,53 @@
+-- analysis: clock_quality | how every rank's clock was aligned, how well, and where causality says otherwise
+-- answers: Can times of different ranks be compared, and down to which difference?
+-- topic: clocks
+-- grain: one row per rank and piece of its clock
+-- reads: clocks, ranks, collective_instances, collective_waits
+-- column: rank INTEGER | global rank
+-- column: from_local_ns BIGINT | start of the piece on the rank's own clock; NULL: from the beginning
+-- column: reference_rank INTEGER | the rank whose clock is the common one
+-- column: offset_ns BIGINT | added to the local time; NULL if the clock was not looked at
+-- column: drift_ppm DOUBLE | rate difference, parts per million
+-- column: bound_ns BIGINT | half-width of the offset interval that causality proves; NULL if unbounded
+-- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
+-- column: residual_p95_ns BIGINT | 95th percentile of the same: smaller differences between ranks are noise
+-- column: anchors BIGINT | matched collectives the fit rests on
+-- column: method VARCHAR | how the offset was found
+-- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'
+-- column: instances BIGINT | synchronizing collectives of the rank that were seen on another rank too, over all pieces
+-- column: violations BIGINT | those that ended on this rank before another rank began: impossible, hence a clock that is off
+-- column: violation_max_ns BIGINT | by how much at most; NULL without violations
+-- order: rank, from_local_ns NULLS FIRST
+-- caveat: a violation is charged to the rank that ended too early; the clock that is off may be the one that began too late.
+-- caveat: all_reduce, all_gather, reduce_scatter, all_to_all and barrier synchronize; the others may end on one rank before another begins.
+WITH checked AS (
+    SELECT
+        w.rank,
+        count(*) AS instances,
+        count(*) FILTER (WHERE w.end_ns < i.last_start_ns) AS violations,
+        max(i.last_start_ns - w.end_ns) FILTER (WHERE w.end_ns < i.last_start_ns) AS violation_max_ns
+    FROM collective_waits AS w
+    JOIN collective_instances AS i USING (collective_id)
+    WHERE i.ranks_seen > 1
+        AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+    GROUP BY w.rank
+)
+SELECT
+    r.rank,
+    c.from_local_ns,
+    c.reference_rank,
+    c.offset_ns,
+    c.drift_ppm,
+    c.bound_ns,
+    c.residual_p50_ns,
+    c.residual_p95_ns,
+    coalesce(c.anchors, 0) AS anchors,
+    c.method,
+    coalesce(c.status, 'unaligned') AS status,
+    coalesce(k.instances, 0) AS instances,
+    coalesce(k.violations, 0) AS violations,
+    k.violation_max_ns
+FROM ranks AS r
+LEFT JOIN clocks AS c USING (rank)
+LEFT JOIN checked AS k USING (rank)
+ORDER BY r.rank, c.from_local_ns NULLS FIRST

@@ -1,0 +1,12 @@
+-- What a name on the host says about what the thread was doing.
+
+-- macro: tw_is_sync(name) | whether a call or operator makes its thread wait for the device: CUDA and HIP synchronize calls, blocking copies, aten::item and its kin
+CREATE TEMP MACRO IF NOT EXISTS tw_is_sync(name) AS
+    -- the plain searches first: they spare most names the regular expression
+    (contains(name, 'Synchronize') AND regexp_matches(name, '^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize'))
+    OR (contains(name, 'Memcpy') AND regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'))
+    OR name IN ('aten::item', 'aten::_local_scalar_dense');
+
+-- macro: tw_is_data_loading(name) | whether a host range is the training loop waiting for its next batch, as PyTorch marks it (enumerate(DataLoader)#...) or people call it
+CREATE TEMP MACRO IF NOT EXISTS tw_is_data_loading(name) AS
+    regexp_matches(name, '(?i)data_?load|load_?(batch|data)|(get|next|fetch)_?(batch|data)|batch_?(fetch|load)|prefetch');

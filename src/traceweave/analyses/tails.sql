@@ -1,0 +1,153 @@
+-- analysis: tails | how long collectives take at the median and in the tail, split into waiting and transfer
+-- answers: Which collectives have long tails, is the time waiting or transfer, and who arrives last?
+-- topic: communication
+-- grain: one row per operation, process group and power-of-two size bucket
+-- reads: collectives, collective_instances, collective_waits
+-- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
+-- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
+-- column: bytes_from BIGINT | lower end of the size bucket; NULL if the size is unknown
+-- column: bytes_to BIGINT | upper end of the size bucket, not part of it
+-- column: instances BIGINT | matched operations, each counted once for all its ranks
+-- column: duration_p50_ns BIGINT | median over ranks and instances of the duration, waiting included
+-- column: duration_p95_ns BIGINT | 95th percentile of the same
+-- column: duration_p99_ns BIGINT | 99th percentile of the same
+-- column: duration_max_ns BIGINT | longest
+-- column: wait_p50_ns BIGINT | median over ranks and instances of the time from the rank's start to the last rank's start; NULL if no other rank was seen
+-- column: wait_p95_ns BIGINT | 95th percentile of the same
+-- column: wait_p99_ns BIGINT | 99th percentile of the same
+-- column: wait_max_ns BIGINT | longest
+-- column: transfer_p50_ns BIGINT | median over instances of the time from the last start to the last end; NULL if no other rank was seen
+-- column: transfer_p95_ns BIGINT | 95th percentile of the same
+-- column: transfer_p99_ns BIGINT | 99th percentile of the same
+-- column: transfer_max_ns BIGINT | longest
+-- column: tail_ratio DOUBLE | duration_p99_ns / duration_p50_ns; NULL if the median is 0
+-- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several; NULL if no other rank was seen
+-- column: last_rank_share DOUBLE | instances in which it was last / instances seen on two ranks or more, 0 to 1
+-- column: transfer_min_p50_ns BIGINT | median over instances of the shortest duration over the ranks: the transfer time without any clock
+-- column: wait_free_p99_ns BIGINT | 99th percentile over ranks and instances of the duration minus that shortest one: the wait without any clock
+-- column: below_resolution_share DOUBLE | instances whose arrival skew is smaller than what the clocks can tell / instances seen on two ranks or more, 0 to 1
+-- column: calls BIGINT | operations counted once per rank: what the durations are taken over
+-- column: unmatched_calls BIGINT | those of them without a partner on other ranks; they have a duration, but no wait and no transfer
+-- column: ranks_seen BIGINT | ranks that took part in any of them
+-- column: slowest_rank INTEGER | the rank of the longest duration
+-- column: slowest_step BIGINT | its step; NULL outside any step
+-- order: op, group_id NULLS LAST, bytes_from NULLS LAST
+-- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
+-- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
+-- caveat: transfer can be negative where the clocks are off by more than it.
+WITH shared AS (
+    -- one rank alone waits for nobody: its zeros would be no measurement
+    SELECT collective_id FROM collective_instances WHERE ranks_seen > 1
+),
+calls AS (
+    SELECT
+        coalesce(i.op, k.op) AS op,
+        k.group_id,
+        tw_bytes_from(coalesce(i.bytes, k.bytes)) AS bytes_from,
+        tw_bytes_to(coalesce(i.bytes, k.bytes)) AS bytes_to,
+        k.collective_id,
+        k.call_id,
+        k.rank,
+        k.step,
+        k.duration_ns
+    FROM collectives AS k
+    LEFT JOIN collective_instances AS i USING (collective_id)
+),
+call_tails AS (
+    SELECT
+        op,
+        group_id,
+        bytes_from,
+        bytes_to,
+        count(DISTINCT collective_id) AS instances,
+        tw_percentile(duration_ns, 0.5) AS duration_p50_ns,
+        tw_percentile(duration_ns, 0.95) AS duration_p95_ns,
+        tw_percentile(duration_ns, 0.99) AS duration_p99_ns,
+        max(duration_ns) AS duration_max_ns,
+        count(*) AS calls,
+        count(*) - count(collective_id) AS unmatched_calls,
+        count(DISTINCT rank) AS ranks_seen,
+        first(rank ORDER BY duration_ns DESC, rank, call_id) AS slowest_rank,
+        first(step ORDER BY duration_ns DESC, rank, call_id) AS slowest_step
+    FROM calls
+    GROUP BY ALL
+),
+wait_tails AS (
+    SELECT
+        w.op,
+        w.group_id,
+        tw_bytes_from(i.bytes) AS bytes_from,
+        tw_percentile(w.wait_ns, 0.5) AS wait_p50_ns,
+        tw_percentile(w.wait_ns, 0.95) AS wait_p95_ns,
+        tw_percentile(w.wait_ns, 0.99) AS wait_p99_ns,
+        max(w.wait_ns) AS wait_max_ns,
+        tw_percentile(w.wait_free_ns, 0.99) AS wait_free_p99_ns
+    FROM collective_waits AS w
+    JOIN shared USING (collective_id)
+    JOIN collective_instances AS i USING (collective_id)
+    GROUP BY ALL
+),
+transfer_tails AS (
+    SELECT
+        op,
+        group_id,
+        tw_bytes_from(bytes) AS bytes_from,
+        tw_percentile(transfer_ns, 0.5) AS transfer_p50_ns,
+        tw_percentile(transfer_ns, 0.95) AS transfer_p95_ns,
+        tw_percentile(transfer_ns, 0.99) AS transfer_p99_ns,
+        max(transfer_ns) AS transfer_max_ns,
+        tw_percentile(transfer_min_ns, 0.5) AS transfer_min_p50_ns,
+        avg(CAST(below_resolution AS INTEGER)) AS below_resolution_share
+    FROM collective_instances JOIN shared USING (collective_id)
+    GROUP BY ALL
+),
+last_ranks AS (
+    SELECT
+        op,
+        group_id,
+        tw_bytes_from(bytes) AS bytes_from,
+        last_rank,
+        tw_ratio(count(*), sum(count(*)) OVER (PARTITION BY op, group_id, tw_bytes_from(bytes))) AS last_rank_share
+    FROM collective_instances JOIN shared USING (collective_id)
+    GROUP BY op, group_id, tw_bytes_from(bytes), last_rank
+    QUALIFY row_number() OVER (
+        PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank
+    ) = 1
+)
+SELECT
+    c.op,
+    c.group_id,
+    c.bytes_from,
+    c.bytes_to,
+    c.instances,
+    c.duration_p50_ns,
+    c.duration_p95_ns,
+    c.duration_p99_ns,
+    c.duration_max_ns,
+    w.wait_p50_ns,
+    w.wait_p95_ns,
+    w.wait_p99_ns,
+    w.wait_max_ns,
+    t.transfer_p50_ns,
+    t.transfer_p95_ns,
+    t.transfer_p99_ns,
+    t.transfer_max_ns,
+    tw_ratio(c.duration_p99_ns, c.duration_p50_ns) AS tail_ratio,
+    l.last_rank,
+    l.last_rank_share,
+    t.transfer_min_p50_ns,
+    w.wait_free_p99_ns,
+    t.below_resolution_share,
+    c.calls,
+    c.unmatched_calls,
+    c.ranks_seen,
+    c.slowest_rank,
+    c.slowest_step
+FROM call_tails AS c
+LEFT JOIN wait_tails AS w
+    ON w.op = c.op AND w.group_id IS NOT DISTINCT FROM c.group_id AND w.bytes_from IS NOT DISTINCT FROM c.bytes_from
+LEFT JOIN transfer_tails AS t
+    ON t.op = c.op AND t.group_id IS NOT DISTINCT FROM c.group_id AND t.bytes_from IS NOT DISTINCT FROM c.bytes_from
+LEFT JOIN last_ranks AS l
+    ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id AND l.bytes_from IS NOT DISTINCT FROM c.bytes_from
+ORDER BY c.op, c.group_id NULLS LAST, c.bytes_from NULLS LAST

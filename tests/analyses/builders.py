@@ -1,0 +1,168 @@
+"""Tiny runs, written row by row, for analyses whose answers are worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import duckdb
+
+from traceweave import analyses
+
+Interval = tuple[int, int]
+
+
+@dataclass
+class Builder:
+    """Writes rows of the base tables; times are ns on the common clock unless a clock says else."""
+
+    con: duckdb.DuckDBPyConnection
+    _ids: count[int] = field(default_factory=lambda: count(1))
+
+    def rank(self, rank: int, residual_ns: int | None = 0, offset_ns: int = 0) -> None:
+        """A rank with its clock row; residual None: a clock without anchors."""
+        self._insert(
+            "base.rank_sources",
+            rank=rank,
+            source_id=rank,
+            rank_source="test",
+            format="kineto",
+            first_local_ns=0,
+            last_local_ns=0,
+        )
+        self._insert(
+            "clocks",
+            rank=rank,
+            reference_rank=0,
+            offset_ns=offset_ns,
+            drift_ppm=0.0,
+            reference_local_ns=0,
+            residual_p95_ns=residual_ns,
+            anchors=0 if residual_ns is None else 10,
+            method="test",
+            status="wall clock" if residual_ns is None else "aligned",
+        )
+
+    def step(self, rank: int, step: int, host: Interval, device: Interval | None = None) -> None:
+        """A step with its range on the host and, if it has GPU ops, its device window."""
+        self._insert(
+            "base.steps",
+            rank=rank,
+            step=step,
+            source_id=rank,
+            start_local_ns=host[0],
+            duration_ns=host[1] - host[0],
+            device_start_local_ns=device and device[0],
+            device_end_local_ns=device and device[1],
+            source="ProfilerStep",
+        )
+
+    def gpu(
+        self,
+        rank: int,
+        at: Interval,
+        category: str = "compute",
+        name: str = "kernel",
+        stream: int = 7,
+        device: int = 0,
+        launch: int | None = None,
+    ) -> int:
+        """A GPU op; returns its op_id."""
+        op_id = next(self._ids)
+        self._insert(
+            "base.gpu_ops",
+            rank=rank,
+            op_id=op_id,
+            source_id=rank,
+            kind="memcpy" if category == "memory" else "kernel",
+            category=category,
+            **{"class": "other"},
+            name=name,
+            device=device,
+            stream=stream,
+            start_local_ns=at[0],
+            duration_ns=at[1] - at[0],
+            launch_op_id=launch,
+        )
+        return op_id
+
+    def host(
+        self, rank: int, at: Interval, name: str, kind: str = "op", depth: int = 0, tid: int = 1
+    ) -> int:
+        """A range on a host thread; returns its op_id."""
+        op_id = next(self._ids)
+        self._insert(
+            "base.host_ops",
+            rank=rank,
+            op_id=op_id,
+            source_id=rank,
+            kind=kind,
+            name=name,
+            pid=100,
+            tid=tid,
+            start_local_ns=at[0],
+            duration_ns=at[1] - at[0],
+            depth=depth,
+        )
+        return op_id
+
+    def launch(self, rank: int, at: Interval, tid: int = 1) -> int:
+        """A kernel launch call; returns its op_id."""
+        return self.host(rank, at, "cudaLaunchKernel", kind="runtime", depth=9, tid=tid)
+
+    def group(self, group_id: int, ranks: list[int]) -> None:
+        """A process group."""
+        self._insert(
+            "groups",
+            group_id=group_id,
+            name=str(group_id),
+            size=len(ranks),
+            ranks=ranks,
+            role="unknown",
+            role_source="test",
+        )
+
+    def collective(
+        self,
+        at: dict[int, Interval],
+        op: str = "all_reduce",
+        group_id: int | None = 0,
+        bytes_: int | None = 1024,
+        step: int | None = None,
+        matched: bool = True,
+    ) -> None:
+        """One operation on the ranks of `at`, without kernels; matched over them unless said."""
+        collective_id = next(self._ids) if matched else None
+        for rank, (start, end) in at.items():
+            call_id = next(self._ids)
+            self._insert(
+                "base.collective_calls",
+                call_id=call_id,
+                rank=rank,
+                source_id=rank,
+                gpu_op_id=call_id,
+                op=op,
+                bytes=bytes_,
+                start_local_ns=start,
+                duration_ns=end - start,
+                step=step,
+                evidence="metadata",
+            )
+            self._insert(
+                "base.matches",
+                call_id=call_id,
+                group_id=group_id,
+                collective_id=collective_id,
+                match="seq" if matched else "unmatched",
+            )
+
+    def _insert(self, table: str, **values: Any) -> None:
+        names, marks = ", ".join(values), ", ".join("?" for _ in values)
+        self.con.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))
+
+
+def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[dict[str, Any]]:
+    """Return the whole result of an analysis, one dictionary per row."""
+    result = analyses.run(con, name, **params)
+    return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]

@@ -1,0 +1,257 @@
+"""What holds for every analysis: its header is the truth, and somebody tests it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from traceweave.analyses import Analysis, catalog, catalog_markdown, find, run
+from traceweave.analyses.catalog import TOPICS, Parameter, parse
+from traceweave.analyses.runner import create_macros, macro_files
+from traceweave.errors import QueryError, UsageError
+from traceweave.store.schema import create_tables, public_relations
+
+every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
+
+HEADER = """\
+-- analysis: sizes | how large
+-- answers: How large?
+-- topic: time
+-- grain: one row
+-- reads: steps, gpu_ops
+-- param: unit VARCHAR = 'b' | what to count in
+-- choice: unit 'b' | bytes
+-- choice: unit 'k' | thousands
+-- param: least BIGINT = 10 | smallest
+-- param: share DOUBLE = 0.5 | part
+-- param: all BOOLEAN = false | everything
+-- param: rank BIGINT = NULL | one rank
+-- column: size BIGINT | bytes, or thousands
+-- order: size
+-- caveat: rough.
+-- caveat: very.
+SELECT 1 AS size ORDER BY size
+"""
+
+
+def _statement(sql: str) -> str:
+    return "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--"))
+
+
+@every_analysis
+def test_its_parameters_are_those_of_its_statement(analysis: Analysis) -> None:
+    with duckdb.connect() as con:
+        statements = con.extract_statements(analysis.sql)
+    assert [statement.type for statement in statements] == [duckdb.StatementType.SELECT]
+    assert {p.name for p in analysis.parameters} == set(statements[0].named_parameters)
+
+
+@every_analysis
+def test_its_columns_are_those_of_its_result(
+    analysis: Analysis, empty_run: duckdb.DuckDBPyConnection
+) -> None:
+    result = run(empty_run, analysis.name)
+    got = list(zip(result.columns, map(str, result.types), strict=True))
+    assert got == [(column.name, column.type) for column in analysis.columns]
+    assert all(column.meaning for column in analysis.columns)
+    assert result.fetchall() == []
+
+
+@pytest.fixture
+def only_what_is_read(
+    analysis: Analysis,
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with nothing in it but an empty table for each of `reads`."""
+    with duckdb.connect() as con:
+        for relation in public_relations():
+            if relation.name in analysis.reads:
+                columns = ", ".join(f'"{column.name}" {column.type}' for column in relation.columns)
+                con.execute(f"CREATE TABLE {relation.name} ({columns})")
+        yield con
+
+
+@every_analysis
+def test_it_needs_what_it_reads_and_nothing_else(
+    analysis: Analysis, only_what_is_read: duckdb.DuckDBPyConnection
+) -> None:
+    assert set(analysis.reads) <= {relation.name for relation in public_relations()}
+    assert run(only_what_is_read, analysis.name).fetchall() == []
+    for relation in analysis.reads:
+        only_what_is_read.execute(f"ALTER TABLE {relation} RENAME TO away")
+        with pytest.raises(QueryError, match=relation):
+            run(only_what_is_read, analysis.name)
+        only_what_is_read.execute(f"ALTER TABLE away RENAME TO {relation}")
+
+
+@every_analysis
+def test_its_rows_come_in_the_order_of_its_header(analysis: Analysis) -> None:
+    last = _statement(analysis.sql).strip().rpartition("ORDER BY ")[2]
+    terms = [re.sub(r"^\w+\.", "", term) for term in last.split(", ")]
+    assert ", ".join(terms) == analysis.order
+
+
+@every_analysis
+def test_it_is_described_in_full(analysis: Analysis) -> None:
+    assert analysis.topic in TOPICS
+    assert analysis.answers.endswith("?")
+    assert (Path(__file__).parent / f"test_{analysis.name}.py").is_file()
+    for parameter in analysis.parameters:
+        assert parameter.meaning
+        allowed = [value for value, _ in parameter.choices]
+        assert not allowed or parameter.default in allowed
+
+
+@every_analysis
+def test_it_answers_on_a_read_only_connection(analysis: Analysis, read_only_run: Path) -> None:
+    with duckdb.connect(read_only_run, read_only=True) as con:
+        first = run(con, analysis.name).fetchall()
+        assert first == run(con, analysis.name).fetchall() == []
+
+
+@pytest.fixture(scope="module")
+def read_only_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("read_only") / "run.duckdb"
+    with duckdb.connect(path) as con:
+        create_tables(con)
+    return path
+
+
+def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnection) -> None:
+    for _ in range(2):
+        for definitions in macro_files().values():
+            create_macros(empty_run, definitions)
+    made = empty_run.execute(
+        "SELECT function_name, parameters FROM duckdb_functions()"
+        " WHERE starts_with(function_name, 'tw_') ORDER BY ALL"
+    ).fetchall()
+    pattern = re.compile(r"^-- macro: (\w+)\(([\w, ]+)\) \| \S", re.MULTILINE)
+    documented = [
+        (name, parameters.split(", "))
+        for sql in macro_files().values()
+        for name, parameters in pattern.findall(sql)
+    ]
+    assert sorted(documented) == made
+
+
+def test_the_headline_analyses_are_there_in_the_order_of_their_topics() -> None:
+    assert [analysis.name for analysis in catalog()] == [
+        "breakdown",
+        "gaps",
+        "steps",
+        "stragglers",
+        "tails",
+        "clock_quality",
+    ]
+
+
+def test_a_header_is_read_as_it_is_written() -> None:
+    analysis = parse("sizes", HEADER)
+    assert analysis.parameters == (
+        Parameter("unit", "VARCHAR", "b", "what to count in", (("b", "bytes"), ("k", "thousands"))),
+        Parameter("least", "BIGINT", 10, "smallest"),
+        Parameter("share", "DOUBLE", 0.5, "part"),
+        Parameter("all", "BOOLEAN", False, "everything"),
+        Parameter("rank", "BIGINT", None, "one rank"),
+    )
+    assert (analysis.summary, analysis.answers) == ("how large", "How large?")
+    assert (analysis.grain, analysis.order) == ("one row", "size")
+    assert analysis.reads == ("steps", "gpu_ops")
+    assert [tuple(column) for column in analysis.columns] == [
+        ("size", "BIGINT", "bytes, or thousands")
+    ]
+    assert analysis.caveats == ("rough.", "very.")
+    assert analysis.sql == HEADER
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "message"),
+    [
+        ("size", "", "", "size.sql: the header says it is 'sizes'"),
+        ("sizes", "-- topic: time\n", "", "sizes.sql: these belong in the header once: topic"),
+        ("sizes", "-- grain:", "-- grian:", "sizes.sql: no header field: '-- grian: one row'"),
+    ],
+)
+def test_a_malformed_header_is_refused(name: str, before: str, after: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse(name, HEADER.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({}, {}),
+        ({"unit": "k"}, {"unit": "k"}),
+        ({"least": "20"}, {"least": 20}),
+        ({"least": -3}, {"least": -3}),
+        ({"share": "0.25", "all": "TRUE"}, {"share": 0.25, "all": True}),
+        ({"share": 1, "all": True}, {"share": 1, "all": True}),
+        ({"rank": None}, {"rank": None}),
+        ({"rank": 3}, {"rank": 3}),
+    ],
+)
+def test_parameters_are_taken_as_values_or_as_text(
+    given: dict[str, object], want: dict[str, Any]
+) -> None:
+    defaults = {"unit": "b", "least": 10, "share": 0.5, "all": False, "rank": None}
+    assert parse("sizes", HEADER).bind(given) == defaults | want
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"lest": 1},
+            "sizes has no parameter 'lest'; did you mean 'least'?;"
+            " its parameters: unit, least, share, all, rank",
+        ),
+        ({"unit": "m"}, "parameter unit cannot be 'm'; it is one of: b, k"),
+        ({"unit": 1}, "parameter unit takes VARCHAR, not 1; default: b"),
+        ({"least": "ten"}, "parameter least takes BIGINT, not 'ten'; default: 10"),
+        ({"least": 1.5}, "parameter least takes BIGINT, not 1.5; default: 10"),
+        ({"least": True}, "parameter least takes BIGINT, not True; default: 10"),
+        ({"least": None}, "parameter least takes BIGINT, not None; default: 10"),
+        ({"share": "half"}, "parameter share takes DOUBLE, not 'half'; default: 0.5"),
+        ({"all": "maybe"}, "parameter all takes BOOLEAN, not 'maybe'; default: False"),
+        ({"all": 1}, "parameter all takes BOOLEAN, not 1; default: False"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_with_the_way_out(
+    given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(QueryError) as error:
+        parse("sizes", HEADER).bind(given)
+    assert str(error.value) == message
+
+
+def test_an_unknown_analysis_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError) as error:
+        find("brakedown")
+    assert str(error.value) == (
+        "there is no analysis 'brakedown'; did you mean 'breakdown'?;"
+        " there are: breakdown, gaps, steps, stragglers, tails, clock_quality"
+    )
+
+
+def test_a_database_of_another_kind_is_refused_in_one_line() -> None:
+    with duckdb.connect() as con, pytest.raises(QueryError) as error:
+        run(con, "breakdown")
+    text = str(error.value)
+    assert text.startswith("analysis breakdown cannot be run on this database: Catalog Error: ")
+    assert "\n" not in text
+
+
+def test_the_reference_page_names_every_parameter_and_column() -> None:
+    page = catalog_markdown()
+    for analysis in catalog():
+        section = page.split(f"\n### {analysis.name}\n")[1].split("\n### ")[0]
+        for parameter in analysis.parameters:
+            assert f"| `{parameter.name}` | {parameter.type} | `{parameter.default}` |" in section
+        for column in analysis.columns:
+            assert f"| `{column.name}` | {column.type} |" in section
+        for caveat in analysis.caveats:
+            assert caveat[1:] in section

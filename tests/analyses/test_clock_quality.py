@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from tests.analyses.builders import Builder, rows
+
+
+def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: Builder) -> None:
+    # the all_reduce of rank 0 ends at 30, rank 1 begins at 50: 20 ns of impossibility;
+    # the broadcast may do that, and the second all_reduce is in order
+    build.rank(0, residual_ns=5)
+    build.rank(1, residual_ns=None, offset_ns=40)
+    build.collective({0: (0, 30), 1: (10, 30)})
+    build.collective({0: (100, 130), 1: (60, 100)})
+    build.collective({0: (200, 230), 1: (250, 260)}, op="broadcast")
+    shared = {
+        "from_local_ns": None,
+        "reference_rank": 0,
+        "drift_ppm": 0.0,
+        "bound_ns": None,
+        "residual_p50_ns": None,
+        "method": "test",
+        "instances": 2,
+    }
+    assert rows(build.con, "clock_quality") == [
+        shared
+        | {
+            "rank": 0,
+            "offset_ns": 0,
+            "residual_p95_ns": 5,
+            "anchors": 10,
+            "status": "aligned",
+            "violations": 1,
+            "violation_max_ns": 20,
+        },
+        shared
+        | {
+            "rank": 1,
+            "offset_ns": 40,
+            "residual_p95_ns": None,
+            "anchors": 0,
+            "status": "wall clock",
+            "violations": 0,
+            "violation_max_ns": None,
+        },
+    ]
+
+
+def test_a_rank_whose_clock_nobody_looked_at_is_unaligned(build: Builder) -> None:
+    build.rank(0)
+    build.con.execute("DELETE FROM clocks")
+    [row] = rows(build.con, "clock_quality")
+    assert (row["rank"], row["status"], row["offset_ns"], row["anchors"]) == (
+        0,
+        "unaligned",
+        None,
+        0,
+    )
+
+
+def test_every_piece_of_a_clock_is_a_row(build: Builder) -> None:
+    build.rank(0)
+    build.con.execute("INSERT INTO clocks SELECT * REPLACE (500 AS from_local_ns) FROM clocks")
+    assert [row["from_local_ns"] for row in rows(build.con, "clock_quality")] == [None, 500]
+
+
+def test_an_empty_run_has_no_rows(build: Builder) -> None:
+    assert rows(build.con, "clock_quality") == []

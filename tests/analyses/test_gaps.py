@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.analyses.builders import Builder, rows
+
+US = 1_000
+
+
+def _one(build: Builder, **params: object) -> dict[str, Any]:
+    [row] = rows(build.con, "gaps", **params)
+    return row
+
+
+def _two_kernels(
+    build: Builder, first_end: int, second_start: int, launch: tuple[int, int]
+) -> None:
+    """Two kernels of one stream in one step; the second is launched by a call at `launch`."""
+    build.rank(0)
+    build.step(0, 1, host=(0, second_start + 10 * US), device=(10 * US, second_start + 10 * US))
+    build.gpu(0, (10 * US, first_end), name="first", launch=build.launch(0, (1 * US, 5 * US)))
+    build.gpu(
+        0,
+        (second_start, second_start + 10 * US),
+        name="second",
+        launch=build.launch(0, launch),
+    )
+
+
+def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Builder) -> None:
+    # device   10..20 first            100..110 second
+    # host           15.....forward.......90
+    #                    30..linear..80
+    #                             70-75 launch
+    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
+    build.host(0, (15 * US, 90 * US), "forward", kind="annotation")
+    build.host(0, (30 * US, 80 * US), "aten::linear", depth=1)
+    build.host(0, (31 * US, 40 * US), "aten::t", depth=2)
+    assert rows(build.con, "gaps") == [
+        {
+            "rank": 0,
+            "device": 0,
+            "stream": None,
+            "step": 1,
+            "start_ns": 20_000,
+            "end_ns": 100_000,
+            "duration_ns": 80_000,
+            "cause": "launch_bound",
+            "host_op": "aten::linear",
+            "after_op": "first",
+            "before_op": "second",
+            "host_op_kind": "op",
+            "host_op_ns": 50_000,
+            "launch_start_ns": 70_000,
+            "sync_op": None,
+            "waited_for_op": None,
+            "timeline": "gpu",
+            "after_op_id": 2,
+            "before_op_id": 4,
+        }
+    ]
+
+
+def test_a_queued_kernel_that_starts_soon_is_kernel_delay(build: Builder) -> None:
+    _two_kernels(build, 20 * US, 40 * US, launch=(12 * US, 18 * US))
+    assert _one(build)["cause"] == "kernel_delay"
+    assert _one(build, kernel_delay_ns=20 * US)["cause"] == "kernel_delay"
+    assert _one(build, kernel_delay_ns=20 * US - 1)["cause"] == "unknown"
+
+
+def test_the_start_of_the_launch_call_decides_unless_the_call_fills_the_gap(build: Builder) -> None:
+    # the call returns after the kernel has started, as launches often do
+    _two_kernels(build, 20 * US, 40 * US, launch=(19 * US, 45 * US))
+    assert _one(build)["cause"] == "launch_bound"
+
+
+def test_a_launch_call_that_reaches_into_the_gap_has_queued_its_kernel(build: Builder) -> None:
+    _two_kernels(build, 20 * US, 40 * US, launch=(19 * US, 30 * US))
+    assert _one(build)["cause"] == "kernel_delay"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaStreamSynchronize", "runtime"),
+        ("cudaDeviceSynchronize_v3020", "runtime"),
+        ("cudaEventSynchronize", "runtime"),
+        ("cudaMemcpy", "runtime"),
+        ("cuCtxSynchronize", "driver"),
+        ("hipDeviceSynchronize", "runtime"),
+        ("hipMemcpyWithStream", "runtime"),
+        ("aten::item", "op"),
+        ("aten::_local_scalar_dense", "op"),
+    ],
+)
+def test_a_host_that_waited_for_the_device_could_not_launch_ahead(
+    build: Builder, name: str, kind: str
+) -> None:
+    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
+    build.host(0, (11 * US, 25 * US), name, kind=kind, depth=1)
+    row = _one(build)
+    assert (row["cause"], row["sync_op"], row["host_op"]) == ("sync", name, None)
+
+
+def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> None:
+    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
+    build.host(0, (11 * US, 60 * US), "cudaDeviceSynchronize", kind="runtime")
+    build.host(0, (60 * US, 65 * US), "cudaStreamSynchronize", kind="runtime")
+    row = _one(build)
+    assert (row["cause"], row["sync_op"]) == ("sync", "cudaDeviceSynchronize")
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "tid"),
+    [
+        ("cudaMemcpyAsync", (11, 25), 1),
+        ("cudaStreamSynchronize", (11, 25), 2),
+        ("cudaStreamSynchronize", (11, 20), 1),
+        ("cudaStreamSynchronize", (30, 31), 1),
+        ("cudaStreamSynchronize", (76, 99), 1),
+    ],
+    ids=["asynchronous", "another thread", "over before", "short and later", "after the launch"],
+)
+def test_what_is_no_synchronization(
+    build: Builder, name: str, at: tuple[int, int], tid: int
+) -> None:
+    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
+    build.host(0, (at[0] * US, at[1] * US), name, kind="runtime", depth=1, tid=tid)
+    row = _one(build)
+    assert (row["cause"], row["sync_op"]) == ("launch_bound", None)
+
+
+def test_waiting_for_the_next_batch_is_data_loading_even_after_a_synchronization(
+    build: Builder,
+) -> None:
+    _two_kernels(build, 20 * US, 100 * US, launch=(90 * US, 95 * US))
+    build.host(0, (11 * US, 25 * US), "cudaStreamSynchronize", kind="runtime")
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    build.host(0, (26 * US, 86 * US), name, kind="annotation")
+    build.host(0, (30 * US, 85 * US), "aten::stack", depth=1)
+    row = _one(build)
+    assert (row["cause"], row["host_op"]) == ("data_loading", "aten::stack")
+    assert row["sync_op"] == "cudaStreamSynchronize"
+
+
+def test_a_launch_that_is_not_in_the_trace_leaves_the_cause_unknown(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 50 * US), device=(0, 50 * US))
+    build.gpu(0, (0, 10 * US))
+    build.gpu(0, (40 * US, 50 * US))
+    row = _one(build)
+    assert (row["cause"], row["launch_start_ns"], row["host_op"]) == ("unknown", None, None)
+
+
+def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> None:
+    # stream 7   0..10 first                50..60 second (queued at 5)
+    # stream 20       5......all_reduce....48
+    build.rank(0)
+    build.step(0, 1, host=(0, 60 * US), device=(0, 60 * US))
+    build.gpu(0, (0, 10 * US), name="first", launch=build.launch(0, (-2 * US, -1 * US)))
+    build.gpu(0, (5 * US, 48 * US), "communication", name="all_reduce", stream=20)
+    build.gpu(0, (50 * US, 60 * US), name="second", launch=build.launch(0, (5 * US, 6 * US)))
+    assert _one(build)["duration_ns"] == 2 * US  # the device is idle from 48 to 50
+    compute, *others = rows(build.con, "gaps", per="stream")
+    assert (compute["stream"], compute["start_ns"], compute["end_ns"]) == (7, 10_000, 50_000)
+    assert (compute["cause"], compute["waited_for_op"]) == ("dependency", "all_reduce")
+    assert [(g["stream"], g["start_ns"], g["end_ns"], g["cause"]) for g in others] == [
+        (20, 0, 5_000, "unknown"),
+        (20, 48_000, 60_000, "unknown"),
+    ]
+
+
+def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None:
+    # window 1: 0..30, window 2: 30..70; kernels at 10..20 and 50..60
+    build.rank(0)
+    build.step(0, 1, host=(0, 30 * US))
+    build.step(0, 2, host=(30 * US, 70 * US))
+    build.gpu(0, (10 * US, 20 * US), name="a")
+    build.gpu(0, (50 * US, 60 * US), name="b")
+    got = rows(build.con, "gaps", window="host")
+    assert [
+        (g["step"], g["start_ns"], g["end_ns"], g["after_op"], g["before_op"]) for g in got
+    ] == [
+        (1, 0, 10_000, None, "a"),
+        (1, 20_000, 30_000, "a", "b"),
+        (2, 30_000, 50_000, "a", "b"),
+        (2, 60_000, 70_000, "b", None),
+    ]
+    assert [
+        (g["step"], g["start_ns"], g["end_ns"]) for g in rows(build.con, "gaps", window="span")
+    ] == [(None, 20_000, 50_000)]
+
+
+def test_time_between_windows_is_no_gap(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 10 * US), device=(0, 10 * US))
+    build.step(0, 9, host=(900 * US, 910 * US), device=(900 * US, 910 * US))
+    build.gpu(0, (0, 10 * US))
+    build.gpu(0, (900 * US, 910 * US))
+    assert rows(build.con, "gaps") == []
+
+
+@pytest.mark.parametrize(
+    ("ops", "want"),
+    [
+        ([(0, 10), (10, 20)], []),
+        ([(0, 10), (11, 20)], [(10, 11)]),
+        ([(0, 10), (0, 10), (12, 20)], [(10, 12)]),
+        ([(0, 15), (3, 5), (16, 20)], [(15, 16)]),
+        ([(0, 10), (14, 14), (18, 20)], [(10, 14), (14, 18)]),
+        ([(0, 10), (10, 10), (18, 20)], [(10, 18)]),
+    ],
+    ids=["touching", "apart", "twice", "nested", "without length", "without length at an end"],
+)
+def test_what_lies_between_intervals(
+    build: Builder, ops: list[tuple[int, int]], want: list[tuple[int, int]]
+) -> None:
+    build.rank(0)
+    for start, end in ops:
+        build.gpu(0, (start, end))
+    got = rows(build.con, "gaps", min_gap_ns=0)
+    assert [(g["start_ns"], g["end_ns"]) for g in got] == want
+
+
+def test_min_gap_ns_leaves_out_what_is_shorter(build: Builder) -> None:
+    build.rank(0)
+    for start in (0, 110, 221):
+        build.gpu(0, (start, start + 10))
+    assert len(rows(build.con, "gaps", min_gap_ns=100)) == 2
+    assert len(rows(build.con, "gaps", min_gap_ns=101)) == 1
+    assert rows(build.con, "gaps") == []
+
+
+def test_devices_of_one_rank_have_their_own_gaps(build: Builder) -> None:
+    build.rank(0)
+    build.gpu(0, (0, 10), device=0)
+    build.gpu(0, (0, 100), device=1)
+    build.gpu(0, (50, 100), device=0)
+    got = rows(build.con, "gaps", min_gap_ns=1)
+    assert [(g["device"], g["start_ns"], g["end_ns"]) for g in got] == [(0, 10, 50)]
+
+
+def test_a_rank_without_a_gpu_has_gaps_between_its_operators(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 100 * US))
+    build.host(0, (0, 10 * US), "aten::a")
+    build.host(0, (12 * US, 58 * US), "enumerate(DataLoader)#x.__next__", kind="annotation")
+    build.host(0, (60 * US, 70 * US), "aten::b")
+    build.host(0, (80 * US, 100 * US), "aten::c")
+    got = rows(build.con, "gaps")
+    names = ("device", "start_ns", "end_ns", "cause", "host_op", "timeline")
+    loading = "enumerate(DataLoader)#x.__next__"
+    assert [tuple(g[name] for name in names) for g in got] == [
+        (None, 10_000, 60_000, "data_loading", loading, "cpu"),
+        (None, 70_000, 80_000, "unknown", None, "cpu"),
+    ]
+
+
+def test_device_gaps_add_up_to_the_idle_time_of_the_breakdown(build: Builder) -> None:
+    build.rank(0)
+    build.rank(1, offset_ns=17)
+    for rank in (0, 1):
+        for step in (0, 1, 2):
+            build.step(rank, step, host=(100 * step, 100 * step + 90))
+        for at in ((3, 40), (20, 57), (95, 120), (250, 251), (260, 295)):
+            build.gpu(rank, at, "communication" if at[0] % 2 else "compute", stream=at[0] % 2)
+    for window in ("host", "span"):
+        idle = {
+            (row["rank"], row["step"]): row["idle_ns"]
+            for row in rows(build.con, "breakdown", window=window)
+        }
+        gaps: dict[tuple[int, int], int] = dict.fromkeys(idle, 0)
+        for row in rows(build.con, "gaps", window=window, min_gap_ns=0):
+            gaps[row["rank"], row["step"]] += row["duration_ns"]
+        assert gaps == idle
+        assert sum(idle.values()) > 0
+
+
+def test_an_empty_run_has_no_rows(build: Builder) -> None:
+    assert rows(build.con, "gaps") == []

@@ -1,0 +1,145 @@
+"""A simulated run, written as Kineto traces and read back, against what the simulator knows.
+
+The truth is computed by the simulator from its own timeline, without SQL. All clocks are perfect
+and `clocks` is emptied, so every answer has to be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+import duckdb
+import pandas as pd
+import pytest
+
+import traceweave
+from traceweave import analyses
+from traceweave.simulate import Config, Gap, Run, simulate, write_kineto
+
+CONFIG = Config(
+    ranks=3,
+    steps=3,
+    layers=4,
+    straggler={2: 60_000},
+    gaps=(
+        Gap("launch_bound", 200_000, step=1),
+        Gap("sync", 150_000),
+        Gap("data_loading", 300_000, step=2, ranks=(1,)),
+        Gap("dependency", 90_000),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Run:
+    return simulate(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def woven(
+    simulated: Run, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    folder = tmp_path_factory.mktemp("simulated")
+    write_kineto(simulated, folder / "traces")
+    traceweave.ingest([folder / "traces"], folder / "run.duckdb")
+    with duckdb.connect(folder / "run.duckdb") as con:
+        con.execute("DELETE FROM clocks")
+        yield con
+
+
+def _answer(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> pd.DataFrame:
+    table = analyses.run(con, name, **params).df()
+    return table.astype({"step": "Int64"}) if "step" in table else table
+
+
+@pytest.mark.parametrize("window", ["device", "host", "span"])
+def test_breakdown(simulated: Run, woven: duckdb.DuckDBPyConnection, window: str) -> None:
+    want = simulated.truth.breakdown(window)  # type: ignore[arg-type]
+    got = _answer(woven, "breakdown", window=window)[list(want.columns)]
+    pd.testing.assert_frame_equal(got, want, check_dtype=False)
+    assert want["overlap_ns"].min() > 0
+
+
+@pytest.mark.parametrize(("per", "scope"), [("device", "device"), ("stream", "compute_stream")])
+def test_gaps(simulated: Run, woven: duckdb.DuckDBPyConnection, per: str, scope: str) -> None:
+    truth = simulated.truth.gaps(scope)  # type: ignore[arg-type]
+    want = truth.drop(columns="injected")
+    got = _answer(woven, "gaps", per=per, min_gap_ns=1)
+    if per == "stream":
+        got = got[got["stream"] == want["stream"].iloc[0]].reset_index(drop=True)
+        # before the stream's first op and after its last one, which the truth leaves out
+        got = got[got["after_op"].notna() & got["before_op"].notna()].reset_index(drop=True)
+    got = got[list(want.columns)].astype({"stream": "Int64"})
+    pd.testing.assert_frame_equal(got, want, check_dtype=False)
+    causes = {"launch_bound", "sync", "data_loading", "kernel_delay"}
+    assert set(want["cause"]) == causes | ({"dependency"} if per == "stream" else set())
+
+
+def test_steps(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.truth.steps
+    truth["device_ns"] = truth["device_end_ns"] - truth["device_start_ns"]
+    by = truth.groupby("step")
+    slowest = truth.sort_values(["duration_ns", "rank"], ascending=[False, True])
+    want = pd.DataFrame(
+        {
+            "ranks": by["rank"].count(),
+            "first_start_ns": by["start_ns"].min(),
+            "last_end_ns": by["end_ns"].max(),
+            "duration_min_ns": by["duration_ns"].min(),
+            "duration_max_ns": by["duration_ns"].max(),
+            "slowest_rank": slowest.groupby("step")["rank"].first(),
+            "device_min_ns": by["device_ns"].min(),
+            "device_max_ns": by["device_ns"].max(),
+        }
+    ).reset_index()
+    got = _answer(woven, "steps")[list(want.columns)]
+    pd.testing.assert_frame_equal(got, want, check_dtype=False)
+
+
+def test_tails(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.truth.collectives
+    truth["bytes_from"] = [2 ** (int(size).bit_length() - 1) for size in truth["bytes"]]
+    want = []
+    for (op, bytes_from), calls in truth.groupby(["op", "bytes_from"]):
+        instances = calls.drop_duplicates("collective_id")
+        row: dict[str, object] = {
+            "op": op,
+            "bytes_from": bytes_from,
+            "instances": len(instances),
+            "calls": len(calls),
+        }
+        for name, values in (
+            ("duration", calls["duration_ns"]),
+            ("wait", calls["wait_ns"]),
+            ("transfer", instances["transfer_ns"]),
+        ):
+            ordered = sorted(values)
+            for percent in (50, 95, 99):
+                nearest = ceil(percent * len(ordered) / 100) - 1
+                row[f"{name}_p{percent}_ns"] = ordered[nearest]
+            row[f"{name}_max_ns"] = ordered[-1]
+        times_last = instances["last_rank"].value_counts()
+        row["last_rank"] = min(times_last.index[times_last == times_last.max()])
+        row["last_rank_share"] = times_last.max() / len(instances)
+        want.append(row)
+    got = _answer(woven, "tails")
+    pd.testing.assert_frame_equal(got[list(want[0])], pd.DataFrame(want), check_dtype=False)
+    assert len(want) > 0
+
+
+def test_stragglers(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.truth.collectives
+    caused = dict.fromkeys(range(CONFIG.ranks), 0)
+    for _, calls in truth.groupby("collective_id"):
+        *_, second, last = sorted(calls["start_ns"])
+        caused[int(calls["last_rank"].iloc[0])] += (last - second) * (len(calls) - 1)
+    got = _answer(woven, "stragglers")
+    assert dict(zip(got["rank"], got["caused_wait_ns"], strict=True)) == caused
+    assert max(caused.values()) > 0
+
+
+def test_clock_quality(woven: duckdb.DuckDBPyConnection) -> None:
+    got = _answer(woven, "clock_quality")
+    assert got["violations"].tolist() == [0] * CONFIG.ranks
+    assert got["instances"].min() > 0

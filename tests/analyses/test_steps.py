@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from tests.analyses.builders import Builder, rows
+
+
+def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
+    for rank in (0, 1, 2):
+        build.rank(rank)
+    build.step(0, 5, host=(0, 10), device=(2, 12))
+    build.step(1, 5, host=(1, 31), device=(3, 23))
+    build.step(2, 5, host=(2, 22))
+    build.step(2, 6, host=(22, 30))
+    names = [
+        "step", "ranks", "first_start_ns", "last_end_ns",
+        "duration_min_ns", "duration_p50_ns", "duration_max_ns", "slowest_rank",
+        "device_ranks", "device_min_ns", "device_p50_ns", "device_max_ns", "device_slowest_rank",
+    ]  # fmt: skip
+    assert rows(build.con, "steps") == [
+        dict(zip(names, (5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1), strict=True)),
+        dict(zip(names, (6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None), strict=True)),
+    ]
+
+
+def test_of_equally_slow_ranks_the_lowest_is_named(build: Builder) -> None:
+    for rank in (4, 2, 3):
+        build.rank(rank)
+        build.step(rank, 1, host=(0, 10), device=(0, 10))
+    [row] = rows(build.con, "steps")
+    assert (row["slowest_rank"], row["device_slowest_rank"]) == (2, 2)
+
+
+def test_an_empty_run_has_no_rows(build: Builder) -> None:
+    assert rows(build.con, "steps") == []

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.builders import Builder, rows
+
+
+def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Builder) -> None:
+    # instance 1   rank 0: 0........100      rank 1:    40...110   waits 40, 0   transfer 70
+    # instance 2   rank 0:   220....300      rank 1: 200.....305   waits 0, 20   transfer 85
+    # durations: 70 80 100 105    waits: 0 0 20 40    transfers: 70 85
+    # shortest durations: 70 and 80, so the waits without a clock: 30 0, 0 25
+    build.rank(0)
+    build.rank(1)
+    build.group(0, [0, 1])
+    build.collective({0: (0, 100), 1: (40, 110)}, bytes_=1024, step=1)
+    build.collective({0: (220, 300), 1: (200, 305)}, bytes_=2047, step=2)
+    assert rows(build.con, "tails") == [
+        {
+            "op": "all_reduce",
+            "group_id": 0,
+            "bytes_from": 1024,
+            "bytes_to": 2048,
+            "instances": 2,
+            "duration_p50_ns": 80,
+            "duration_p95_ns": 105,
+            "duration_p99_ns": 105,
+            "duration_max_ns": 105,
+            "wait_p50_ns": 0,
+            "wait_p95_ns": 40,
+            "wait_p99_ns": 40,
+            "wait_max_ns": 40,
+            "transfer_p50_ns": 70,
+            "transfer_p95_ns": 85,
+            "transfer_p99_ns": 85,
+            "transfer_max_ns": 85,
+            "tail_ratio": 105 / 80,
+            "last_rank": 0,
+            "last_rank_share": 0.5,
+            "transfer_min_p50_ns": 70,
+            "wait_free_p99_ns": 30,
+            "below_resolution_share": 0.0,
+            "calls": 4,
+            "unmatched_calls": 0,
+            "ranks_seen": 2,
+            "slowest_rank": 1,
+            "slowest_step": 2,
+        }
+    ]
+
+
+def test_an_operation_without_partners_has_durations_only(build: Builder) -> None:
+    build.rank(0)
+    build.collective({0: (0, 30)}, group_id=None, bytes_=None, matched=False)
+    build.collective({0: (50, 70)}, group_id=None, bytes_=None, matched=False)
+    [row] = rows(build.con, "tails")
+    assert {name for name, value in row.items() if value is None} == {
+        "group_id",
+        "bytes_from",
+        "bytes_to",
+        "wait_p50_ns",
+        "wait_p95_ns",
+        "wait_p99_ns",
+        "wait_max_ns",
+        "transfer_p50_ns",
+        "transfer_p95_ns",
+        "transfer_p99_ns",
+        "transfer_max_ns",
+        "last_rank",
+        "last_rank_share",
+        "transfer_min_p50_ns",
+        "wait_free_p99_ns",
+        "below_resolution_share",
+        "slowest_step",
+    }
+    assert (row["duration_p50_ns"], row["duration_max_ns"]) == (20, 30)
+    assert (row["instances"], row["calls"], row["unmatched_calls"]) == (0, 2, 2)
+
+
+def test_a_rank_alone_waits_for_nobody(build: Builder) -> None:
+    build.rank(0)
+    build.group(0, [0, 1])
+    build.collective({0: (0, 30)})
+    [row] = rows(build.con, "tails")
+    assert (row["instances"], row["wait_max_ns"], row["transfer_max_ns"]) == (1, None, None)
+    assert row["last_rank"] is None
+
+
+@pytest.mark.parametrize(
+    ("size", "bucket"),
+    [
+        (0, (0, 1)),
+        (1, (1, 2)),
+        (2, (2, 4)),
+        (3, (2, 4)),
+        (2**40, (2**40, 2**41)),
+        (None, (None,) * 2),
+    ],
+)
+def test_sizes_fall_in_buckets_of_powers_of_two(
+    build: Builder, size: int | None, bucket: tuple[int | None, int | None]
+) -> None:
+    build.rank(0)
+    build.collective({0: (0, 30)}, bytes_=size)
+    [row] = rows(build.con, "tails")
+    assert (row["bytes_from"], row["bytes_to"]) == bucket
+
+
+def test_operations_groups_and_sizes_are_kept_apart_and_in_order(build: Builder) -> None:
+    build.rank(0)
+    build.collective({0: (0, 1)}, op="broadcast", group_id=1, bytes_=8)
+    build.collective({0: (0, 2)}, op="all_gather", group_id=None, bytes_=8, matched=False)
+    build.collective({0: (0, 3)}, op="all_gather", group_id=2, bytes_=None)
+    build.collective({0: (0, 4)}, op="all_gather", group_id=2, bytes_=64)
+    build.collective({0: (0, 5)}, op="all_gather", group_id=2, bytes_=8)
+    got = rows(build.con, "tails")
+    assert [(r["op"], r["group_id"], r["bytes_from"], r["duration_max_ns"]) for r in got] == [
+        ("all_gather", 2, 8, 5),
+        ("all_gather", 2, 64, 4),
+        ("all_gather", 2, None, 3),
+        ("all_gather", None, 8, 2),
+        ("broadcast", 1, 8, 1),
+    ]
+
+
+def test_percentiles_are_nearest_ranks(build: Builder) -> None:
+    # durations 1..100: p50 is the 50th, p95 the 95th, p99 the 99th
+    build.rank(0)
+    for duration in range(1, 101):
+        build.collective({0: (0, duration)})
+    [row] = rows(build.con, "tails")
+    assert [row[f"duration_{name}_ns"] for name in ("p50", "p95", "p99", "max")] == [
+        50,
+        95,
+        99,
+        100,
+    ]
+    assert row["tail_ratio"] == 99 / 50
+
+
+def test_a_skew_that_the_clocks_cannot_tell_is_counted_as_such(build: Builder) -> None:
+    build.rank(0, residual_ns=10)
+    build.rank(1, residual_ns=50)
+    build.collective({0: (0, 100), 1: (49, 100)})
+    build.collective({0: (200, 300), 1: (250, 300)})
+    [row] = rows(build.con, "tails")
+    assert (row["below_resolution_share"], row["last_rank"], row["last_rank_share"]) == (0.5, 1, 1)
+
+
+def test_an_empty_run_has_no_rows(build: Builder) -> None:
+    assert rows(build.con, "tails") == []
