@@ -1,0 +1,81 @@
+"""Collective calls written by hand, times in microseconds after a common base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+BASE = 1_760_000_000_000_000_000
+
+
+def add_rank(
+    con: duckdb.DuckDBPyConnection,
+    rank: int,
+    *,
+    host: str | None = None,
+    world_size: int | None = None,
+    source: int | None = None,
+    base: int = BASE,
+    first_us: int = 0,
+    last_us: int = 10_000,
+) -> None:
+    """Add a row of base.rank_sources."""
+    con.execute(
+        "INSERT INTO base.rank_sources BY NAME SELECT $rank AS rank, $source AS source_id,"
+        " 'test' AS rank_source, $host AS host, $world AS world_size, 'kineto' AS format,"
+        " $first AS first_local_ns, $last AS last_local_ns",
+        {
+            "rank": rank,
+            "source": rank if source is None else source,
+            "host": host,
+            "world": world_size,
+            "first": base + first_us * 1000,
+            "last": base + last_us * 1000,
+        },
+    )
+
+
+def add_call(
+    con: duckdb.DuckDBPyConnection,
+    rank: int,
+    start_us: float,
+    end_us: float,
+    *,
+    op: str = "all_reduce",
+    group: str | None = "0",
+    ranks: list[int] | None = None,
+    size: int | None = None,
+    bytes: int | None = 1024,
+    base: int = BASE,
+    **columns: Any,
+) -> int:
+    """Add a row of base.collective_calls and return its call_id."""
+    found = con.execute("SELECT count(*) FROM base.collective_calls").fetchall()
+    call_id = int(found[0][0])
+    row = {
+        "call_id": call_id,
+        "rank": rank,
+        "source_id": rank,
+        "op": op,
+        "group_name": group,
+        "group_ranks": ranks,
+        "group_size": size if ranks is None else len(ranks),
+        "bytes": bytes,
+        "dtype": "Float",
+        "stream": 20,
+        "start_local_ns": base + round(start_us * 1000),
+        "duration_ns": round(end_us * 1000) - round(start_us * 1000),
+        "evidence": "metadata" if group is not None else "name",
+    } | columns
+    names = ", ".join(row)
+    marks = ", ".join(f"${name}" for name in row)
+    con.execute(f"INSERT INTO base.collective_calls ({names}) VALUES ({marks})", row)
+    return call_id
+
+
+def matched(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int | None, str]]:
+    """(call_id, collective_id, match) of every call."""
+    return con.execute(
+        "SELECT call_id, collective_id, match FROM base.matches ORDER BY call_id"
+    ).fetchall()

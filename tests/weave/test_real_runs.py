@@ -1,0 +1,76 @@
+"""Matching and clocks on real traces; the ranks of a set shared a host: true offsets are 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import traceweave
+
+
+def woven(corpus: Path, name: str, folder: Path) -> traceweave.Run:
+    traceweave.ingest(corpus / "kineto" / name, folder / "run.duckdb")
+    return traceweave.open(folder / "run.duckdb")
+
+
+@pytest.fixture
+def instances() -> str:
+    return (
+        "SELECT ranks_seen, complete, count(*) AS n, max(last_start_ns - first_end_ns) AS worst"
+        " FROM collective_instances GROUP BY ALL ORDER BY ranks_seen"
+    )
+
+
+def test_megatron_is_matched_by_order_and_needs_no_offset(
+    corpus: Path, tmp_path: Path, instances: str
+) -> None:
+    with woven(corpus, "megatron_tp8", tmp_path) as run:
+        found = run.sql(instances)
+        assert found[["ranks_seen", "complete", "n"]].values.tolist() == [[8, True, 84]]
+        assert found.worst[0] < 0
+        assert run.sql("SELECT DISTINCT match FROM collectives").match.tolist() == ["order"]
+        clocks = run.sql("SELECT offset_ns, drift_ppm, bound_ns, status FROM clocks")
+        assert clocks.offset_ns.abs().max() <= 10_000
+        assert clocks.drift_ppm.tolist() == [0.0] * 8
+        assert clocks.bound_ns.max() < 130_000
+        assert set(clocks.status) == {"aligned"}
+
+
+def test_ranks_that_began_recording_earlier_are_shifted_into_place(
+    corpus: Path, tmp_path: Path, instances: str
+) -> None:
+    with woven(corpus, "nanogpt_8xh100", tmp_path) as run:
+        found = run.sql(instances)
+        # 76 that all recorded, 5 and 3 more of the ranks that began 30 ms earlier
+        assert found[["ranks_seen", "complete", "n"]].values.tolist() == [
+            [3, False, 3],
+            [4, False, 5],
+            [8, True, 76],
+        ]
+        assert found.worst.max() < 0
+        mixed = run.sql(
+            "SELECT collective_id FROM collectives GROUP BY collective_id"
+            " HAVING count(DISTINCT op) > 1 OR count(DISTINCT bytes) > 1"
+            " OR count(DISTINCT dtype) > 1 OR count(*) <> count(DISTINCT rank)"
+        )
+        assert mixed.empty
+        assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 10_000
+
+
+def test_all_to_all_kernels_without_names_are_matched(
+    corpus: Path, tmp_path: Path, instances: str
+) -> None:
+    with woven(corpus, "torchrec_4", tmp_path) as run:
+        found = run.sql(instances)
+        assert found[["ranks_seen", "complete", "n"]].values.tolist() == [[4, True, 30]]
+        # the GPUs' own timestamps differ by up to 73 us here
+        assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 73_000
+
+
+def test_gloo_ranks_of_one_machine_keep_their_clock(fixtures: Path, tmp_path: Path) -> None:
+    traceweave.ingest(fixtures / "ddp_gloo_4ranks", tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        assert run.sql("SELECT DISTINCT match FROM collectives").match.tolist() == ["order"]
+        clocks = run.sql("SELECT offset_ns, bound_ns FROM clocks")
+        assert (clocks.offset_ns.abs() <= clocks.bound_ns).all()
