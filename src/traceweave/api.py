@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from traceweave import analyses, weave
-from traceweave.errors import QueryError
+from traceweave.errors import QueryError, UsageError
 from traceweave.ingestion import IngestResult, ingest
 from traceweave.overview import Overview, read_overview
 from traceweave.store.database import first_line, open_database
@@ -95,6 +95,42 @@ class Run:
 
         write_report(self.con, Path(path))
         return Path(path)
+
+    def export(
+        self,
+        path: str | Path,
+        to: str = "perfetto",
+        *,
+        ranks: str | Iterable[int] | None = None,
+        steps: str | Iterable[int] | None = None,
+        start_ns: int | str | None = None,
+        end_ns: int | str | None = None,
+        host: bool = True,
+        gaps: bool = False,
+    ) -> Path:
+        """Write the run for another tool and return the path; what is there is replaced.
+
+        `to="perfetto"`: the aligned timeline, one file for https://ui.perfetto.dev, of the given
+        `ranks` and `steps` (integers or '0,3-5') between two aligned times (ns, or offsets from the
+        run's start such as '+1.5s'), with or without `host` events, with idle `gaps` if asked for.
+        `to="parquet"`: every public relation as one file in the folder `path`.
+        Raises UsageError for a wrong selection, InputError if the path cannot be written.
+        """
+        from traceweave.export import export
+
+        if Path(path).resolve() == self.path.resolve():
+            raise UsageError(f"{path}: is the database itself; name another file")
+        return export(
+            self.con,
+            Path(path),
+            to,
+            ranks=ranks,
+            steps=steps,
+            start=start_ns,
+            end=end_ns,
+            host=host,
+            gaps=gaps,
+        )
 
     def close(self) -> None:
         """Close the connection; the run cannot be asked afterwards."""

@@ -11,6 +11,7 @@ import click
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
 from traceweave.cli.demo import demo
+from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
 from traceweave.cli.options import Command
@@ -59,7 +60,7 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, report, schema, align, demo, version,
+    ingest, info, analyze, query, report, export, schema, align, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

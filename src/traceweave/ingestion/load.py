@@ -82,7 +82,7 @@ def load_all(
     sizes = [(source.trace.path, source.trace.size_bytes) for source in sources]
     progress.begin(sizes)
     order = sorted(range(len(sources)), key=lambda i: (-sizes[i][1], i))
-    cursors = [con.cursor() for _ in sources]
+    cursors = [_cursor(con) for _ in sources]
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
     try:
         futures = {i: pool.submit(_load, cursors[i], sources[i], i, progress) for i in order}
@@ -96,6 +96,15 @@ def load_all(
         pool.shutdown(wait=True)
         for cursor in cursors:
             cursor.close()
+
+
+def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return another connection that sees the same database first."""
+    row = con.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    cursor = con.cursor()
+    cursor.execute(f'USE "{row[0]}"')
+    return cursor
 
 
 def _load(

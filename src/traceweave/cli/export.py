@@ -1,0 +1,88 @@
+"""traceweave export: the run for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from traceweave.cli.options import DATABASE, example
+
+
+@click.command(
+    short_help="Write the aligned timeline for Perfetto, or Parquet files.",
+    epilog=example(
+        "traceweave export run.duckdb --to perfetto -o run.pftrace",
+        "traceweave export run.duckdb --ranks 0,3-5 --steps 4-6 --no-host -o small.pftrace",
+        "traceweave export run.duckdb --from +1.5s --until +2s",
+        "traceweave export run.duckdb --to parquet -o run-parquet",
+    ),
+)
+@DATABASE
+@click.option(
+    "--to",
+    type=click.Choice(["perfetto", "parquet"]),
+    default="perfetto",
+    show_default=True,
+    help="A trace for ui.perfetto.dev, or every table as one Parquet file in a folder.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The trace or the folder; default: the database's name with .pftrace or -parquet."
+    " What is there is replaced.",
+)
+@click.option("--ranks", metavar="N,N-N", help="Only these ranks.")
+@click.option("--steps", metavar="N,N-N", help="Only these steps; a GPU op counts where launched.")
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    help="Only what ends after this: aligned ns, or an offset from the run's start as +1.5s.",
+)
+@click.option("--until", "end", metavar="TIME", help="Only what starts before this.")
+@click.option(
+    "--host/--no-host",
+    default=True,
+    show_default=True,
+    help="Host operators and API calls, with arrows to the GPU ops that they launch.",
+)
+@click.option("--gaps", is_flag=True, help="Add idle gaps and exposed communication per step.")
+def export(
+    database: Path,
+    to: str,
+    output: Path | None,
+    ranks: str | None,
+    steps: str | None,
+    start: str | None,
+    end: str | None,
+    host: bool,
+    gaps: bool,
+) -> None:
+    """Write the run in DATABASE for other tools.
+
+    perfetto: all ranks on one clock, for https://ui.perfetto.dev. A rank is a process, a stream or
+    thread a track; arrows join the ranks of a collective, and a launch with its GPU ops.
+    """
+    from traceweave import api
+    from traceweave.cli.output import note
+
+    default = {
+        "perfetto": database.with_suffix(".pftrace"),
+        "parquet": database.with_name(f"{database.stem}-parquet"),
+    }
+    with api.open(database) as run:
+        path = run.export(
+            output or default[to],
+            to=to,
+            ranks=ranks,
+            steps=steps,
+            start_ns=start,
+            end_ns=end,
+            host=host,
+            gaps=gaps,
+        )
+    note(
+        f"wrote {path}; open it in https://ui.perfetto.dev" if to == "perfetto" else f"wrote {path}"
+    )
