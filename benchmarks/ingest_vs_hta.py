@@ -38,7 +38,7 @@ print(time.perf_counter() - begin)
 LOAD_WITH_TRACEWEAVE = """
 import sys, tempfile, time
 from pathlib import Path
-import duckdb, traceweave
+import duckdb, pandas, scipy.sparse, traceweave
 from traceweave import ingestion
 with tempfile.TemporaryDirectory() as folder:
     begin = time.perf_counter()

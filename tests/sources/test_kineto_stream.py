@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceweave.errors import InputError
-from traceweave.sources.kineto.stream import EventStream
+from traceweave.sources.kineto.stream import EventStream, Part
 from traceweave.sources.unpack import BLOCK_BYTES
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\{}[], \n\té:'), max_size=12)
@@ -28,8 +29,10 @@ EVENTS = st.lists(
 LAYOUTS = st.sampled_from([None, 1, 2, 4])
 
 
-def slices(data: bytes, block_bytes: int = BLOCK_BYTES) -> tuple[list[Any], EventStream]:
-    events = EventStream(io.BytesIO(data), block_bytes=block_bytes)
+def slices(
+    data: bytes, block_bytes: int = BLOCK_BYTES, part: Part | None = None
+) -> tuple[list[Any], EventStream]:
+    events = EventStream(io.BytesIO(data), block_bytes=block_bytes, part=part)
     blocks = list(events.blocks())
     return json.loads(b"[" + b",".join(blocks) + b"]"), events
 
@@ -47,6 +50,28 @@ def test_blocks_hold_exactly_the_events(
     assert found == events
     assert rest.damaged is None
     assert json.loads(rest.head + rest.tail) == {**document, "traceEvents": []}
+
+
+@given(events=EVENTS.filter(bool), indent=st.sampled_from([1, 2, 4]), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_parts_of_a_file_hold_every_event_once_and_in_order(
+    events: list[Any], indent: int, data: st.DataObject
+) -> None:
+    trailer = {"pg_config": [{"ranks": [0]}, {"ranks": [1]}]}
+    document = {"rank": 1, "traceEvents": events, **trailer}
+    text = json.dumps(document, indent=indent, ensure_ascii=False).encode()
+    _, whole = slices(text)
+    first, last = len(whole.head), text.rindex(b"\n", 0, text.rindex(b"}", 0, whole.position))
+    cuts = sorted(data.draw(st.lists(st.integers(first, last), max_size=4)))
+    bounds = [None, *cuts, None]
+    found, tails = [], []
+    for part in itertools.pairwise(bounds):
+        in_part, rest = slices(text, data.draw(st.integers(1, 400)), part)
+        found += in_part
+        tails += [rest.tail] if rest.tail else []
+        assert rest.damaged is None
+    assert found == events
+    assert set(tails) == {whole.tail}
 
 
 @given(events=EVENTS, indent=LAYOUTS, data=st.data())

@@ -29,8 +29,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         InputError: the file has no traceEvents array.
     """
     derive.stage(con)
-    with open(trace.path, "rb") as file:
-        reading = read_events(con, file, report)
+    reading = read_events(con, trace.path, report, trace.event_bytes)
     properties = parse_properties(reading.head, reading.tail)
     _describe_source(con, trace, source_id, properties)
     con.begin()

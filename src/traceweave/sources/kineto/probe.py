@@ -17,6 +17,9 @@ _TOP_LEVEL_KEYS = (
     b'"distributedInfo"',
 )
 
+_SAMPLE_BYTES = 16 << 10
+"""Of both ends of every block, to see times and processes."""
+
 _TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d+)\.\d{13,}\.pt\.trace\.json(\.gz)?")
 """torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json."""
 
@@ -73,7 +76,14 @@ def probe(path: Path) -> Trace:
         producer="PyTorch Profiler",
         first_ns=first_ns,
         last_ns=last_ns,
+        event_bytes=_event_bytes(stream),
     )
+
+
+def _event_bytes(stream: EventStream) -> tuple[int, int] | None:
+    if stream.damaged is not None or not stream.line_layout:
+        return None
+    return len(stream.head), stream.position
 
 
 _Time = tuple[int, int]
@@ -92,10 +102,10 @@ class _Extent:
 
     def look_at(self, block: bytes) -> None:
         """Take the beginning and the end of a block into account."""
-        for sample in (block[:65536], block[-65536:]):
+        for sample in (block[:_SAMPLE_BYTES], block[-_SAMPLE_BYTES:]):
             self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
             self.any = _extended(self.any, _ANY_TIME.findall(sample))
-        if self.pid is None and (match := _HOST_EVENT_PID.search(block, 0, 65536)):
+        if self.pid is None and (match := _HOST_EVENT_PID.search(block, 0, _SAMPLE_BYTES)):
             self.pid = int(match[1])
 
     def epoch_ns(self, base_ns: int) -> tuple[int | None, int | None]:

@@ -8,22 +8,30 @@ three decimals.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from string import Template
 from typing import IO
 
 import duckdb
 import orjson
 
-from traceweave.sources.kineto.stream import EventStream
+from traceweave.sources.kineto.stream import EventStream, Part
 
-MAX_EVENT_BYTES = 256 << 20
+MAX_EVENT_BYTES = 16 << 20
+"""DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
+
+MAX_EVENT_BYTES_WITH_CARE = 256 << 20
+
+MIN_PART_BYTES = 2 << 20
+"""A part smaller than this is not worth a thread."""
 
 EXACT_DOUBLE_US = 8_700_000_000_000
 """Microseconds up to which a double tells three decimals apart (2**43, less a margin)."""
@@ -41,15 +49,16 @@ class _Times:
     """Type of ts and dur in the JSON reader."""
     us: str
     ns: str
+    max_event_bytes: int
 
-    def script(self, pipe: str) -> str:
+    def script(self, pipes: Sequence[int]) -> str:
         fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
         fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
         columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
         return _READ.substitute(
-            pipe=pipe,
+            pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
             columns=f"{{{columns}}}",
-            max_bytes=MAX_EVENT_BYTES,
+            max_bytes=self.max_event_bytes,
             ts_us=self.us.format("ts"),
             ts_ns=self.ns.format("ts"),
             dur_us=self.us.format("dur"),
@@ -62,11 +71,13 @@ _FAST = _Times(
     type="DOUBLE",
     us="{0}",
     ns="CAST(floor({0}) AS BIGINT) * 1000 + CAST(round(({0} - floor({0})) * 1000) AS BIGINT)",
+    max_event_bytes=MAX_EVENT_BYTES,
 )
 _EXACT = _Times(
     type="VARCHAR",
     us="TRY_CAST({0} AS DECIMAL(20, 3))",
     ns="CAST(TRY_CAST({0} AS DECIMAL(20, 3)) * 1000 AS BIGINT)",
+    max_event_bytes=MAX_EVENT_BYTES_WITH_CARE,
 )
 
 
@@ -86,31 +97,62 @@ class Reading:
 
 
 def read_events(
-    con: duckdb.DuckDBPyConnection, file: IO[bytes], report: Callable[[int], None]
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    report: Callable[[int], None],
+    event_bytes: tuple[int, int] | None = None,
 ) -> Reading:
-    """Fill the temporary table `new_events` of `con` with every event of `file`, in file order.
+    """Fill the temporary table `new_events` of `con` with every event of a file, in file order.
 
-    Most files are read at full speed by `_read_fast`; the few that cannot be (absolute times with
-    decimals, events that are not JSON) are read again with care.
+    `event_bytes` is where in the unpacked file the events lie, if they can be read in parts: then
+    as many parts as DuckDB has threads are read at a time. Most files are read at full speed; the
+    few that cannot be (absolute times with decimals, events that are not JSON) are read again with
+    care.
 
     Raises:
         InputError: the file has no traceEvents array.
     """
     try:
-        return _read_fast(con, EventStream(file, report))
+        return _read_fast(con, path, report, _parts(con, event_bytes))
     except (_InexactTimes, duckdb.Error):
-        file.seek(0)
-        return _read_with_care(con, EventStream(file))
+        return _read_with_care(con, path)
 
 
-def _read_fast(con: duckdb.DuckDBPyConnection, stream: EventStream) -> Reading:
-    _copy(con, _FAST, _refuse_inexact(stream.blocks()))
-    return Reading(stream.head, stream.tail, _leftover(stream), stream.damaged)
+def _parts(con: duckdb.DuckDBPyConnection, event_bytes: tuple[int, int] | None) -> list[Part]:
+    if event_bytes is None:
+        return [(None, None)]
+    first, last = event_bytes
+    threads = int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
+    count = max(1, min(threads, (last - first) // MIN_PART_BYTES))
+    bounds = [first + (last - first) * part // count for part in range(1, count)]
+    return list(itertools.pairwise([None, *bounds, None]))
 
 
-def _read_with_care(con: duckdb.DuckDBPyConnection, stream: EventStream) -> Reading:
+def _read_fast(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    report: Callable[[int], None],
+    parts: list[Part],
+) -> Reading:
+    with ExitStack() as files:
+        streams = [
+            EventStream(
+                files.enter_context(path.open("rb")),
+                report if part is parts[-1] else None,
+                part=part,
+            )
+            for part in parts
+        ]
+        _copy(con, _FAST, [_refuse_inexact(stream.blocks()) for stream in streams])
+    first, last = streams[0], streams[-1]
+    return Reading(first.head, last.tail, _leftover(last), last.damaged)
+
+
+def _read_with_care(con: duckdb.DuckDBPyConnection, path: Path) -> Reading:
     unparsed: list[bytes] = []
-    _copy(con, _EXACT, _repaired(_quote_times(stream.blocks()), unparsed))
+    with path.open("rb") as file:
+        stream = EventStream(file)
+        _copy(con, _EXACT, [_repaired(_quote_times(stream.blocks()), unparsed)])
     damaged = stream.damaged
     if damaged is None and unparsed:
         damaged = f"{len(unparsed)} events are not valid JSON"
@@ -121,25 +163,31 @@ def _leftover(stream: EventStream) -> list[bytes]:
     return [stream.truncated] if stream.truncated else []
 
 
-def _copy(con: duckdb.DuckDBPyConnection, times: _Times, blocks: Iterator[bytes]) -> None:
-    """Run read.sql over a pipe that a thread fills with the blocks."""
-    readable, writable = os.pipe()
-    failure: list[BaseException] = []
-    feeder = threading.Thread(target=_feed, args=(writable, blocks, failure), daemon=True)
-    feeder.start()
+def _copy(con: duckdb.DuckDBPyConnection, times: _Times, parts: Sequence[Iterator[bytes]]) -> None:
+    """Run read.sql over pipes that threads fill, one for the blocks of each part."""
+    pipes = [os.pipe() for _ in parts]
+    failures: list[BaseException] = []
+    feeders = [
+        threading.Thread(target=_feed, args=(writable, blocks, failures), daemon=True)
+        for (_, writable), blocks in zip(pipes, parts, strict=True)
+    ]
+    for feeder in feeders:
+        feeder.start()
     try:
-        con.execute(times.script(f"/dev/fd/{readable}")).fetchall()
+        con.execute(times.script([readable for readable, _ in pipes])).fetchall()
     except duckdb.Error:
-        if not failure:  # else the reader only saw the feeder stop
+        if not failures:  # else the reader only saw a feeder stop
             raise
     finally:
-        os.close(readable)
-        feeder.join()
-    if failure:
-        raise failure[0]
+        for readable, _ in pipes:
+            os.close(readable)
+        for feeder in feeders:
+            feeder.join()
+    if failures:
+        raise failures[0]
 
 
-def _feed(writable: int, blocks: Iterator[bytes], failure: list[BaseException]) -> None:
+def _feed(writable: int, blocks: Iterator[bytes], failures: list[BaseException]) -> None:
     separator = b"["
     # A reader that gives up closes the pipe; what went wrong is its to tell.
     with suppress(BrokenPipeError), os.fdopen(writable, "wb", buffering=0) as pipe:
@@ -152,7 +200,7 @@ def _feed(writable: int, blocks: Iterator[bytes], failure: list[BaseException]) 
         except BrokenPipeError:
             raise
         except BaseException as error:  # handed over to the thread that started us
-            failure.append(error)
+            failures.append(error)
 
 
 def _write_all(pipe: IO[bytes], block: bytes) -> None:

@@ -1,0 +1,86 @@
+"""What is written is true: reference pages are fresh, the README's commands print what it shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+from traceweave import analyses
+from traceweave.cli.main import cli
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_fresh() -> None:
+    for name, text in generator().pages().items():
+        written = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert written == text, f"run 'python docs/generate.py': {name} is stale"
+
+
+def test_every_analysis_and_command_is_in_the_readme_or_its_reference() -> None:
+    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name, command in cli.commands.items():
+        assert f"## {name}\n" in reference
+        assert command.help
+        assert "Example:" in (command.epilog or "") + command.help
+    for analysis in analyses.catalog():
+        assert f"`{analysis.name}`" in README
+
+
+def test_links_of_the_readme_and_docs_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def console_blocks() -> list[tuple[str, str]]:
+    """Return (command, output) for every `$ traceweave ...` of the README."""
+    text = "\n".join(re.findall(r"```console\n(.*?)```", README, re.S))
+    pairs = re.findall(r"^\$ (traceweave .*?(?:\"\n.*?\"|))\n(.*?)(?=^\$ |\Z)", text, re.S | re.M)
+    return [(command, output.strip("\n")) for command, output in pairs]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the checkout to the README's commands, but takes their output."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "tests").symlink_to(ROOT / "tests")
+    return folder
+
+
+def test_the_commands_of_the_readme_print_what_it_shows(folder: Path) -> None:
+    pairs = console_blocks()
+    assert [shlex.split(command)[1] for command, _ in pairs] == [
+        "ingest",
+        "analyze",
+        "report",
+        "query",
+    ]
+    for command, shown in pairs:
+        program = [sys.executable, "-m", "traceweave", *shlex.split(command)[1:]]
+        done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True)
+        printed = done.stdout or done.stderr
+        assert timeless(printed) == timeless(shown), command
+
+
+def timeless(text: str) -> str:
+    """Leave out what differs from run to run: seconds taken, size on disk, trailing blanks."""
+    text = re.sub(r", [\d.]+ [kMG]?B in [\d.]+ s", ", SIZE in SECONDS", text)
+    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
