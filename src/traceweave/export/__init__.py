@@ -1,0 +1,45 @@
+"""The run for other tools: the aligned timeline for Perfetto, the tables as Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from traceweave.errors import UsageError
+from traceweave.export.parquet import write_parquet
+from traceweave.export.perfetto import Written, write_perfetto
+from traceweave.export.selection import Ranges, Selection, select
+
+__all__ = ["Selection", "Written", "export", "select", "write_parquet", "write_perfetto"]
+
+
+def export(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    to: str,
+    *,
+    ranks: Ranges = None,
+    steps: Ranges = None,
+    start: int | str | None = None,
+    end: int | str | None = None,
+    host: bool = True,
+    gaps: bool = False,
+) -> Path:
+    """Write the run in `con` to `path`, a file ('perfetto') or a folder ('parquet').
+
+    Raises UsageError for another `to`, and for a selection that is wrong or not for Parquet.
+    """
+    if to == "perfetto":
+        chosen = select(con, ranks=ranks, steps=steps, start=start, end=end, host=host, gaps=gaps)
+        write_perfetto(con, path, chosen)
+    elif to == "parquet":
+        if any(given is not None for given in (ranks, steps, start, end)) or gaps or not host:
+            raise UsageError(
+                "Parquet files hold the whole run: leave out ranks, steps, times, host and gaps,"
+                " or use 'traceweave query ... --format parquet'"
+            )
+        write_parquet(con, path)
+    else:
+        raise UsageError(f"there is no export to {to!r}; there are perfetto and parquet")
+    return path

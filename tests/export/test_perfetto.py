@@ -1,0 +1,470 @@
+"""The Perfetto trace: everything that the database has is in it, once, and nothing gets lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import traceweave
+from tests.export.reading import Timeline, read
+from traceweave.errors import InputError
+from traceweave.export import Selection, packets, perfetto, write_perfetto
+from traceweave.simulate import Config, simulate, write_kineto
+
+EVERYTHING = """
+    SELECT op_id, rank, start_ns, end_ns, name, category FROM gpu_ops
+    UNION ALL SELECT op_id, rank, start_ns, end_ns, name, kind FROM host_ops
+    UNION ALL SELECT op_id, rank, start_ns, end_ns, name, category FROM other_events
+    WHERE phase <> 'M' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
+"""
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four ranks on two hosts, clocks up to 100 ms apart and drifting."""
+    folder = tmp_path_factory.mktemp("simulated")
+    config = Config(
+        ranks=4,
+        hosts=2,
+        steps=3,
+        layers=4,
+        clock_offset_ns=100_000_000,
+        clock_drift_ppm=20,
+        end_jitter_ns=5_000,
+    )
+    write_kineto(simulate(config), folder)
+    traceweave.ingest(folder, folder / "run.duckdb")
+    return folder / "run.duckdb"
+
+
+def export(run: traceweave.Run, tmp_path: Path, selection: Selection | None = None) -> Timeline:
+    written = write_perfetto(run.con, tmp_path / "run.pftrace", selection)
+    timeline = read(written.path)
+    assert written.slices == len(timeline.slices)
+    assert written.samples == sum(map(len, timeline.samples.values()))
+    assert written.size_bytes == written.path.stat().st_size
+    used = {s.track for s in timeline.slices} | set(timeline.samples)
+    assert written.tracks == len(used), "a track without events"
+    return timeline
+
+
+def check_everything(run: traceweave.Run, timeline: Timeline) -> None:
+    """Compare the trace with the whole database."""
+    expected = {row[0]: row[1:] for row in run.con.execute(EVERYTHING).fetchall()}
+    found = {
+        op: (timeline.rank(s.track), s.start, s.end, s.name, s.category)
+        for op, s in timeline.by_op().items()
+    }
+    no_rank = {op: row for op, row in expected.items() if row[0] is None}
+    assert {op: row[1:] for op, row in found.items() if op in no_rank} == {
+        op: row[1:] for op, row in no_rank.items()
+    }
+    assert {op: row for op, row in found.items() if op not in no_rank} == {
+        op: row for op, row in expected.items() if op not in no_rank
+    }
+    steps = run.con.execute(
+        "SELECT rank, 'steps', step, start_ns, end_ns FROM steps"
+        " UNION ALL SELECT rank, 'steps on the GPU', step, device_start_ns, device_end_ns"
+        " FROM steps WHERE device_end_ns IS NOT NULL"
+    ).fetchall()
+    assert sorted(steps) == sorted(
+        (timeline.rank(s.track), timeline.path(s.track)[1], s.notes["step"], s.start, s.end)
+        for s in timeline.slices
+        if "op_id" not in s.notes
+    )
+    check_arrows(run, timeline)
+
+
+def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
+    """Every collective's arrow passes all its ranks; every launch's arrow ends at its GPU ops."""
+    instances: dict[int, set[int]] = defaultdict(set)
+    launches: dict[int, set[int]] = defaultdict(set)
+    for s in timeline.slices:
+        for flow in s.flows:
+            if flow < packets.LAUNCH_FLOW:
+                instances[flow].add(timeline.rank(s.track))
+            else:
+                launches[flow - packets.LAUNCH_FLOW].add(int(s.notes["op_id"]))
+    assert instances == {
+        row[0]: set(row[1])
+        for row in run.con.execute(
+            "SELECT collective_id, list(DISTINCT rank) FROM collectives"
+            " WHERE collective_id IS NOT NULL GROUP BY ALL"
+        ).fetchall()
+    }
+    assert launches == {
+        row[0]: {row[0], *row[1]}
+        for row in run.con.execute(
+            "SELECT launch_op_id, list(g.op_id) FROM gpu_ops AS g"
+            " JOIN host_ops AS h ON h.op_id = g.launch_op_id AND h.rank = g.rank GROUP BY ALL"
+        ).fetchall()
+    }
+
+
+@pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
+def test_all_of_a_recorded_run_is_in_the_trace(fixtures: Path, tmp_path: Path, name: str) -> None:
+    traceweave.ingest(fixtures / name, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        check_everything(run, export(run, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name", ["kineto/megatron_tp8", "kineto/nanogpt_8xh100", "kineto/ep_moe_b200_seq"]
+)
+def test_all_of_a_real_run_is_in_the_trace(corpus: Path, tmp_path: Path, name: str) -> None:
+    traceweave.ingest(corpus / name, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        check_everything(run, export(run, tmp_path))
+
+
+def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(corpus: Path, tmp_path: Path) -> None:
+    [report] = (corpus / "nsys").glob("fsdp_2rank_before*")
+    traceweave.ingest(report, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        check_everything(run, export(run, tmp_path))
+
+
+def test_collectives_of_skewed_clocks_end_together(simulated: Path, tmp_path: Path) -> None:
+    with traceweave.open(simulated) as run:
+        timeline = export(run, tmp_path)
+        check_everything(run, timeline)
+        raw = run.con.execute(
+            "SELECT median(spread_ns) FROM (SELECT max(start_local_ns + duration_ns)"
+            " - min(start_local_ns + duration_ns) AS spread_ns FROM collectives"
+            " WHERE collective_id IS NOT NULL GROUP BY collective_id)"
+        ).fetchall()[0][0]
+        residual = run.con.execute("SELECT max(residual_p95_ns) FROM clocks").fetchall()[0][0]
+    ends: dict[int, list[int]] = defaultdict(list)
+    for s in timeline.slices:
+        if "collective_id" in s.notes:
+            ends[int(s.notes["collective_id"])].append(s.end)
+    spreads = sorted(max(at) - min(at) for at in ends.values())
+
+    assert len(spreads) == 12
+    assert raw > 10_000_000
+    # two ranks, each within the residual
+    assert spreads[len(spreads) // 2] <= 2 * residual < 100_000
+
+
+def test_ranks_are_processes_and_streams_and_threads_named_tracks(
+    simulated: Path, tmp_path: Path
+) -> None:
+    with traceweave.open(simulated) as run:
+        timeline = export(run, tmp_path)
+
+    processes = [t for t in timeline.tracks.values() if t.HasField("process")]
+    assert [(p.process.pid, p.sibling_order_rank) for p in processes] == [(r, r) for r in range(4)]
+    assert processes[2].process.process_name.startswith("rank 2 (")
+    assert timeline.tracks[0].process_ordering == 1
+    tracks = [t for t in timeline.tracks.values() if t.parent_uuid == processes[0].uuid]
+    ordered = [t.name for t in sorted(tracks, key=lambda t: t.sibling_order_rank)]
+    assert ordered[:4] == ["steps", "steps on the GPU", "stream 7 (compute)", "stream 20 (NCCL)"]
+    assert any(name.endswith("(main)") for name in ordered)
+
+
+# ---------------------------------------------------------------------------- by hand
+
+ROWS = """
+    INSERT INTO base.rank_sources BY NAME
+        SELECT 0 AS rank, 0 AS source_id, 'trace' AS rank_source, 'node-a' AS host, 100 AS pid,
+        0 AS device, 'H100' AS gpu_name, 'nccl' AS backend, 'kineto' AS format,
+        1000 AS first_local_ns, 3000 AS last_local_ns;
+    INSERT INTO base.gpu_ops BY NAME
+        SELECT 0 AS rank, 0 AS source_id, 'kernel' AS kind, category, 'gemm' AS class, name,
+        0 AS device, stream, start_local_ns, duration_ns, op_id, launch_op_id, step
+        FROM (VALUES
+            (1, 'a', 'compute', 7, 1000, 100, 11, 0),
+            (2, 'b', 'compute', 7, 1090, 100, NULL, 0),      -- starts before a ends
+            (3, 'c', 'compute', 7, 1190, 0, NULL, 1),        -- no length, where b ends
+            (4, 'all <b>é', 'communication', 20, 1200, 50, NULL, 1)
+        ) AS v (op_id, name, category, stream, start_local_ns, duration_ns, launch_op_id, step);
+    INSERT INTO base.host_ops BY NAME
+        SELECT 0 AS rank, 0 AS source_id, 'runtime' AS kind, name, 100 AS pid, 100 AS tid,
+        start_local_ns, duration_ns, op_id
+        FROM (VALUES (11, 'cudaLaunchKernel', 900, 20), (12, 'over', 910, 30))
+        AS v (op_id, name, start_local_ns, duration_ns);
+    INSERT INTO base.steps BY NAME
+        SELECT 0 AS rank, step, 0 AS source_id, 900 + 250 * step AS start_local_ns,
+        250 AS duration_ns, 'ProfilerStep' AS source FROM range(2) AS t (step);
+    INSERT INTO base.counters BY NAME
+        SELECT 0 AS rank, 0 AS source_id, 20 + i AS op_id, 'GPU 0' AS device, 'power' AS name,
+        1000 + 200 * i AS at_local_ns, 350.5 + i AS value, 'W' AS unit FROM range(2) AS t (i);
+    INSERT INTO base.memory_events BY NAME
+        SELECT 0 AS rank, 0 AS source_id, 30 AS op_id, 'cuda:0' AS device, 'alloc' AS name,
+        1100 AS at_local_ns, 512 AS value, 4096 AS total_allocated_bytes,
+        NULL AS total_reserved_bytes;
+"""
+
+
+@pytest.fixture
+def small(empty_run: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    empty_run.execute(ROWS)
+    return empty_run
+
+
+def written(con: duckdb.DuckDBPyConnection, path: Path, **selection: object) -> Timeline:
+    return read(write_perfetto(con, path / "t.pftrace", Selection(**selection)).path)  # type: ignore[arg-type]
+
+
+def test_slices_that_overlap_partly_get_a_lane_each(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    timeline = written(small, tmp_path)
+
+    found = {
+        (timeline.path(s.track)[1], s.name, s.start, s.end, s.depth)
+        for s in timeline.slices
+        if s.category in ("compute", "communication", "runtime")
+    }
+    assert found == {
+        ("stream 7 (compute)", "a", 1000, 1100, 0),
+        ("stream 7 (compute) (2)", "b", 1090, 1190, 0),
+        ("stream 7 (compute)", "c", 1190, 1190, 0),
+        ("stream 20 (NCCL)", "all <b>é", 1200, 1250, 0),
+        ("thread 100 (main)", "cudaLaunchKernel", 900, 920, 0),
+        ("thread 100 (main) (2)", "over", 910, 940, 0),
+    }
+    assert {timeline.path(s.track)[0] for s in timeline.slices} == {"rank 0 (node-a, H100)"}
+
+
+def test_a_launch_is_joined_with_its_op_and_says_how_long_it_took(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    ops = written(small, tmp_path).by_op()
+
+    arrow = packets.LAUNCH_FLOW + 11
+    assert {op: s.flows for op, s in ops.items() if s.flows} == {1: (arrow,), 11: (arrow,)}
+    assert ops[1].notes == {"op_id": 1, "step": 0, "launch_delay_ns": 100}
+
+
+def test_a_kernel_that_carries_several_collectives_is_on_the_arrows_of_all(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    small.execute(
+        "INSERT INTO base.collective_calls BY NAME SELECT call_id, 0 AS rank, 0 AS source_id,"
+        " 4 AS gpu_op_id, 'all_reduce' AS op, 'Float' AS dtype, 1000 * call_id AS bytes,"
+        " 1200 AS start_local_ns, 50 AS duration_ns, 'metadata' AS evidence"
+        " FROM (VALUES (1), (2), (3)) AS v (call_id);"
+        "INSERT INTO base.matches VALUES (1, 5, 70, 'seq'), (2, 5, 71, 'seq'),"
+        " (3, 5, NULL, 'unmatched');"
+        "INSERT INTO groups VALUES (5, '0', 'default_pg', 2, [0, 1], 'world', '')"
+    )
+    op = written(small, tmp_path).by_op()[4]
+
+    assert op.flows == (70, 71)
+    assert op.notes == {
+        "op_id": 4,
+        "step": 1,
+        "bytes": 6000,
+        "collective_id": 70,
+        "op": "all_reduce",
+        "group": "default_pg",
+        "dtype": "Float",
+        "match": "seq",
+        "wait_ns": 0,
+        "last_rank": 0,
+    }
+
+
+def test_collectives_say_how_long_they_waited_and_for_whom(simulated: Path, tmp_path: Path) -> None:
+    names = ("collective_id", "op", "bytes", "wait_ns", "last_rank")
+    with traceweave.open(simulated) as run:
+        timeline = export(run, tmp_path)
+        expected = run.con.execute(
+            "SELECT k.gpu_op_id, k.collective_id, k.op, k.bytes, w.wait_ns, w.last_rank"
+            " FROM collectives AS k JOIN collective_waits AS w USING (collective_id, rank)"
+        ).fetchall()
+
+    assert any(row[4] > 0 for row in expected)
+    assert sorted(expected) == sorted(
+        (op, *(s.notes[name] for name in names))
+        for op, s in timeline.by_op().items()
+        if "collective_id" in s.notes
+    )
+
+
+def test_counters_and_allocator_totals_are_counter_tracks(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    timeline = written(small, tmp_path)
+
+    found = {
+        (timeline.path(track)[1], timeline.tracks[track].counter.unit_name): samples
+        for track, samples in timeline.samples.items()
+    }
+    assert found == {
+        ("power GPU 0", "W"): [(1000, 350.5), (1200, 351.5)],
+        ("allocated memory cuda:0", ""): [(1100, 4096.0)],
+    }
+    [memory] = [t for t in timeline.tracks.values() if t.name.startswith("allocated")]
+    assert memory.counter.unit == memory.counter.UNIT_SIZE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("selection", "ops", "samples"),
+    [
+        ({"steps": (1,)}, {3, 4}, 1),
+        ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
+        ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
+        ({"end_ns": 1000}, {11, 12}, 0),
+        ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
+        ({"start_ns": 5000}, set(), 0),
+    ],
+)
+def test_a_selection_takes_part_of_the_run(
+    small: duckdb.DuckDBPyConnection,
+    tmp_path: Path,
+    selection: dict[str, object],
+    ops: set[int],
+    samples: int,
+) -> None:
+    timeline = written(small, tmp_path, **selection)
+
+    assert set(timeline.by_op()) == ops
+    assert sum(map(len, timeline.samples.values())) == samples
+    whole = written(small, tmp_path).by_op()
+    assert all(
+        (s.start, s.end) == (whole[op].start, whole[op].end) for op, s in timeline.by_op().items()
+    )
+
+
+def test_gaps_and_exposed_communication_come_on_demand(simulated: Path, tmp_path: Path) -> None:
+    with traceweave.open(simulated) as run:
+        timeline = export(run, tmp_path, Selection(gaps=True))
+        gaps = list(run.gaps()[["start_ns", "end_ns", "cause"]].itertuples(index=False, name=None))
+        breakdown = run.breakdown()
+
+    assert gaps
+    assert sorted(
+        (s.start, s.end, s.name) for s in timeline.slices if s.category == "gap"
+    ) == sorted(gaps)
+    for track, samples in timeline.samples.items():
+        assert timeline.path(track)[1] == "exposed communication per step"
+        mine = breakdown[breakdown["rank"] == timeline.rank(track)]
+        assert samples == list(
+            mine.sort_values("window_start_ns")[["window_start_ns", "exposed_comm_ns"]].itertuples(
+                index=False, name=None
+            )
+        )
+    assert len(timeline.samples) == 4
+
+
+def test_small_batches_and_a_full_string_table_change_nothing(
+    simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with traceweave.open(simulated) as run:
+        whole = export(run, tmp_path).by_op()
+        monkeypatch.setattr(perfetto, "BATCH_ROWS", 64)
+        monkeypatch.setattr(packets, "MOST_STRINGS", 20)
+        timeline = export(run, tmp_path)
+        check_everything(run, timeline)
+
+    assert {op: s.notes for op, s in timeline.by_op().items()} == {
+        op: s.notes for op, s in whole.items()
+    }
+
+
+def test_a_run_without_events_is_a_trace_without_tracks(
+    empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    timeline = written(empty_run, tmp_path)
+
+    assert (timeline.slices, list(timeline.tracks)) == ([], [0])
+
+
+def test_no_temporary_table_stays(small: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    written(small, tmp_path, gaps=True)
+
+    assert small.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall() == []
+
+
+def test_an_export_that_fails_leaves_the_old_file(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.pftrace").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(packets.PacketWriter, "slices", full)
+
+    with pytest.raises(InputError, match=r"t\.pftrace: cannot be written: No space left on device"):
+        written(small, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["t.pftrace"]
+    assert (tmp_path / "t.pftrace").read_bytes() == b"old"
+    assert small.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall() == []
+
+
+@pytest.mark.parametrize("name", ["missing/t.pftrace", "file/t.pftrace", "folder"])
+def test_a_file_that_cannot_be_written_is_said(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(InputError, match="cannot be written"):
+        write_perfetto(small, tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_events_that_are_no_ops_have_tracks_that_say_what_they_are(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    small.execute(
+        "INSERT INTO base.other_events BY NAME SELECT 0 AS rank, 0 AS source_id, op_id, phase,"
+        " category, name, tid, 1000 AS start_local_ns, duration_ns FROM (VALUES"
+        " (41, 'X', 'gpu_user_annotation', 'forward', '7', 50),"
+        " (42, 'X', 'trace', 'PyTorch Profiler (0)', 'PyTorch Profiler', 900),"
+        " (43, 'i', NULL, 'Record Window End', '', 0),"
+        " (44, 'X', 'overhead', 'Buffer Flush', '0', 5),"
+        " (45, 'M', NULL, 'thread_name', '100', 0))"
+        " AS v (op_id, phase, category, name, tid, duration_ns)"
+    )
+    timeline = written(small, tmp_path)
+
+    assert {op: timeline.path(s.track)[1] for op, s in timeline.by_op().items() if op > 40} == {
+        41: "annotations of stream 7",
+        42: "profiler",
+        43: "profiler",
+        44: "overhead 0",
+    }
+
+
+def test_processes_without_a_rank_are_there_unless_ranks_are_chosen(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    small.execute(
+        "INSERT INTO base.host_ops BY NAME SELECT NULL AS rank, 0 AS source_id, 'os' AS kind,"
+        " 'wait' AS name, 9 AS pid, 9 AS tid, 950 AS start_local_ns, 5 AS duration_ns, 50 AS op_id"
+    )
+
+    lone = written(small, tmp_path).by_op()[50]
+    assert (lone.start, lone.end, lone.category) == (950, 955, "os")
+    timeline = written(small, tmp_path)
+    assert timeline.path(timeline.by_op()[50].track) == (
+        "processes without a rank",
+        "process 9 thread 9 (main)",
+    )
+    assert 50 not in written(small, tmp_path, ranks=(0,)).by_op()
+
+
+def test_a_rank_whose_clock_is_not_fitted_says_so(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    small.execute(
+        "INSERT INTO base.rank_sources BY NAME SELECT * REPLACE (1 AS rank, 1 AS source_id)"
+        " FROM base.rank_sources;"
+        "INSERT INTO base.steps BY NAME SELECT * REPLACE (1 AS rank) FROM base.steps;"
+        "INSERT INTO clocks VALUES (0, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0, '', 'wall clock'),"
+        " (1, NULL, 0, 500, 0, 0, NULL, NULL, NULL, 9, '', 'aligned')"
+    )
+    timeline = written(small, tmp_path)
+
+    assert {timeline.path(s.track)[0] for s in timeline.slices} == {
+        "rank 0 (node-a, H100, clock: wall clock)",
+        "rank 1 (node-a, H100)",
+    }
+    assert [s.start for s in timeline.on("steps", rank=1)] == [1400, 1650]

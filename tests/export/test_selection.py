@@ -1,0 +1,90 @@
+"""What users may ask for, and what they are told if they may not."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from traceweave.errors import UsageError
+from traceweave.export.selection import Selection, in_words, parse_ranges, parse_time, select
+
+
+@pytest.fixture
+def run(empty_run: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    empty_run.execute(
+        "INSERT INTO base.rank_sources BY NAME SELECT rank, 0 AS source_id, '' AS rank_source,"
+        " 'kineto' AS format, 10_000 + rank AS first_local_ns, 20_000 AS last_local_ns"
+        " FROM (VALUES (0), (1), (2), (5)) AS t (rank);"
+        "INSERT INTO clocks VALUES (0, NULL, 1, -4000, 0, 0, NULL, NULL, NULL, 9, '', 'aligned')"
+    )
+    return empty_run
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", ((0, 0),)), ("0,3-5", ((0, 0), (3, 5))), (" 7 , 1 - 2 ", ((7, 7), (1, 2)))],
+)
+def test_numbers_are_written_as_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
+    assert parse_ranges(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "5-3", "1,,2", "-1", "1.5", "9" * 30])
+def test_what_is_no_list_of_numbers_is_said(text: str) -> None:
+    with pytest.raises(UsageError, match="is no list of numbers; write them like 0,3-5"):
+        parse_ranges(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1706850122846038001", 1706850122846038001),
+        ("+1.5s", 1_500_001_000),
+        ("+200ms", 200_001_000),
+        ("+0.25us", 1_250),
+        ("+7ns", 1_007),
+        ("+2min", 120_000_001_000),
+    ],
+)
+def test_times_are_nanoseconds_or_offsets(text: str, expected: int) -> None:
+    assert parse_time(text, 1_000) == expected
+
+
+@pytest.mark.parametrize("text", ["1.5s", "+1", "+s", "-5", "", "+1h", "nan"])
+def test_what_is_no_time_is_said(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no time; write aligned nanoseconds, or an offset"):
+        parse_time(text, 0)
+
+
+def test_a_time_beyond_the_database_is_said() -> None:
+    with pytest.raises(UsageError, match="is beyond the times"):
+        parse_time("9999999999999999999", 0)
+
+
+def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(
+    run: duckdb.DuckDBPyConnection,
+) -> None:
+    chosen = select(run, ranks="0-1,5", start="+1us", end=9_000)
+
+    assert chosen == Selection(ranks=(0, 1, 5), start_ns=7_000, end_ns=9_000)
+    assert select(run, ranks=[2, 0]).ranks == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"ranks": "3"}, "rank 3 is not in this run; it has ranks 0-2, 5"),
+        ({"ranks": [0, 9]}, "rank 9 is not in this run; it has ranks 0-2, 5"),
+        ({"ranks": "1-900000000000"}, "ranks 1-900000000000 are not in this run"),
+        ({"steps": "4"}, "step 4 is not in this run; it has no steps"),
+        ({"start": "+2us", "end": "+2us"}, "the selected time is empty"),
+    ],
+)
+def test_what_the_run_does_not_have_is_said(
+    run: duckdb.DuckDBPyConnection, asked: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        select(run, **asked)  # type: ignore[arg-type]
+
+
+def test_numbers_in_words() -> None:
+    assert in_words([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
