@@ -1,6 +1,7 @@
 -- Staging tables -> base tables, for one source: ranges nested per thread, steps found, every op put into its step.
 -- Input: new_gpu_ops, new_host_ops and classified as link.sql leaves them, new_collective_calls, new_ranks,
 -- finish_source(source_id, format).
+-- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
 -- How deep each range lies in its thread: starts and ends in time order, ends first, longer ranges first; a range of no
 -- length counts as 1 ns so that it closes after it opened.
@@ -10,21 +11,15 @@ WITH ranges AS (
     FROM new_host_ops WHERE nests
 ),
 edges AS (
-    SELECT thread, start_ns AS at_ns, 1 AS step, end_ns, op_id FROM ranges
+    SELECT thread, start_ns AS at_ns, 1 AS change, end_ns, op_id FROM ranges
     UNION ALL
-    SELECT thread, end_ns AS at_ns, -1 AS step, end_ns, op_id FROM ranges
+    SELECT thread, end_ns AS at_ns, -1 AS change, end_ns, op_id FROM ranges
 ),
 counted AS (
-    SELECT *, sum(step) OVER (PARTITION BY thread ORDER BY at_ns, step, end_ns DESC, op_id ROWS UNBOUNDED PRECEDING) - 1 AS depth
+    SELECT *, sum(change) OVER (PARTITION BY thread ORDER BY at_ns, change, end_ns DESC, op_id ROWS UNBOUNDED PRECEDING) - 1 AS depth
     FROM edges
 )
-SELECT thread, CAST(depth AS INTEGER) AS depth, at_ns AS start_ns, end_ns, op_id FROM counted WHERE step = 1;
-
--- The parent is the range one level up that opened last.
-CREATE OR REPLACE TEMP TABLE parents AS
-SELECT c.op_id, c.depth, CASE WHEN p.end_ns > c.start_ns THEN p.op_id END AS parent_id
-FROM nested AS c
-ASOF LEFT JOIN nested AS p ON c.thread = p.thread AND c.depth = p.depth + 1 AND c.start_ns >= p.start_ns;
+SELECT thread, CAST(depth AS INTEGER) AS depth, at_ns AS start_ns, end_ns, op_id FROM counted WHERE change = 1;
 
 -- Steps as the run marks them: ProfilerStep#N of the PyTorch profiler, else the numbered ranges ("step 3", "iteration_3")
 -- of the name that marks most of them. A number that occurs twice in a file keeps its longest range.
@@ -52,35 +47,44 @@ SELECT
 FROM marked AS m JOIN best ON m.rank = best.rank AND m.mark.family = best.family
 GROUP BY m.rank, best.family, m.mark.number;
 
+-- Where each host op lies. Its parent is the range one level up that opened last; its step the one it starts in.
+CREATE OR REPLACE TEMP TABLE placed AS
+WITH parents AS (
+    SELECT c.op_id, c.depth, CASE WHEN p.end_ns > c.start_ns THEN p.op_id END AS parent_id
+    FROM nested AS c
+    ASOF LEFT JOIN nested AS p ON c.thread = p.thread AND c.depth = p.depth + 1 AND c.start_ns >= p.start_ns
+),
+stepped AS (
+    SELECT h.op_id, CASE WHEN h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
+    FROM (SELECT rank, op_id, start_local_ns FROM new_host_ops) AS h
+    ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns
+)
+SELECT op_id, p.depth, p.parent_id, s.step FROM stepped AS s LEFT JOIN parents AS p USING (op_id);
+
 INSERT INTO base.host_ops
 SELECT
     h.rank, h.op_id, f.source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
-    p.depth, p.parent_id,
-    CASE WHEN h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step,
-    h.correlation, h.sequence, h.args
+    p.depth, p.parent_id, p.step, h.correlation, h.sequence, h.args
 FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
-LEFT JOIN parents AS p USING (op_id)
-ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns;
+LEFT JOIN placed AS p USING (op_id);
 
 -- A GPU op belongs to the step in which it was launched.
-CREATE OR REPLACE TEMP TABLE stepped_gpu_ops AS
-SELECT g.*, c.category, c.class, CASE WHEN l.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
-FROM new_gpu_ops AS g
-JOIN classified AS c USING (kind, name)
-LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
-ASOF LEFT JOIN new_steps AS s ON g.rank = s.rank AND l.start_local_ns >= s.start_local_ns;
-
 INSERT INTO base.gpu_ops
 SELECT
-    g.rank, g.op_id, f.source_id, g.kind, g.category, g.class, g.name, g.device, g.context, g.stream,
-    g.start_local_ns, g.duration_ns, g.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args
-FROM stepped_gpu_ops AS g CROSS JOIN finish_source AS f;
+    g.rank, g.op_id, f.source_id, g.kind, c.category, c.class, g.name, g.device, g.context, g.stream,
+    g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args
+FROM new_gpu_ops AS g
+CROSS JOIN finish_source AS f
+JOIN classified AS c USING (kind, name)
+LEFT JOIN placed AS l ON l.op_id = g.launch_op_id;
 
 INSERT INTO base.steps
 WITH on_device AS (
-    SELECT rank, step, min(start_local_ns) AS first_ns, max(start_local_ns + duration_ns) AS last_ns
-    FROM stepped_gpu_ops WHERE step IS NOT NULL GROUP BY rank, step
+    SELECT g.rank, l.step, min(g.start_local_ns) AS first_ns, max(g.start_local_ns + g.duration_ns) AS last_ns
+    FROM new_gpu_ops AS g JOIN placed AS l ON l.op_id = g.launch_op_id
+    WHERE l.step IS NOT NULL
+    GROUP BY g.rank, l.step
 ),
 tiled AS (
     SELECT *, lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns) AS next_first_ns FROM on_device
@@ -95,14 +99,11 @@ INSERT INTO base.collective_calls
 SELECT
     f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
     c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
-    c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
-    coalesce(g.step, CASE WHEN c.gpu_op_id IS NULL AND h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END) AS step,
-    c.evidence
+    c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns, l.step, c.evidence
 FROM new_collective_calls AS c
 CROSS JOIN finish_source AS f
-LEFT JOIN stepped_gpu_ops AS g ON g.op_id = c.gpu_op_id
-LEFT JOIN new_host_ops AS h ON h.op_id = c.host_op_id
-ASOF LEFT JOIN new_steps AS s ON c.rank = s.rank AND h.start_local_ns >= s.start_local_ns;
+LEFT JOIN (SELECT op_id, launch_op_id FROM new_gpu_ops) AS g ON g.op_id = c.gpu_op_id
+LEFT JOIN placed AS l ON l.op_id = CASE WHEN c.gpu_op_id IS NULL THEN c.host_op_id ELSE g.launch_op_id END;
 
 INSERT INTO base.rank_sources
 WITH extents AS (

@@ -84,26 +84,28 @@ SELECT
     s.args
 FROM spans AS s JOIN host_categories AS k ON s.cat = k.cat;
 
--- An arrow starts or ends on the op of its track that contains its time. Launch arrows repeat what `correlation` says.
+-- An arrow carries the track and the time of the op it starts from or leads to. Launch arrows repeat what `correlation`
+-- says and are not among these.
 CREATE OR REPLACE TEMP TABLE arrow_ends AS
-SELECT
-    f.op_id AS event_id,
-    CASE f.ph WHEN 's' THEN 'from' ELSE 'to' END AS side,
-    f.cat,
-    f.id,
-    coalesce(h.op_id, g.op_id) AS op_id
-FROM events AS f
-ASOF LEFT JOIN (SELECT CAST(pid AS VARCHAR) AS pid, CAST(tid AS VARCHAR) AS tid, start_local_ns, duration_ns, op_id FROM new_host_ops WHERE kind <> 'annotation') AS h
-    ON f.pid = h.pid AND f.tid = h.tid AND f.start_ns >= h.start_local_ns
-ASOF LEFT JOIN (SELECT CAST(device AS VARCHAR) AS pid, CAST(stream AS VARCHAR) AS tid, start_local_ns, duration_ns, op_id FROM new_gpu_ops) AS g
-    ON f.pid = g.pid AND f.tid = g.tid AND f.start_ns >= g.start_local_ns
-WHERE f.lane = 'arrow'
-    AND (f.start_ns <= h.start_local_ns + h.duration_ns OR f.start_ns <= g.start_local_ns + g.duration_ns);
+WITH arrows AS (
+    SELECT
+        op_id AS event_id, cat, id, CASE ph WHEN 's' THEN 'from' ELSE 'to' END AS side, start_ns,
+        TRY_CAST(pid AS BIGINT) AS pid, TRY_CAST(tid AS BIGINT) AS tid
+    FROM events WHERE lane = 'arrow'
+),
+ops AS (
+    SELECT pid, tid, start_local_ns, op_id FROM new_host_ops WHERE kind <> 'annotation'
+    UNION ALL
+    SELECT device AS pid, stream AS tid, start_local_ns, op_id FROM new_gpu_ops
+)
+SELECT a.event_id, a.side, a.cat, a.id, max(o.op_id) AS op_id
+FROM arrows AS a JOIN ops AS o ON a.pid = o.pid AND a.tid = o.tid AND a.start_ns = o.start_local_ns
+GROUP BY a.event_id, a.side, a.cat, a.id;
 
 CREATE OR REPLACE TEMP TABLE paired_arrow_ends AS
 SELECT event_id, side, cat, id, op_id
 FROM (
-    SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends WHERE op_id IS NOT NULL
+    SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends
 )
 WHERE sides = 2;
 
