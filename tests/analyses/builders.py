@@ -67,30 +67,38 @@ class Builder:
         stream: int = 7,
         device: int = 0,
         launch: int | None = None,
+        **more: Any,
     ) -> int:
-        """A GPU op; returns its op_id."""
+        """A GPU op; `more` are further columns; returns its op_id."""
         op_id = next(self._ids)
-        self._insert(
-            "base.gpu_ops",
-            rank=rank,
-            op_id=op_id,
-            source_id=rank,
-            kind="memcpy" if category == "memory" else "kernel",
-            category=category,
-            **{"class": "other"},
-            name=name,
-            device=device,
-            stream=stream,
-            start_local_ns=at[0],
-            duration_ns=at[1] - at[0],
-            launch_op_id=launch,
-        )
+        columns: dict[str, Any] = {
+            "rank": rank,
+            "op_id": op_id,
+            "source_id": rank,
+            "kind": "memcpy" if category == "memory" else "kernel",
+            "category": category,
+            "class": "other",
+            "name": name,
+            "device": device,
+            "stream": stream,
+            "start_local_ns": at[0],
+            "duration_ns": at[1] - at[0],
+            "launch_op_id": launch,
+        }
+        self._insert("base.gpu_ops", **(columns | more))
         return op_id
 
     def host(
-        self, rank: int, at: Interval, name: str, kind: str = "op", depth: int = 0, tid: int = 1
+        self,
+        rank: int,
+        at: Interval,
+        name: str,
+        kind: str = "op",
+        depth: int | None = 0,
+        tid: int = 1,
+        **more: Any,
     ) -> int:
-        """A range on a host thread; returns its op_id."""
+        """A range on a host thread; `more` are further columns; returns its op_id."""
         op_id = next(self._ids)
         self._insert(
             "base.host_ops",
@@ -104,12 +112,13 @@ class Builder:
             start_local_ns=at[0],
             duration_ns=at[1] - at[0],
             depth=depth,
+            **more,
         )
         return op_id
 
-    def launch(self, rank: int, at: Interval, tid: int = 1) -> int:
-        """A kernel launch call; returns its op_id."""
-        return self.host(rank, at, "cudaLaunchKernel", kind="runtime", depth=9, tid=tid)
+    def launch(self, rank: int, at: Interval, tid: int = 1, **more: Any) -> int:
+        """A kernel launch call; `more` are further columns; returns its op_id."""
+        return self.host(rank, at, "cudaLaunchKernel", "runtime", 9, tid, **more)
 
     def group(self, group_id: int, ranks: list[int]) -> None:
         """A process group."""

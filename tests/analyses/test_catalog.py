@@ -139,14 +139,9 @@ def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnectio
 
 
 def test_the_headline_analyses_are_there_in_the_order_of_their_topics() -> None:
-    assert [analysis.name for analysis in catalog()] == [
-        "breakdown",
-        "gaps",
-        "steps",
-        "stragglers",
-        "tails",
-        "clock_quality",
-    ]
+    names = [analysis.name for analysis in catalog()]
+    assert {"breakdown", "gaps", "steps", "stragglers", "tails", "clock_quality"} <= set(names)
+    assert names == sorted(names, key=lambda name: (TOPICS.index(find(name).topic), name))
 
 
 def test_a_header_is_read_as_it_is_written() -> None:
@@ -233,7 +228,7 @@ def test_an_unknown_analysis_is_refused_with_the_nearest_name() -> None:
         find("brakedown")
     assert str(error.value) == (
         "there is no analysis 'brakedown'; did you mean 'breakdown'?;"
-        " there are: breakdown, gaps, steps, stragglers, tails, clock_quality"
+        f" there are: {', '.join(analysis.name for analysis in catalog())}"
     )
 
 

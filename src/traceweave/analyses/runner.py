@@ -8,7 +8,7 @@ from importlib import resources
 
 import duckdb
 
-from traceweave.analyses.catalog import find
+from traceweave.analyses.catalog import Analysis, Value, find
 from traceweave.errors import QueryError
 
 
@@ -32,10 +32,30 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the shared macros that `sql` calls in `con`, unless it has them."""
+    """Create the shared macros that `sql` calls in `con`, unless it has them.
+
+    `analysis_<name>(p_<parameter> := value, ...)` in it is a table: the rows of that analysis.
+    """
     for definitions in macro_files().values():
         if any(name in sql for name in re.findall(r"MACRO IF NOT EXISTS (\w+)", definitions)):
             con.execute(definitions)
+    for name in dict.fromkeys(re.findall(r"\banalysis_(\w+)\(", sql)):
+        analysis = find(name)
+        create_macros(con, analysis.sql)
+        con.execute(table_macro(analysis))
+
+
+def table_macro(analysis: Analysis) -> str:
+    """Return the statement that makes an analysis a table for the statements of others."""
+    parameters = ", ".join(f"p_{p.name} := {_literal(p.default)}" for p in analysis.parameters)
+    body = re.sub(r"\$(\w+)", r"p_\1", analysis.sql)
+    return f"CREATE TEMP MACRO IF NOT EXISTS analysis_{analysis.name}({parameters}) AS TABLE\n{body}"
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else str(value)
 
 
 @cache

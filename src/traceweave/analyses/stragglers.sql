@@ -1,32 +1,46 @@
--- analysis: stragglers | how long each rank made the others wait by arriving last
--- answers: Who makes everybody wait, how often, and what does it cost?
+-- analysis: stragglers | how long each rank made the others wait by arriving last, and what it did meanwhile
+-- answers: Who makes everybody wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: clocks, collective_instances, collective_waits
+-- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, host_ops, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
+-- param: min_excess_share DOUBLE = 0.1 | what the rank did longer than the others must make up at least this share of its lateness to be named as the cause
+-- param: queued_ns BIGINT = 10000 | where all others start a collective within this time after their previous one, they had it queued: what holds the last rank up is older
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which this rank issued the collectives; NULL: all of them
 -- column: instances BIGINT | collectives of this rank that were seen on another rank too
 -- column: times_last BIGINT | those in which it arrived after all the others
 -- column: caused_wait_ns BIGINT | sum over these of (its start - the start of the last but one) * number of waiting ranks
--- column: cause VARCHAR | what it did in the excess time; NULL: see note
+-- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group' or 'unknown_idle'; NULL: see note
 -- column: below_resolution BOOLEAN | at least half of caused_wait_ns rests on delays smaller than what the clocks can tell; false if it never was last
 -- column: resolved_wait_ns BIGINT | the part of caused_wait_ns that rests on delays the clocks can tell
 -- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it never was last
 -- column: last_share DOUBLE | times_last / instances, 0 to 1
 -- column: note VARCHAR | why cause is NULL
+-- column: cause_detail VARCHAR | 'compute': the class of kernels that took longest beyond the others'; 'host_bound': the cause of the gaps; 'other_group': the group, and the rank it waited for there
+-- column: cause_share DOUBLE | what it did longer by that cause / all that it did longer than the others, 0 to 1
+-- column: times_shortest BIGINT | collectives in which no other rank's duration was as short: late by the clock-free verdict
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
--- caveat: a rank that is late because it waited in a collective of another group is charged here like any other.
+-- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
+-- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps calls launch_bound or sync.
+-- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
+-- caveat: a send and its recv count like a collective of two ranks: in a pipeline the wait for the first stage is no fault of it.
 -- caveat: the resolution of a delay is the largest residual_p95_ns of the ranks that took part; without one nothing is resolved.
-WITH arrivals AS (
+WITH arrivals AS MATERIALIZED (
     SELECT
         w.collective_id,
         w.rank,
+        w.op,
+        w.group_id,
         w.step,
         w.start_ns,
+        w.end_ns,
+        w.duration_ns,
+        w.wait_ns,
         w.is_last,
+        w.last_rank,
         coalesce(c.residual_p95_ns, 9223372036854775807) AS residual_ns
     FROM collective_waits AS w
     JOIN collective_instances AS i USING (collective_id)
@@ -35,13 +49,17 @@ WITH arrivals AS (
     ) AS c ON c.rank = w.rank
     WHERE i.ranks_seen > 1
 ),
-delays AS (
+delays AS MATERIALIZED (
     SELECT
         collective_id,
         max(start_ns) FILTER (WHERE is_last) - max(start_ns) FILTER (WHERE NOT is_last) AS delay_ns,
         count(DISTINCT rank) - 1 AS waiting_ranks,
-        max(residual_ns) AS resolution_ns
-    FROM arrivals
+        max(residual_ns) AS resolution_ns,
+        min(duration_ns) AS shortest_ns,
+        count(*) FILTER (WHERE duration_ns = shortest_of_ns) AS shortest_ranks,
+        -- who takes part, where the group alone does not say it
+        CASE WHEN any_value(op) = 'send_recv' THEN list(rank ORDER BY rank) END AS pair
+    FROM (SELECT *, min(duration_ns) OVER (PARTITION BY collective_id) AS shortest_of_ns FROM arrivals)
     GROUP BY collective_id
 ),
 charged AS (
@@ -51,7 +69,8 @@ charged AS (
         -- two that arrive together are both not last
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns END AS delay_ns,
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns * d.waiting_ranks END AS wait_ns,
-        d.delay_ns >= d.resolution_ns AS is_resolved
+        d.delay_ns >= d.resolution_ns AS is_resolved,
+        a.duration_ns = d.shortest_ns AND d.shortest_ranks = 1 AS is_shortest
     FROM arrivals AS a JOIN delays AS d USING (collective_id)
 ),
 ranked AS (
@@ -62,21 +81,283 @@ ranked AS (
         count(delay_ns) AS times_last,
         CAST(coalesce(sum(wait_ns), 0) AS BIGINT) AS caused_wait_ns,
         CAST(coalesce(sum(wait_ns) FILTER (WHERE is_resolved), 0) AS BIGINT) AS resolved_wait_ns,
-        max(delay_ns) AS delay_max_ns
+        max(delay_ns) AS delay_max_ns,
+        count(*) FILTER (WHERE is_shortest) AS times_shortest
     FROM charged
     GROUP BY rank, step
+),
+-- from the end of the previous collective among the same ranks to the start of this one
+legs AS MATERIALIZED (
+    SELECT
+        a.collective_id,
+        a.rank,
+        a.step,
+        a.group_id,
+        a.start_ns,
+        a.is_last,
+        d.pair,
+        d.delay_ns,
+        d.waiting_ranks,
+        d.delay_ns > 0 AND d.delay_ns >= d.resolution_ns AS is_late,
+        lag(a.collective_id) OVER by_start AS previous_id,
+        lag(a.end_ns) OVER by_start AS from_ns
+    FROM arrivals AS a JOIN delays AS d USING (collective_id)
+    WINDOW by_start AS (PARTITION BY a.rank, a.group_id, d.pair ORDER BY a.start_ns, a.collective_id)
+),
+-- Had the others queued this one behind the previous one, they were ready before, and the rank was behind before: what
+-- holds it up is older than the previous collective, which overlapped with compute instead of holding it up.
+queued AS (
+    SELECT collective_id, max(start_ns - from_ns) <= $queued_ns AS is_queued
+    FROM legs
+    WHERE NOT is_last
+    GROUP BY collective_id
+),
+traced AS (
+    SELECT
+        l.* EXCLUDE (previous_id, from_ns),
+        last_value(CASE WHEN q.is_queued IS NOT TRUE THEN coalesce(l.previous_id, -1) END IGNORE NULLS)
+            OVER so_far AS previous_id,
+        last_value(CASE WHEN q.is_queued IS NOT TRUE THEN coalesce(l.from_ns, l.start_ns) END IGNORE NULLS)
+            OVER so_far AS from_ns
+    FROM legs AS l LEFT JOIN queued AS q USING (collective_id)
+    WINDOW so_far AS (
+        PARTITION BY l.rank, l.group_id, l.pair ORDER BY l.start_ns, l.collective_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+stretches AS MATERIALIZED (
+    SELECT collective_id, previous_id, rank, step, group_id, is_last, delay_ns, waiting_ranks, from_ns, start_ns
+    FROM traced
+    WHERE is_late AND previous_id >= 0 AND from_ns < start_ns
+),
+edges AS (
+    SELECT rank, from_ns AS at_ns FROM stretches
+    UNION
+    SELECT rank, start_ns AS at_ns FROM stretches
+),
+-- what ran, and since when nothing else did: the busy time of every kind up to each op, as in breakdown
+swept AS (
+    SELECT
+        rank,
+        start_ns AS at_ns,
+        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
+        CASE WHEN category <> 'memory' THEN end_ns END AS busy_end_ns,
+        end_ns AS any_end_ns,
+        max(CASE WHEN category = 'compute' THEN end_ns END) OVER before AS compute_until_ns,
+        max(CASE WHEN category <> 'memory' THEN end_ns END) OVER before AS busy_until_ns,
+        max(end_ns) OVER before AS any_until_ns
+    FROM device_ops
+    WHERE rank IN (SELECT rank FROM stretches)
+    WINDOW before AS (PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+busy AS (
+    SELECT
+        rank,
+        at_ns,
+        greatest(compute_until_ns, compute_end_ns) AS compute_until_ns,
+        greatest(busy_until_ns, busy_end_ns) AS busy_until_ns,
+        greatest(any_until_ns, any_end_ns) AS any_until_ns,
+        sum(coalesce(tw_added_ns(at_ns, compute_end_ns, compute_until_ns), 0)) OVER until_here AS compute_ns,
+        sum(coalesce(tw_added_ns(at_ns, busy_end_ns, busy_until_ns), 0)) OVER until_here AS busy_ns,
+        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) OVER until_here AS any_ns
+    FROM swept
+    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+idle AS (
+    SELECT
+        rank,
+        start_ns AS at_ns,
+        max(end_ns) OVER until_here AS until_ns,
+        cause,
+        sum(CASE WHEN cause = 'launch_bound' THEN duration_ns ELSE 0 END) OVER until_here AS launch_ns,
+        sum(CASE WHEN cause = 'sync' THEN duration_ns ELSE 0 END) OVER until_here AS sync_ns,
+        sum(CASE WHEN cause = 'data_loading' THEN duration_ns ELSE 0 END) OVER until_here AS loading_ns
+    FROM analysis_gaps(p_window := 'span')
+    WHERE rank IN (SELECT rank FROM stretches)
+    WINDOW until_here AS (PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+totals AS MATERIALIZED (
+    SELECT
+        e.rank,
+        e.at_ns,
+        coalesce(b.compute_ns - tw_overhang_ns(b.compute_until_ns, e.at_ns), 0) AS compute_ns,
+        coalesce(b.busy_ns - tw_overhang_ns(b.busy_until_ns, e.at_ns), 0) AS busy_ns,
+        coalesce(b.any_ns - tw_overhang_ns(b.any_until_ns, e.at_ns), 0) AS any_ns,
+        coalesce(g.launch_ns, 0)
+            - CASE WHEN g.cause = 'launch_bound' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS launch_ns,
+        coalesce(g.sync_ns, 0)
+            - CASE WHEN g.cause = 'sync' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS sync_ns,
+        coalesce(g.loading_ns, 0)
+            - CASE WHEN g.cause = 'data_loading' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS loading_ns
+    FROM edges AS e
+    ASOF LEFT JOIN busy AS b ON b.rank = e.rank AND e.at_ns >= b.at_ns
+    ASOF LEFT JOIN idle AS g ON g.rank = e.rank AND e.at_ns >= g.at_ns
+),
+spent AS (
+    SELECT
+        s.*,
+        z.compute_ns - a.compute_ns AS compute_ns,
+        (z.busy_ns - a.busy_ns) - (z.compute_ns - a.compute_ns) AS comm_ns,
+        (z.any_ns - a.any_ns) - (z.busy_ns - a.busy_ns) AS copies_ns,
+        z.launch_ns - a.launch_ns AS launch_ns,
+        z.sync_ns - a.sync_ns AS sync_ns,
+        z.loading_ns - a.loading_ns AS loading_ns,
+        (s.start_ns - s.from_ns) - (z.any_ns - a.any_ns) AS idle_ns
+    FROM stretches AS s
+    JOIN totals AS a ON a.rank = s.rank AND a.at_ns = s.from_ns
+    JOIN totals AS z ON z.rank = s.rank AND z.at_ns = s.start_ns
+),
+-- the late rank beside the others of the same instance whose stretch began at the same collective
+others AS (
+    SELECT
+        collective_id,
+        previous_id,
+        avg(compute_ns) AS compute_ns,
+        avg(comm_ns) AS comm_ns,
+        avg(copies_ns) AS copies_ns,
+        avg(launch_ns) AS launch_ns,
+        avg(sync_ns) AS sync_ns,
+        avg(loading_ns) AS loading_ns,
+        avg(idle_ns) AS idle_ns
+    FROM spent
+    WHERE NOT is_last
+    GROUP BY collective_id, previous_id
+),
+compared AS MATERIALIZED (
+    SELECT
+        l.rank,
+        CASE WHEN $per = 'step' THEN l.step END AS step,
+        l.waiting_ranks,
+        l.delay_ns,
+        l.compute_ns - o.compute_ns AS compute_ns,
+        l.comm_ns - o.comm_ns AS comm_ns,
+        l.copies_ns - o.copies_ns AS copies_ns,
+        l.launch_ns - o.launch_ns AS launch_ns,
+        l.sync_ns - o.sync_ns AS sync_ns,
+        l.loading_ns - o.loading_ns AS loading_ns,
+        (l.idle_ns - l.launch_ns - l.sync_ns - l.loading_ns)
+            - (o.idle_ns - o.launch_ns - o.sync_ns - o.loading_ns) AS other_ns
+    FROM spent AS l JOIN others AS o USING (collective_id, previous_id)
+    WHERE l.is_last
+),
+summed AS (
+    SELECT
+        rank,
+        step,
+        sum(delay_ns * waiting_ranks) AS late_ns,
+        sum(waiting_ranks * compute_ns) AS "compute",
+        sum(waiting_ranks * (launch_ns + sync_ns)) AS host_bound,
+        sum(waiting_ranks * loading_ns) AS data_loading,
+        sum(waiting_ranks * copies_ns) AS copies,
+        sum(waiting_ranks * comm_ns) AS other_group,
+        sum(waiting_ranks * other_ns) AS unknown_idle,
+        CASE WHEN sum(waiting_ranks * sync_ns) > sum(waiting_ranks * launch_ns)
+            THEN 'sync' ELSE 'launch_bound' END AS gap_cause
+    FROM compared
+    GROUP BY rank, step
+),
+causes AS (
+    SELECT
+        rank,
+        step,
+        late_ns,
+        gap_cause,
+        cause,
+        excess_ns,
+        excess_ns / sum(excess_ns) OVER (PARTITION BY rank, step) AS cause_share
+    FROM (
+        UNPIVOT summed
+        ON "compute", host_bound, data_loading, copies, other_group, unknown_idle
+        INTO NAME cause VALUE excess_ns
+    )
+    WHERE excess_ns > 0
+    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY excess_ns DESC, cause) = 1
+),
+-- which kernels took longer than on the ranks that waited, in the same steps
+worked AS (
+    SELECT rank, coalesce(step, -1) AS step, class, sum(duration_ns) AS duration_ns
+    FROM gpu_ops
+    WHERE category = 'compute' AND rank IN (SELECT rank FROM stretches)
+    GROUP BY ALL
+),
+waiters AS (
+    SELECT DISTINCT l.rank, o.rank AS waiter
+    FROM stretches AS l JOIN stretches AS o USING (collective_id)
+    WHERE l.is_last AND NOT o.is_last
+),
+class_excess AS (
+    SELECT
+        w.rank,
+        w.step,
+        w.class,
+        w.duration_ns - avg(o.duration_ns) AS excess_ns
+    FROM worked AS w
+    JOIN waiters AS p ON p.rank = w.rank
+    JOIN worked AS o ON o.rank = p.waiter AND o.step = w.step AND o.class = w.class
+    GROUP BY w.rank, w.step, w.class, w.duration_ns
+),
+slow_classes AS (
+    SELECT rank, CASE WHEN $per = 'step' THEN nullif(step, -1) END AS at_step, class
+    FROM class_excess
+    GROUP BY rank, at_step, class
+    HAVING sum(excess_ns) > 0
+    QUALIFY row_number() OVER (PARTITION BY rank, at_step ORDER BY sum(excess_ns) DESC, class) = 1
+),
+-- where it was held up itself
+pulled AS (
+    SELECT
+        s.rank,
+        CASE WHEN $per = 'step' THEN s.step END AS at_step,
+        a.group_id,
+        a.last_rank
+    FROM stretches AS s
+    JOIN arrivals AS a
+        ON a.rank = s.rank AND a.group_id <> s.group_id AND a.start_ns >= s.from_ns AND a.start_ns < s.start_ns
+    WHERE s.is_last AND NOT a.is_last
+    GROUP BY s.rank, at_step, a.group_id, a.last_rank
+    QUALIFY row_number() OVER (
+        PARTITION BY s.rank, at_step ORDER BY sum(s.waiting_ranks * a.wait_ns) DESC, a.group_id, a.last_rank
+    ) = 1
+),
+explained AS (
+    SELECT
+        r.*,
+        times_last > 0 AND 2 * resolved_wait_ns <= caused_wait_ns AS below_resolution,
+        c.cause,
+        c.cause_share,
+        c.gap_cause,
+        c.excess_ns >= $min_excess_share * c.late_ns AS is_enough
+    FROM ranked AS r
+    LEFT JOIN causes AS c ON c.rank = r.rank AND c.step IS NOT DISTINCT FROM r.step
 )
 SELECT
-    rank,
-    step,
-    instances,
-    times_last,
-    caused_wait_ns,
-    CAST(NULL AS VARCHAR) AS cause,
-    times_last > 0 AND 2 * resolved_wait_ns <= caused_wait_ns AS below_resolution,
-    resolved_wait_ns,
-    delay_max_ns,
-    tw_ratio(times_last, instances) AS last_share,
-    CASE WHEN times_last = 0 THEN 'it was never last' ELSE 'causes are not derived' END AS note
-FROM ranked
-ORDER BY caused_wait_ns DESC, rank, step NULLS FIRST
+    e.rank,
+    e.step,
+    e.instances,
+    e.times_last,
+    e.caused_wait_ns,
+    CASE WHEN NOT e.below_resolution AND e.is_enough THEN e.cause END AS cause,
+    e.below_resolution,
+    e.resolved_wait_ns,
+    e.delay_max_ns,
+    tw_ratio(e.times_last, e.instances) AS last_share,
+    CASE
+        WHEN e.times_last = 0 THEN 'it was never last'
+        WHEN e.below_resolution THEN 'its delays are smaller than what the clocks can tell'
+        WHEN e.cause IS NULL AND e.rank NOT IN (SELECT rank FROM compared)
+            THEN 'no earlier collective of the same ranks to measure from'
+        WHEN e.cause IS NULL OR NOT e.is_enough THEN 'it did nothing longer than the others'
+    END AS note,
+    CASE WHEN NOT e.below_resolution AND e.is_enough THEN
+        CASE e.cause
+            WHEN 'compute' THEN k.class
+            WHEN 'host_bound' THEN e.gap_cause
+            WHEN 'other_group' THEN 'group ' || p.group_id || ', waiting for rank ' || p.last_rank
+        END
+    END AS cause_detail,
+    CASE WHEN NOT e.below_resolution AND e.is_enough THEN e.cause_share END AS cause_share,
+    e.times_shortest
+FROM explained AS e
+LEFT JOIN slow_classes AS k ON k.rank = e.rank AND k.at_step IS NOT DISTINCT FROM e.step
+LEFT JOIN pulled AS p ON p.rank = e.rank AND p.at_step IS NOT DISTINCT FROM e.step
+ORDER BY e.caused_wait_ns DESC, e.rank, e.step NULLS FIRST

@@ -31,6 +31,8 @@ class Block:
     end: Floats
     transfer: Floats
     """Per row: shortest duration, ns."""
+    key: tuple[int, int]
+    """Group and sort of evidence."""
     proves: bool
     """Causality holds between every two ranks of a row."""
     sends: Floats | None = None
@@ -79,4 +81,5 @@ def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) ->
         sends = np.full(shape, np.nan)
         sends[row, column] = calls.op[index] == SEND
     transfer = np.nanmin(end - start, axis=1)
-    return Block(np.searchsorted(ranks, members), start, end, transfer, kind == 0, sends)
+    key = (int(calls.label[index[0]]), kind)
+    return Block(np.searchsorted(ranks, members), start, end, transfer, key, kind == 0, sends)

@@ -9,15 +9,17 @@ import numpy as np
 from traceweave.weave.anchors import Block
 from traceweave.weave.bounds import NOISE_NS, Bounds, close, pairwise
 from traceweave.weave.calls import Flags, Floats, Ints
-from traceweave.weave.fit import Fit, connect, refine, rough
-from traceweave.weave.residuals import of_rank
+from traceweave.weave.fit import Fit, refine, unfitted
+from traceweave.weave.rough import connect, rough_clocks
 
-DRIFT_SPAN_NS = 1_000_000_000
+DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""
 EPOCH_NS = 1_000_000_000_000_000_000
 """Local times below this (the year 2001) do not count from the Unix epoch."""
 WALL_SIGMAS = 3.0
 """An offset within this many standard errors of 0 is taken for 0."""
+WALL_NS = 30_000.0
+"""Only below this: more is a difference of clocks, however badly it is known."""
 DRIFT_SIGMAS = 5.0
 """A drift counts if it is this many times its standard error."""
 
@@ -95,7 +97,7 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: 
         middle = np.where(anchors > 0, np.rint((first + last) / 2), middle)
     component, shared = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
-    fit = rough(blocks, shared, sorted(roots.values()), middle)
+    fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
     return State(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
 
 
@@ -150,11 +152,9 @@ def _trust_wall_clocks(state: State) -> bool:
             continue
         if min(info.first_ns, state.ranks[root].first_ns) < EPOCH_NS:
             continue
-        residual = np.abs(of_rank(state.blocks, state.fit.residuals, rank)[1])
-        error = 1.4826 * float(np.median(residual)) / np.sqrt(len(residual))
-        offset = float(state.fit.offset[rank])
+        offset, error = float(state.fit.offset[rank]), float(state.fit.error[rank])
         allowed = -bounds.upper[rank, root] <= offset <= bounds.upper[root, rank]
-        if abs(offset) <= WALL_SIGMAS * error and allowed:
+        if abs(offset) <= min(WALL_SIGMAS * error, WALL_NS) and allowed:
             state.unit[rank] = state.unit[root]
             state.fit.offset[rank] = 0.0
             tied = True

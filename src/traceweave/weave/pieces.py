@@ -7,12 +7,14 @@ best place, and each part is fitted for itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from traceweave.weave.anchors import Block
 from traceweave.weave.calls import Flags, Floats, Ints
+from traceweave.weave.cells import row_medians
 from traceweave.weave.fit import Fit
 
 LEAST = 40
@@ -32,15 +34,14 @@ def find_break(blocks: list[Block], fit: Fit, moments: list[Floats]) -> float | 
 
     `moments`: per block and row, when the instance ended on the common clock.
     """
-    ranks = len(fit.offset)
     worst: tuple[float, Floats, Floats] | None = None
-    for rank in range(ranks):
-        at, residual = _series(blocks, fit, moments, rank)
-        if len(at) < 2 * LEAST:
-            continue
-        stray = _stray(residual)
-        if stray > 1 and (worst is None or stray > worst[0]):
-            worst = (stray, at, residual)
+    for block, residual, moment in zip(blocks, fit.clean, moments, strict=True):
+        order = np.argsort(moment, kind="stable")
+        for at, values in _series(moment[order], residual[order]):
+            stray = _stray(values)
+            column = int(stray.argmax())
+            if stray[column] > 1 and (worst is None or stray[column] > worst[0]):
+                worst = (float(stray[column]), at, values[:, column])
     if worst is None:
         return None
     return _best_cut(worst[1], worst[2])
@@ -66,30 +67,27 @@ def _rows(block: Block, kept: Flags) -> Block | None:
     )
 
 
-def _series(
-    blocks: list[Block], fit: Fit, moments: list[Floats], rank: int
-) -> tuple[Floats, Floats]:
-    """Residuals of one rank in the order of time."""
-    at, found = [np.empty(0)], [np.empty(0)]
-    for block, residual, moment in zip(blocks, fit.residuals, moments, strict=True):
-        for column in np.flatnonzero(block.ranks == rank):
-            known = np.isfinite(residual[:, column])
-            at.append(moment[known])
-            found.append(residual[known, column])
-    times, values = np.concatenate(at), np.concatenate(found)
-    order = np.argsort(times, kind="stable")
-    return times[order], values[order]
+def _series(at: Floats, residual: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Times and residuals of the columns of one block: together where no value is absent."""
+    known = np.isfinite(residual)
+    if known.all():
+        if len(at) >= 2 * LEAST:
+            yield at, residual
+        return
+    for column in np.flatnonzero(known.sum(axis=0) >= 2 * LEAST):
+        rows = known[:, column]
+        yield at[rows], residual[rows, column : column + 1]
 
 
-def _stray(residual: Floats) -> float:
-    """How far medians of stretches stray, in units of what is allowed."""
+def _stray(residual: Floats) -> Floats:
+    """How far medians of stretches stray, per column, in units of what is allowed."""
     stretches = np.array_split(residual, min(24, len(residual) // 10))
-    medians = np.array([np.median(s) for s in stretches])
-    noise = np.array([np.median(np.abs(s - np.median(s))) for s in stretches])
-    error = 1.4826 * 1.2533 * np.median(noise) / np.sqrt(len(stretches[0]))
+    medians = np.array([np.median(s, axis=0) for s in stretches])
+    noise = np.array([np.median(np.abs(s - np.median(s, axis=0)), axis=0) for s in stretches])
+    error = 1.4826 * 1.2533 * np.median(noise, axis=0) / np.sqrt(len(stretches[0]))
     # the second largest: one stretch alone may be an accident of the program
-    far = np.sort(np.abs(medians - np.median(medians)))[-2]
-    return float(far / max(SIGMAS * error, STRAY_NS))
+    far = np.sort(np.abs(medians - np.median(medians, axis=0)), axis=0)[-2]
+    return np.asarray(far / np.maximum(SIGMAS * error, STRAY_NS))
 
 
 def _best_cut(at: Floats, residual: Floats) -> float | None:
@@ -128,7 +126,7 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
 def moments_of(blocks: list[Block], fit: Fit, middle: Floats) -> list[Floats]:
     """When every instance ended on the common clock, per block and row, ns."""
     return [
-        np.asarray(np.nanmedian(block.shifted(fit.offset, fit.drift, middle).end, axis=1))
+        row_medians(block.shifted(fit.offset, fit.drift, middle).end).ravel()
         for block in blocks
     ]
 

@@ -18,6 +18,8 @@ from traceweave.weave.voting import vote
 
 ALONE = 0.3
 """Partners found by time alone end this much nearer to each other than to any call beside them."""
+STRETCH = 32
+"""Calls that a stretch needs to be judged by itself."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -50,6 +52,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
     kept[i] |= between[i] & _causal(a, i, b, i + shift, line)
+    kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     _match_by_time(a, b, line, partner)
     if not _supported(a, b, line, partner):
@@ -89,6 +92,35 @@ def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignm
     if not _supported(a, b, line, partner):
         return refused
     return Alignment(partner, line, False)
+
+
+def _confirmed_apart(
+    a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool
+) -> Flags:
+    """Calls of long stretches off the line that the same shift explains on a line of their own.
+
+    So it is after a clock has stepped. A stretch is judged as if it were all there is: where its
+    own sequence fits in several ways, or better in another one, it stays out.
+    """
+    found = np.zeros(len(i), dtype=np.bool_)
+    # single calls near the line, as where a step crosses it, do not end a stretch
+    edges = np.flatnonzero(np.diff(np.r_[0, (~_mostly(kept)).astype(np.int64), 0]))
+    for low, high in edges.reshape(-1, 2):
+        if high - low < STRETCH:
+            continue
+        mine, theirs = i[low:high], j[low:high]
+        shift, _ = choose_shift(a.take(mine), b.take(theirs), same_clock)
+        if shift == 0:
+            at = a.end[mine]
+            line = fit_line(at.astype(np.float64), (b.end[theirs] - at).astype(np.float64))
+            found[low:high] = np.abs(b.end[theirs] - line.apply(at)) <= _tolerance(line)
+    return found
+
+
+def _mostly(kept: Flags) -> Flags:
+    """Whether most of the nine calls around each are kept."""
+    sums = np.cumsum(np.r_[np.zeros(5, np.int64), kept, np.zeros(4, np.int64)])
+    return np.asarray(sums[9:] - sums[:-9] >= 5)
 
 
 def _sandwiched(kept: Flags) -> Flags:

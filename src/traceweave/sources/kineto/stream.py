@@ -175,10 +175,11 @@ def _cut_at_lines(buffer: bytes, close: bytes) -> _Cut:
     """Cut after the last line that closes an event; the array ends where it has no comma."""
     if _ARRAY_END.match(buffer):
         return b"", buffer.lstrip(), True
-    last_comma = re.search(re.escape(close) + rb"(?=\s*\])", buffer)
-    if last_comma is not None:
-        end = last_comma.end()
-        return buffer[:end].lstrip(b", \t\r\n"), buffer[end:].lstrip(), True
+    # counting is several times faster than searching, and most buffers hold no end of the array
+    if buffer.count(close) > buffer.count(close + b","):
+        last = re.search(re.escape(close) + rb"(?=\s*\])", buffer)
+        if last is not None:
+            return buffer[: last.end()].lstrip(b", \t\r\n"), buffer[last.end() :].lstrip(), True
     end = buffer.rfind(close + b",")
     if end < 0:
         return b"", buffer, False
