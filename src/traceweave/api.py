@@ -35,14 +35,21 @@ def open(path: str | Path) -> Run:
     return Run(Path(path), open_database(path))
 
 
-def align(path: str | Path, *, reference_rank: int | None = None, same_host: bool = True) -> None:
+def align(
+    path: str | Path,
+    *,
+    reference_rank: int | None = None,
+    same_host: bool = True,
+    method: str = "ends",
+) -> None:
     """Fit the clocks of a database anew, in place; a kill leaves the old fit or the new one.
 
     `reference_rank` is the rank whose clock is the common one (None: chosen), `same_host` fits
-    ranks of one host together where the data agree. Raises DatabaseError or UsageError.
+    ranks of one host together where the data agree; `method` 'ends' fits to the ends of
+    collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError or UsageError.
     """
     with open_database(path, read_only=False) as con:
-        weave.align(con, reference_rank=reference_rank, same_host=same_host)
+        weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
 
 
 class Run:

@@ -19,6 +19,7 @@ def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: 
         "residual_p50_ns": None,
         "method": "test",
         "instances": 2,
+        "disagreement_max_ns": None,
     }
     assert rows(build.con, "clock_quality") == [
         shared
@@ -30,6 +31,7 @@ def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: 
             "status": "aligned",
             "violations": 1,
             "violation_max_ns": 20,
+            "disagreements": 0,
         },
         shared
         | {
@@ -40,8 +42,24 @@ def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: 
             "status": "wall clock",
             "violations": 0,
             "violation_max_ns": None,
+            "disagreements": None,
         },
     ]
+
+
+def test_a_wait_that_the_clocks_and_the_durations_tell_differently_is_counted(
+    build: Builder,
+) -> None:
+    # rank 1 arrives last at 100 and is done at 150, rank 0 only at 400: its wait is 100 by the
+    # clocks, 350 by the durations, and residuals explain 2 x 100 of the 250 between them
+    build.rank(0, residual_ns=100)
+    build.rank(1, residual_ns=100)
+    build.collective({0: (0, 400), 1: (100, 150)})
+    build.collective({0: (500, 640), 1: (600, 650)})
+    found = [
+        (r["disagreements"], r["disagreement_max_ns"]) for r in rows(build.con, "clock_quality")
+    ]
+    assert found == [(1, 250), (0, None)]
 
 
 def test_a_rank_whose_clock_nobody_looked_at_is_unaligned(build: Builder) -> None:

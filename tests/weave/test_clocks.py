@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.weave import truth
 from tests.weave.rows import BASE, add_call, add_rank
 from traceweave.errors import UsageError
+from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave.simulate.traffic_tables import (
+    clock_errors,
+    outside_bounds,
+    store_traffic,
+    true_offsets,
+)
 from traceweave.store.schema import create_tables
 from traceweave.weave import align, weave
 
@@ -146,25 +152,40 @@ def test_align_moves_the_reference_and_leaves_the_matches(empty_run: Connection)
         align(empty_run, reference_rank=7)
 
 
+def test_align_can_leave_wall_clocks_as_they_are(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank)
+    together(empty_run, [0, 1], {1: 9_000})
+    assert weave(empty_run).violations == 0
+    align(empty_run, method="wall clock")
+    assert [row[2:] for row in clocks(empty_run)] == [(0, 0.0, 0, "wall clock")] * 2
+    violated = "SELECT count FROM ingest_issues WHERE kind = 'causality_violated'"
+    assert empty_run.execute(violated).fetchall() == [(5,)]
+    with pytest.raises(UsageError, match="no method 'luck'"):
+        align(empty_run, method="luck")
+
+
 def test_no_ranks_no_clocks(empty_run: Connection) -> None:
     assert weave(empty_run).clocks == {}
     assert clocks(empty_run) == []
 
 
-def test_a_drift_is_found_on_seconds_and_not_below(empty_run: Connection) -> None:
-    run = truth.simulate(truth.Job(steps=700, program=truth.DDP, ring_bias=0, hosts=2, per_host=1))
-    truth.store(empty_run, run)
+@pytest.mark.parametrize("steps", [60, 700], ids=["half a second", "six seconds"])
+def test_a_drift_is_found(empty_run: Connection, steps: int) -> None:
+    run = simulate_traffic(Job(steps=steps, ring_bias=0, hosts=2, per_host=1))
+    store_traffic(empty_run, run)
     weave(empty_run)
     found = empty_run.execute("SELECT drift_ppm FROM clocks ORDER BY rank").fetchall()
     # aligned = local + drift * ..., relative to rank 0's own drift
-    assert found[1][0] == pytest.approx((run.drift[1] - run.drift[0]) * 1e6, abs=0.5)
-    assert np.abs(truth.clock_errors(empty_run, run)).max() < 3
+    near = 10 if steps == 60 else 0.5
+    assert found[1][0] == pytest.approx((run.drift[1] - run.drift[0]) * 1e6, abs=near)
+    assert np.abs(clock_errors(empty_run, run)).max() < 3
 
-    with duckdb.connect() as short:
-        create_tables(short)
-        truth.store(short, truth.simulate(truth.Job(steps=40)))
-        weave(short)
-        assert short.execute("SELECT max(abs(drift_ppm)) FROM clocks").fetchall() == [(0.0,)]
+
+def test_clocks_of_one_rate_get_no_drift(empty_run: Connection) -> None:
+    store_traffic(empty_run, simulate_traffic(Job(steps=100, drift_ppm=0)))
+    weave(empty_run)
+    assert empty_run.execute("SELECT max(abs(drift_ppm)) FROM clocks").fetchall() == [(0.0,)]
 
 
 @pytest.mark.parametrize(
@@ -173,34 +194,19 @@ def test_a_drift_is_found_on_seconds_and_not_below(empty_run: Connection) -> Non
 def test_a_clock_that_steps_or_wanders_gets_several_lines(
     empty_run: Connection, trouble: dict[str, float]
 ) -> None:
-    run = truth.simulate(truth.Job(steps=700, per_host=2, **trouble))  # type: ignore[arg-type]
-    truth.store(empty_run, run)
+    run = simulate_traffic(Job(steps=700, per_host=2, **trouble))  # type: ignore[arg-type]
+    store_traffic(empty_run, run)
     weave(empty_run)
     pieces = empty_run.execute("SELECT count(*) FROM clocks WHERE rank = 3").fetchall()
     assert pieces[0][0] > 1
-    errors = np.abs(truth.clock_errors(empty_run, run))
+    errors = np.abs(clock_errors(empty_run, run))
     assert np.percentile(errors, 95) < 12
-
-
-def true_offsets(con: Connection, run: truth.Truth) -> list[tuple[float, float, int | None]]:
-    """(estimate, truth, bound) in ns at the reference time of each row of `clocks`."""
-    result = []
-    for rank, offset, at, bound in con.execute(
-        "SELECT rank, offset_ns, reference_local_ns, bound_ns FROM clocks"
-        " WHERE rank <> reference_rank AND status IN ('aligned', 'same host')"
-    ).fetchall():
-        local = float(at - truth.EPOCH)
-        moment = np.array([local])
-        for _ in range(6):
-            moment = moment + local - run.local(rank, moment)
-        result.append((float(offset), float((run.local(0, moment) - local)[0]), bound))
-    return result
 
 
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
-    program=st.sampled_from([truth.DDP, truth.TP_DP, truth.UNIFORM]),
+    program=st.sampled_from([DDP, TP_DP, UNIFORM]),
     steps=st.sampled_from([10, 60, 300]),
     jitter=st.floats(0.5, 50.0),
     bias=st.floats(0.0, 45.0),
@@ -209,25 +215,24 @@ def true_offsets(con: Connection, run: truth.Truth) -> list[tuple[float, float, 
 )
 def test_the_true_offset_lies_inside_the_bound(
     seed: int,
-    program: tuple[truth.Op, ...],
+    program: tuple[Op, ...],
     steps: int,
     jitter: float,
     bias: float,
     jump: float,
     named: bool,
 ) -> None:
-    job = truth.Job(
+    job = Job(
         per_host=2, steps=steps, program=program, end_jitter=jitter, ring_bias=bias,
-        jump_us=jump if steps == 300 and program is truth.DDP else 0.0, with_hosts=named, seed=seed,
+        jump_us=jump if steps == 300 and program is DDP else 0.0, with_hosts=named, seed=seed,
     )  # fmt: skip
-    run = truth.simulate(job)
+    run = simulate_traffic(job)
     with duckdb.connect() as con:
         create_tables(con)
-        truth.store(con, run)
+        store_traffic(con, run)
         weave(con)
-        found = true_offsets(con, run)
-    assert len(found) >= 3
-    assert [row for row in found if row[2] is None or abs(row[0] - row[1]) > row[2]] == []
+        assert len(true_offsets(con, run)) >= 3
+        assert outside_bounds(con, run) == []
 
 
 @settings(max_examples=20, deadline=None)

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.weave import truth
 from tests.weave.rows import add_call, add_rank, matched
+from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave.simulate.traffic_tables import split_instances, store_traffic, wrong_matches
 from traceweave.store.schema import create_tables
 from traceweave.weave import weave
-from traceweave.weave.match import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
+from traceweave.weave.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -145,7 +146,7 @@ def test_calls_of_different_groups_never_meet(empty_run: Connection) -> None:
 
 
 def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:
-    truth.store(empty_run, truth.simulate(truth.Job(steps=20, with_seq=False, cut=3)))
+    store_traffic(empty_run, simulate_traffic(Job(steps=20, with_seq=False, cut=3)))
     tables = ("base.matches", "groups", "clocks", "ingest_issues")
     weave(empty_run)
     first = [empty_run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in tables]
@@ -153,29 +154,29 @@ def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:
     assert [empty_run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in tables] == first
 
 
-@pytest.mark.parametrize("program", [truth.DDP, truth.TP_DP], ids=["ddp", "tp and dp"])
+@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp and dp"])
 @pytest.mark.parametrize("lost", [0.0, 0.01])
 def test_cut_windows_and_lost_events_are_repaired(
-    empty_run: Connection, program: tuple[truth.Op, ...], lost: float
+    empty_run: Connection, program: tuple[Op, ...], lost: float
 ) -> None:
-    run = truth.simulate(truth.Job(program=program, with_seq=False, cut=7, lost=lost))
-    truth.store(empty_run, run)
+    run = simulate_traffic(Job(program=program, with_seq=False, cut=7, lost=lost))
+    store_traffic(empty_run, run)
     summary = weave(empty_run)
-    assert truth.wrong_matches(empty_run, run) == 0
-    assert truth.split_instances(empty_run, run) == 0
+    assert wrong_matches(empty_run, run) == 0
+    assert split_instances(empty_run, run) == 0
     assert sum(summary.matched.values()) > 0.97 * summary.calls
 
 
 def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> None:
-    run = truth.simulate(truth.Job(program=truth.TP_DP, with_seq=False, with_groups=False))
-    truth.store(empty_run, run)
+    run = simulate_traffic(Job(program=TP_DP, with_seq=False, with_groups=False))
+    store_traffic(empty_run, run)
     assert weave(empty_run).matched == {}
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
-    program=st.sampled_from([truth.DDP, truth.TP_DP, truth.UNIFORM]),
+    program=st.sampled_from([DDP, TP_DP, UNIFORM]),
     cut=st.integers(0, 12),
     lost=st.sampled_from([0.0, 0.005, 0.02]),
     noise=st.sampled_from([0.0, 0.05]),
@@ -184,20 +185,20 @@ def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> Non
 )
 def test_no_instance_ever_joins_different_operations(
     seed: int,
-    program: tuple[truth.Op, ...],
+    program: tuple[Op, ...],
     cut: int,
     lost: float,
     noise: float,
     jitter: float,
     hosts: int,
 ) -> None:
-    job = truth.Job(
+    job = Job(
         hosts=hosts, per_host=2, steps=25, program=program, with_seq=False, cut=cut, lost=lost,
         compute_noise=noise, end_jitter=jitter, seed=seed,
     )  # fmt: skip
-    run = truth.simulate(job)
+    run = simulate_traffic(job)
     with duckdb.connect() as con:
         create_tables(con)
-        truth.store(con, run)
+        store_traffic(con, run)
         weave(con)
-        assert truth.wrong_matches(con, run) == 0
+        assert wrong_matches(con, run) == 0

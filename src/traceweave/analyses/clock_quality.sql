@@ -17,20 +17,42 @@
 -- column: instances BIGINT | synchronizing collectives of the rank that were seen on another rank too, over all pieces
 -- column: violations BIGINT | those that ended on this rank before another rank began: impossible, hence a clock that is off
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
+-- column: disagreements BIGINT | those whose wait on the common clock and whose wait without clocks differ by more than residual_p95_ns of this rank and the last one together; NULL without residuals
+-- column: disagreement_max_ns BIGINT | by how much at most; NULL without disagreements
 -- order: rank, from_local_ns NULLS FIRST
 -- caveat: a violation is charged to the rank that ended too early; the clock that is off may be the one that began too late.
+-- caveat: a disagreement says that the split of this rank's time into wait and transfer is not to be trusted: its clock is off, or its ends come much later than the others'.
 -- caveat: all_reduce, all_gather, reduce_scatter, all_to_all and barrier synchronize; the others may end on one rank before another begins.
-WITH checked AS (
+WITH residuals AS (
+    SELECT rank, max(residual_p95_ns) AS residual_ns
+    FROM clocks
+    GROUP BY rank
+),
+
+compared AS (
     SELECT
-        w.rank,
-        count(*) AS instances,
-        count(*) FILTER (WHERE w.end_ns < i.last_start_ns) AS violations,
-        max(i.last_start_ns - w.end_ns) FILTER (WHERE w.end_ns < i.last_start_ns) AS violation_max_ns
+        w.*,
+        i.last_start_ns,
+        abs(w.wait_ns - w.wait_free_ns) AS apart_ns,
+        mine.residual_ns + theirs.residual_ns AS noise_ns
     FROM collective_waits AS w
     JOIN collective_instances AS i USING (collective_id)
+    LEFT JOIN residuals AS mine ON w.rank = mine.rank
+    LEFT JOIN residuals AS theirs ON w.last_rank = theirs.rank
     WHERE i.ranks_seen > 1
         AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
-    GROUP BY w.rank
+),
+
+checked AS (
+    SELECT
+        rank,
+        count(*) AS instances,
+        count(*) FILTER (WHERE end_ns < last_start_ns) AS violations,
+        max(last_start_ns - end_ns) FILTER (WHERE end_ns < last_start_ns) AS violation_max_ns,
+        CASE WHEN count(noise_ns) > 0 THEN count(*) FILTER (WHERE apart_ns > noise_ns) END AS disagreements,
+        max(apart_ns) FILTER (WHERE apart_ns > noise_ns) AS disagreement_max_ns
+    FROM compared
+    GROUP BY rank
 )
 SELECT
     r.rank,
@@ -46,7 +68,9 @@ SELECT
     coalesce(c.status, 'unaligned') AS status,
     coalesce(k.instances, 0) AS instances,
     coalesce(k.violations, 0) AS violations,
-    k.violation_max_ns
+    k.violation_max_ns,
+    k.disagreements,
+    k.disagreement_max_ns
 FROM ranks AS r
 LEFT JOIN clocks AS c USING (rank)
 LEFT JOIN checked AS k USING (rank)

@@ -22,11 +22,19 @@ from traceweave.cli.options import DATABASE, example, printing_rows
     is_flag=True,
     help="Fit every rank's clock on its own, also where ranks of one host share one.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["ends", "wall clock"]),
+    default="ends",
+    show_default=True,
+    help="Fit to the ends of collectives, or leave every clock as it is.",
+)
 @printing_rows
 def align(
     database: Path,
     reference_rank: int | None,
     clock_per_rank: bool,
+    method: str,
     format_: str,
     output: Path | None,
     most_rows: int,
@@ -35,7 +43,7 @@ def align(
     from traceweave import api
     from traceweave.cli.output import print_rows
 
-    api.align(database, reference_rank=reference_rank, same_host=not clock_per_rank)
+    api.align(database, reference_rank=reference_rank, same_host=not clock_per_rank, method=method)
     with api.open(database) as run:
         print_rows(
             run.stream("SELECT * FROM clocks ORDER BY rank, from_local_ns NULLS FIRST"),

@@ -15,10 +15,6 @@ import numpy as np
 from traceweave.weave.anchors import Block
 from traceweave.weave.calls import Flags, Floats
 
-NOISE_NS = 100_000.0
-"""Timestamps of two GPUs of one host disagree by up to this (73 us seen between V100s of one host).
-"""
-
 
 @dataclass(frozen=True)
 class Bounds:

@@ -44,18 +44,20 @@ def fit_clocks(
     *,
     reference_rank: int | None = None,
     same_host: bool = True,
-) -> list[Clock]:
-    """Return one clock per rank, in the order of `ranks` (ascending); block times count from
-    `origin_ns`.
+) -> tuple[list[Clock], int]:
+    """Return the clocks and by how much, ns, causality had to be loosened to free it of
+    contradictions.
     """
     if len(ranks) == 1:
-        return [_single(ranks[0])]
+        return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
     whole = fit_piece(ranks, blocks, options, DRIFT_SPAN_NS)
     pieces = _divide(whole, options, 0)
     if len(pieces) == 1:
-        return [_row(whole, rank, None, options) for rank in range(len(ranks))]
-    return _rows_of_pieces(whole, pieces, options)
+        clocks = [_row(whole, rank, None, options) for rank in range(len(ranks))]
+    else:
+        clocks = _rows_of_pieces(whole, pieces, options)
+    return clocks, int(max(piece.bounds.slack_ns for piece in pieces))
 
 
 def _divide(state: State, options: Options, depth: int) -> list[State]:
@@ -67,7 +69,7 @@ def _divide(state: State, options: Options, depth: int) -> list[State]:
         return [state]
     if float(np.ptp(np.concatenate(moments))) < DRIFT_SPAN_NS / 2**depth:
         return [state]
-    border = find_break(state.blocks, state.fit, moments)
+    border = find_break(state.fit, moments)
     if border is None:
         return [state]
     pieces: list[State] = []

@@ -15,33 +15,31 @@ Tukey's biweight. What the random effects leave undecided ends up in the standar
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse import csc_matrix
-from scipy.sparse.linalg import splu
 
 from traceweave.weave.anchors import Block
 from traceweave.weave.calls import Flags, Floats, Ints
 from traceweave.weave.cells import Cell, make_cells, row_medians, wave_of
+from traceweave.weave.equations import DENSE, Factor, Layout, equations, lay_out
+from traceweave.weave.lags import SLOPE, SLOPES, first_variance, learn, places_of_sorts
 from traceweave.weave.residuals import drift_errors
 
-ROUNDS = 12
+ROUNDS = 14
 GENTLE = 3
 """First rounds: without the wave, which needs to know who arrived last, and with Huber's weights.
 Ends that a wave puts in two heaps have their mean in the right place, not their median.
 """
 HUBER = 1.345
+LEARNING = 8
+"""Rounds in which the size of lags is learned."""
+SETTLED_NS = 20.0
 TUKEY = 4.685
 """Biweight constant with 95 % efficiency for normal noise."""
 FLOOR_NS = 500.0
 """Ends are never trusted to better than this: device timestamps have steps of 32 ns to 1 us."""
-SLOPE = 0.02
-"""Standard deviation of a rank's lag as a share of the transfer time: 8 us of 400 us."""
-OWN = 0.25
-"""Standard deviation of a lag of one sort of collective, as a share of how far its ends lie
-apart."""
-OWN_FLOOR_NS = 500.0
 WAVE = 0.15
 """Standard deviation of the wave's height as a share of the transfer time."""
 WEAK = 0.1
@@ -74,30 +72,20 @@ def unfitted(offset: Floats, drift: Floats) -> Fit:
     return Fit(offset, drift, unknown, unknown, [], [])
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where each unknown stands in the vector of all."""
-
-    offset: Ints
-    """Per rank; the last place of all is for what is not fitted."""
-    drift: Ints
-    clocks: int
-    """How many places offsets take: the first ones."""
-    slope: dict[tuple[int, int], int]
-    own: dict[tuple[int, int, int], int]
-    wave: dict[tuple[bool, int, int], int]
-    size: int
-
-
 @dataclass
 class _Problem:
     """The fixed side of a fit, and the noise that is estimated on the way."""
 
     cells: list[Cell]
     middle: Floats
-    layout: _Layout
+    layout: Layout
     scale: float
     """Half the span of the anchors, ns: makes drift and offset unknowns of one size."""
+    places: dict[Hashable, Ints]
+    """Where the lags of each sort stand."""
+    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2})
+    """Variance of the lags of each sort before any is learned."""
+    variance: dict[Hashable, float] = field(default_factory=dict)
     sigma: Floats = field(init=False)
     """Per cell: scatter of its ends, ns."""
     precision: Floats = field(init=False)
@@ -114,56 +102,41 @@ def refine(
     """
     cells = make_cells(blocks)
     widest = [float(np.nanmax(np.abs(b.end - middle[b.ranks]), initial=1.0)) for b in blocks]
-    layout = _lay_out(cells, unit, fixed, drifting)
-    problem = _Problem(cells, middle, layout, max([1.0, *widest]))
+    layout = lay_out(cells, unit, fixed, drifting)
+    places = places_of_sorts(layout, cells)
+    problem = _Problem(cells, middle, layout, max([1.0, *widest]), places)
+    times = [(cell.end - middle[cell.ranks]) / problem.scale for cell in cells]
     offset, drift = start.offset.copy(), np.where(drifting, start.drift, 0.0)
     unknowns = np.zeros(layout.size + 1)
-    normal = np.zeros((layout.size, layout.size))
+    factor = Factor(np.zeros((0, 0)))
+    gentle = 0 if start.residuals else GENTLE
+    learning = LEARNING if layout.size <= DENSE else LEARNING // 3
     for turn in range(ROUNDS):
         rests = [_rest(problem, cell, offset, drift, unknowns) for cell in cells]
         _estimate_noise(problem, rests)
-        if turn < GENTLE:
+        if turn < gentle:
             problem.precision[list(layout.wave.values())] = 1e30
-        weigh = _gentle if turn < GENTLE else _weights
+        weigh = _gentle if turn < gentle else _weights
         weights = [weigh(r[0], s, c) for r, s, c in zip(rests, problem.sigma, cells, strict=True)]
-        normal, right = _equations(problem, rests, weights)
+        bare, _, waves = zip(*rests, strict=True)
+        normal, right = equations(layout, cells, times, bare, waves, weights, problem.precision)
         right -= problem.precision * unknowns[:-1]
-        step = np.append(_solve(normal, right), 0.0)
+        factor = Factor(normal)
+        step = np.append(factor.solve(right[:, None]).ravel(), 0.0)
         offset = offset + step[layout.offset]
         drift = drift + step[layout.drift] / problem.scale
         unknowns = unknowns + step
-        if turn >= GENTLE and np.abs(step[layout.offset]).max(initial=0.0) < 5.0:
+        if gentle <= turn < gentle + learning:
+            known = problem.first | problem.variance
+            problem.variance = learn(known, problem.first, places, unknowns, factor)
+        if turn > gentle + 1 and np.abs(step[layout.offset]).max(initial=0.0) < SETTLED_NS:
             break
     error = np.full(layout.size + 1, 0.0)
-    error[: layout.clocks] = _errors(normal, layout.clocks)
+    error[: layout.clocks] = factor.standard_errors(layout.clocks)
     residuals = _residuals(problem, blocks, offset, drift, np.zeros(layout.size + 1))
     clean = _residuals(problem, blocks, offset, drift, unknowns)
     error = error[layout.offset]
     return Fit(offset, drift, error, drift_errors(blocks, clean, middle), residuals, clean)
-
-
-def _lay_out(cells: list[Cell], unit: Ints, fixed: Flags, drifting: Flags) -> _Layout:
-    """Give every unknown its place: clocks first, then lags."""
-    free = np.unique(unit[~fixed])
-    moving = np.unique(unit[~fixed & drifting])
-    size = len(free) + len(moving)
-    slope: dict[tuple[int, int], int] = {}
-    own: dict[tuple[int, int, int], int] = {}
-    wave: dict[tuple[bool, int, int], int] = {}
-    for cell in cells:
-        columns = len(cell.ranks)
-        if cell.lag[:2] not in slope:
-            slope[cell.lag[:2]] = size
-            size += columns
-        if cell.lag not in own:
-            own[cell.lag] = size
-            size += columns
-        if cell.wave not in wave:
-            wave[cell.wave] = size
-            size += 1
-    offset = np.where(fixed, size, np.searchsorted(free, unit))
-    drift = np.where(fixed | ~drifting, size, len(free) + np.searchsorted(moving, unit))
-    return _Layout(offset, drift, len(free), slope, own, wave, size)
 
 
 def _rest(
@@ -193,14 +166,11 @@ def _estimate_noise(problem: _Problem, rests: list[tuple[Floats, Floats, Floats]
         bare = np.concatenate([_spread(rests[n][0]) for n in members])
         whole = np.concatenate([_spread(rests[n][1]) for n in members])
         problem.sigma[members] = max(FLOOR_NS, 1.4826 * float(np.median(bare)))
-        tau = max(OWN_FLOOR_NS, OWN * 1.4826 * float(np.median(whole)))
         transfer = max(1.0, problem.cells[members[0]].transfer)
         problem.precision[layout.wave[kind]] = (WAVE * transfer) ** -2
-        for n in members:
-            cell = problem.cells[n]
-            columns = np.arange(len(cell.ranks))
-            problem.precision[layout.own[cell.lag] + columns] = tau**-2
-            problem.precision[layout.slope[cell.lag[:2]] + columns] = SLOPE**-2
+        problem.first[kind] = first_variance(1.4826 * float(np.median(whole)))
+    for sort, place in problem.places.items():
+        problem.precision[place] = 1 / problem.variance.get(sort, problem.first[sort])
 
 
 def _spread(rest: Floats) -> Floats:
@@ -225,100 +195,6 @@ def _weights(rest: Floats, sigma: float, cell: Cell) -> Floats:
     return weight if cell.proves else WEAK * weight
 
 
-def _equations(
-    problem: _Problem, rests: list[tuple[Floats, Floats, Floats]], weights: list[Floats]
-) -> tuple[Floats, Floats]:
-    """Normal equations after eliminating every instance's common end, priors included."""
-    layout = problem.layout
-    normal, right = np.zeros((layout.size + 1,) * 2), np.zeros(layout.size + 1)
-    for cell, (rest, _, wave), weight in zip(problem.cells, rests, weights, strict=True):
-        columns = np.arange(len(cell.ranks))
-        rest = np.where(weight > 0, rest, 0.0)
-        at = np.where(weight > 0, (cell.end - problem.middle[cell.ranks]) / problem.scale, 0.0)
-        total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-        # what each unknown adds to the rest: an offset 1, a drift the time, a wave -wave
-        weighted = np.hstack([weight, weight * at, -np.sum(weight * wave, axis=1, keepdims=True)])
-        gram = -_gram(weighted / total, weighted)
-        size = len(columns)
-        one, time = np.diag_indices(size), (columns + size, columns + size)
-        gram[one] += weight.sum(axis=0)
-        gram[time] += np.sum(weight * at**2, axis=0)
-        cross = np.sum(weight * at, axis=0)
-        gram[columns, columns + size] += cross
-        gram[columns + size, columns] += cross
-        for first, factor in ((columns, 1.0), (columns + size, at)):
-            shared = -np.sum(weight * factor * wave, axis=0)
-            gram[first, -1] += shared
-            gram[-1, first] += shared
-        gram[-1, -1] += np.sum(weight * wave**2)
-        mean = np.sum(weight * rest, axis=1, keepdims=True) / total
-        pull = weight * (mean - rest)
-        vector = np.concatenate(
-            [pull.sum(axis=0), (pull * at).sum(axis=0), [-np.sum(pull * wave)]]
-        )
-        _add(normal, right, _places(layout, cell), gram, vector)
-    normal = normal[:-1, :-1]
-    normal[np.diag_indices(layout.size)] += problem.precision
-    return normal, right[:-1]
-
-
-def _places(layout: _Layout, cell: Cell) -> list[tuple[Ints, Ints, float]]:
-    """(place of the unknown, column of the cell's own equations, factor) of everything that moves
-    its ends.
-    """
-    size = len(cell.ranks)
-    columns = np.arange(size)
-    return [
-        (layout.offset[cell.ranks], columns, 1.0),
-        (layout.drift[cell.ranks], columns + size, 1.0),
-        (layout.slope[cell.lag[:2]] + columns, columns, -cell.transfer),
-        (layout.own[cell.lag] + columns, columns, -1.0),
-        (np.array([layout.wave[cell.wave]]), np.array([2 * size]), 1.0),
-    ]
-
-
-def _add(
-    normal: Floats,
-    right: Floats,
-    places: list[tuple[Ints, Ints, float]],
-    gram: Floats,
-    vector: Floats,
-) -> None:
-    """Add a cell's equations to those of all; ranks of one clock meet in one place."""
-    for place, column, factor in places:
-        np.add.at(right, place, factor * vector[column])
-        for other, row, also in places:
-            part = factor * also * gram[np.ix_(column, row)]
-            np.add.at(normal, np.ix_(place, other), part)
-
-
-def _solve(normal: Floats, right: Floats) -> Floats:
-    """Solve the balanced equations by SuperLU: lags leave most of the matrix empty, and it uses one
-    thread.
-
-    On a busy machine the threads of a dense Cholesky wait for each other: 106 ms for 300 unknowns,
-    against 13 ms.
-    """
-    if not right.size:
-        return right
-    balance = 1.0 / np.sqrt(np.maximum(normal.diagonal(), 1e-300))
-    matrix = normal * balance * balance[:, None] + 1e-10 * np.eye(len(normal))
-    factor = splu(
-        csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )  # fmt: skip
-    scaled = factor.solve(balance.reshape(-1, *[1] * (right.ndim - 1)) * right)
-    return np.asarray(balance.reshape(-1, *[1] * (right.ndim - 1)) * scaled)
-
-
-def _errors(normal: Floats, clocks: int) -> Floats:
-    """Standard errors of the first unknowns: the weights are inverse variances, so the inverse
-    holds them.
-    """
-    inverse = _solve(normal, np.eye(len(normal), clocks))
-    return np.sqrt(np.maximum(inverse.diagonal(), 0.0))
-
-
 def _residuals(
     problem: _Problem, blocks: list[Block], offset: Floats, drift: Floats, unknowns: Floats
 ) -> list[Floats]:
@@ -334,22 +210,3 @@ def _residuals(
         mean = total / np.where(others > 0, others, np.inf)
         result[cell.block][cell.rows] = np.where(known, filled - mean, np.nan)
     return result
-
-
-def _gram(left: Floats, right: Floats) -> Floats:
-    """left.T @ right; for narrow matrices in pieces that BLAS does not spread over threads.
-
-    On a busy machine its threads wait for each other: 130 ms for 4000 x 24, against 0.6 ms in
-    pieces.
-    """
-    columns = left.shape[1]
-    if columns > 64:
-        return np.asarray(left.T @ right)
-    rows = 200_000 // columns**2
-    full = len(left) // rows * rows
-    product = left[full:].T @ right[full:]
-    if full:
-        a = left[:full].reshape(-1, rows, columns)
-        b = right[:full].reshape(-1, rows, columns)
-        product = product + np.matmul(a.transpose(0, 2, 1), b).sum(axis=0)
-    return np.asarray(product)

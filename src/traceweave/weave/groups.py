@@ -12,7 +12,7 @@ all, which leaves one group of all ranks per sort of evidence.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,7 +99,7 @@ def find_groups(
 ) -> tuple[list[Group], Ints]:
     """Return the groups of a run and, per label, the index of its group."""
     by_key: dict[tuple[object, ...], Group] = {}
-    keys = _keys(labels)
+    keys = _joined(labels, _keys(labels))
     for label, key in zip(labels, keys, strict=True):
         group = by_key.setdefault(key, Group(key))
         group.seen.add(label.rank)
@@ -135,6 +135,34 @@ def _keys(labels: list[Label]) -> list[tuple[object, ...]]:
             if len(candidates) == 1:
                 keys[position] = next(iter(candidates))
     return keys
+
+
+def _joined(labels: list[Label], keys: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Take a communicator and a named group for one where profilers of two sorts recorded the run
+    and no other pairing is possible.
+
+    nsys knows communicators by a number and a size, Kineto groups by name and members.
+    """
+    seen: dict[tuple[object, ...], set[int]] = defaultdict(set)
+    sizes: dict[tuple[object, ...], int | None] = {}
+    members: dict[tuple[object, ...], set[int]] = {}
+    for label, key in zip(labels, keys, strict=True):
+        seen[key].add(label.rank)
+        sizes[key] = sizes.get(key) or label.size
+        if key[0] == "name" and label.ranks is not None:
+            members[key] = set(label.ranks)
+    fits = {
+        key: [g for g in members if _may_be(seen[key], sizes[key], seen[g], members[g])]
+        for key in seen
+        if key[0] == "communicator"
+    }
+    taken = Counter(g for found in fits.values() for g in found)
+    pairs = {c: found[0] for c, found in fits.items() if len(found) == 1 and taken[found[0]] == 1}
+    return [pairs.get(key, key) for key in keys]
+
+
+def _may_be(here: set[int], size: int | None, there: set[int], members: set[int]) -> bool:
+    return size == len(members) and here <= members and not here & there
 
 
 def _own_key(

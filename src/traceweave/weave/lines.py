@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.weave.anchors import Block
-from traceweave.weave.bounds import NOISE_NS, Bounds, close, pairwise
+from traceweave.weave.bounds import Bounds, close, pairwise
 from traceweave.weave.calls import Flags, Floats, Ints
 from traceweave.weave.fit import Fit, refine, unfitted
 from traceweave.weave.rough import connect, rough_clocks
@@ -16,11 +16,19 @@ DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""
 EPOCH_NS = 1_000_000_000_000_000_000
 """Local times below this (the year 2001) do not count from the Unix epoch."""
+HOST_NS = 20_000.0
+"""Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
+timestamps costs some microseconds, 73 us on some V100 hosts.
+"""
+HOST_SIGMAS = 3.0
+"""Nor do ranks whose distance is this many times its standard error,"""
+AGREE_NS = 2_000.0
+"""unless it is below this."""
 WALL_SIGMAS = 3.0
 """An offset within this many standard errors of 0 is taken for 0."""
 WALL_NS = 30_000.0
 """Only below this: more is a difference of clocks, however badly it is known."""
-DRIFT_SIGMAS = 5.0
+DRIFT_SIGMAS = 3.0
 """A drift counts if it is this many times its standard error."""
 
 
@@ -194,7 +202,9 @@ def _tie(state: State, bounds: Bounds, members: list[int], reference: int | None
                 - drift[first] * (at - state.middle[first])
             )
             allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
-            if abs(apart) <= NOISE_NS and allowed:
+            error = float(np.hypot(state.fit.error[first], state.fit.error[other]))
+            near = min(HOST_NS, max(AGREE_NS, HOST_SIGMAS * error))
+            if abs(apart) <= near and allowed:
                 state.unit[state.unit == state.unit[other]] = state.unit[first]
     numbers = np.unique(state.unit, return_inverse=True)[1]
     state.unit = np.asarray(numbers, dtype=np.int64)

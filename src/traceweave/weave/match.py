@@ -7,64 +7,24 @@ A wrong match is worse than none: what does not fit stays unmatched, with a reas
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from traceweave.weave.calls import RECV, SEND, Calls, Flags, Ints
+from traceweave.weave.channels import SameClock, fill_peers, match_channels
 from traceweave.weave.groups import Group
+from traceweave.weave.outcome import (
+    ALONE,
+    COALESCED,
+    DISAGREE,
+    NO_SEQ,
+    NO_TIME_FIT,
+    SEVERAL_GROUPS,
+    Matches,
+)
 from traceweave.weave.pairs import Line
 from traceweave.weave.sequence import align_pair, match_leftovers
-
-HOW = ("unmatched", "seq", "order", "sequence-aligned")
-"""Values of base.matches.match; their position is their code in `Matches.how`."""
-
-ALONE = "no other rank of the group recorded it"
-NO_PEER = "the trace does not say which rank is the other side"
-ONE_SIDE = "the other side of the send or recv is not in the traces"
-SEVERAL_GROUPS = "the traces do not tell which of several groups it belongs to"
-DISAGREE = "ranks disagree on operation, size or type under one sequence number"
-COALESCED = "ranks issued different numbers of calls under one sequence number"
-NO_SEQ = "without sequence number in a group whose other calls have one"
-NO_TIME_FIT = "no call of another rank fits it in order and time"
-
-SameClock = Callable[[int, int], bool]
-
-
-@dataclass
-class Matches:
-    """Per call: its instance (-1: none), how it was found and, for the unmatched, why not."""
-
-    instance: Ints
-    how: Ints
-    reason: Ints
-    reasons: list[str]
-
-    @classmethod
-    def empty(cls, calls: int) -> Matches:
-        """Return `calls` unmatched calls without a reason."""
-        return cls(
-            np.full(calls, -1, dtype=np.int64),
-            np.zeros(calls, dtype=np.int64),
-            np.full(calls, -1, dtype=np.int64),
-            [],
-        )
-
-    def refuse(self, index: Ints, reason: str) -> None:
-        """Leave the calls at `index` unmatched because of `reason`."""
-        if not len(index):
-            return
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        self.instance[index] = -1
-        self.how[index] = 0
-        self.reason[index] = self.reasons.index(reason)
-
-    def accept(self, index: Ints, instance: Ints, how: str) -> None:
-        """Give the calls at `index` their instances."""
-        self.instance[index] = instance
-        self.how[index] = HOW.index(how)
 
 
 def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock) -> Matches:
@@ -83,7 +43,8 @@ def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock) -> Mat
             continue
         pairwise = (calls.op[index] == SEND) | (calls.op[index] == RECV)
         _match_group(calls, index[~pairwise], group, same_clock, matches)
-        _match_channels(calls, index[pairwise], same_clock, matches)
+        fill_peers(calls, index[pairwise], group)
+        match_channels(calls, index[pairwise], same_clock, matches)
     _refuse_singles(calls, groups, matches)
     _renumber(matches)
     return matches
@@ -94,20 +55,19 @@ def _match_group(
 ) -> None:
     if not len(index):
         return
-    first = _next_instance(matches)
+    first = matches.next_instance
     if group.size == 1:
         matches.accept(index, first + np.arange(len(index)), "order")
         return
     seq = calls.seq[index]
-    if (seq >= 0).any():
+    numbered = np.unique(calls.rank[index][seq >= 0])
+    bare = np.unique(calls.rank[index][seq < 0])
+    # ranks that never count were recorded by another profiler, or an older one
+    if len(numbered) and not len(np.setdiff1d(bare, numbered)):
         _match_by_seq(calls, index[seq >= 0], first, matches)
         matches.refuse(index[seq < 0], NO_SEQ)
     else:
         _match_by_order(calls, index, same_clock, matches)
-
-
-def _next_instance(matches: Matches) -> int:
-    return int(matches.instance.max(initial=-1)) + 1
 
 
 def _match_by_seq(calls: Calls, index: Ints, first: int, matches: Matches) -> None:
@@ -171,7 +131,7 @@ def _match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: M
     """Align every rank with the rank that recorded most, then the leftovers with each other by
     time.
     """
-    first = _next_instance(matches)
+    first = matches.next_instance
     by_rank = _split(calls, index, calls.rank[index])
     if len(by_rank) < 2:
         matches.refuse(index, ALONE)
@@ -236,43 +196,6 @@ def _match_rest(parts: list[_Part], instance: Ints) -> None:
             partner = match_leftovers(part.calls, part.line, lead.calls, lead.line)
             found = partner >= 0
             instance[part.index[found]] = instance[lead.index[partner[found]]]
-
-
-def _match_channels(calls: Calls, index: Ints, same_clock: SameClock, matches: Matches) -> None:
-    """Pair the n-th send from i to j with the n-th recv of j from i, checked and repaired like any
-    sequence.
-    """
-    if not len(index):
-        return
-    unknown = calls.peer[index] < 0
-    matches.refuse(index[unknown], NO_PEER)
-    index = index[~unknown]
-    sends = calls.op[index] == SEND
-    source = np.where(sends, calls.rank[index], calls.peer[index])
-    target = np.where(sends, calls.peer[index], calls.rank[index])
-    channels, channel = np.unique(np.c_[source, target], axis=0, return_inverse=True)
-    for number, (i, j) in enumerate(channels):
-        here = channel.reshape(-1) == number
-        sent, received = index[here & sends], index[here & ~sends]
-        if not len(sent) or not len(received):
-            matches.refuse(index[here], ONE_SIDE)
-            continue
-        _pair(calls, sent, received, same_clock(int(i), int(j)), matches)
-
-
-def _pair(calls: Calls, sent: Ints, received: Ints, known: bool, matches: Matches) -> None:
-    a, b = calls.take(sent), calls.take(received)
-    a.op[:] = b.op[:] = SEND
-    alignment = align_pair(a, b, same_clock=known)
-    if alignment.line is None:
-        matches.refuse(np.r_[sent, received], alignment.reason)
-        return
-    found = np.flatnonzero(alignment.partner >= 0)
-    partner = alignment.partner[found]
-    instance = _next_instance(matches) + np.arange(len(found))
-    how = "order" if alignment.plain else "sequence-aligned"
-    matches.accept(sent[found], instance, how)
-    matches.accept(received[partner], instance, how)
 
 
 def _refuse_singles(calls: Calls, groups: list[Group], matches: Matches) -> None:

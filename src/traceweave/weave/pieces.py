@@ -29,13 +29,13 @@ step.
 """
 
 
-def find_break(blocks: list[Block], fit: Fit, moments: list[Floats]) -> float | None:
+def find_break(fit: Fit, moments: list[Floats]) -> float | None:
     """Return the moment (common clock, ns) at which the clocks need a new line, or None.
 
     `moments`: per block and row, when the instance ended on the common clock.
     """
     worst: tuple[float, Floats, Floats] | None = None
-    for block, residual, moment in zip(blocks, fit.clean, moments, strict=True):
+    for residual, moment in zip(fit.clean, moments, strict=True):
         order = np.argsort(moment, kind="stable")
         for at, values in _series(moment[order], residual[order]):
             stray = _stray(values)
@@ -126,8 +126,7 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
 def moments_of(blocks: list[Block], fit: Fit, middle: Floats) -> list[Floats]:
     """When every instance ended on the common clock, per block and row, ns."""
     return [
-        row_medians(block.shifted(fit.offset, fit.drift, middle).end).ravel()
-        for block in blocks
+        row_medians(block.shifted(fit.offset, fit.drift, middle).end).ravel() for block in blocks
     ]
 
 

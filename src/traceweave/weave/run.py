@@ -16,8 +16,15 @@ from traceweave.weave.calls import Calls, Ints, read_calls
 from traceweave.weave.clocks import Clock, fit_clocks
 from traceweave.weave.groups import Group, find_groups, read_labels
 from traceweave.weave.lines import RankInfo
-from traceweave.weave.match import HOW, Matches, match_calls
+from traceweave.weave.match import match_calls
+from traceweave.weave.outcome import HOW, Matches
+from traceweave.weave.violations import Violations, find_violations
 
+METHODS = ("ends", "wall clock")
+CAUSALITY = "causality_violated"
+"""Kind of the row of ingest_issues about instances that end before they have begun everywhere."""
+CONTRADICTION = "causality_contradicts_itself"
+"""Kind of the row about bounds that had to be loosened, because no clocks satisfy all of them."""
 UNMATCHED = "unmatched_collectives"
 """Kind of the rows of ingest_issues about calls that were not matched; the reason follows after a
 colon.
@@ -36,6 +43,8 @@ class WeaveSummary:
     """Calls without an instance, by reason."""
     clocks: dict[str, int]
     """Ranks per value of clocks.status."""
+    violations: int = 0
+    """Instances that, on the clocks found, end on one rank before another has begun."""
 
 
 def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
@@ -49,12 +58,13 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
         calls.label[:] = group_of_label[calls.label]
     clock_of = _known_clocks(con)
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]))
-    clocks = _fit(calls, matches.instance, ranks, None, True)
+    clocks, slack, left = _fit(calls, matches.instance, ranks, None, True)
     con.execute("BEGIN")
     _write_groups(con, groups)
     _write_matches(con, calls, matches)
     _write_clocks(con, clocks)
     _write_issues(con, matches)
+    _write_trouble(con, slack, left)
     con.execute("COMMIT")
     con.execute("DROP TABLE weave_labels")
     return WeaveSummary(
@@ -63,25 +73,35 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
         matched={h: int(n) for h, n in zip(HOW[1:], _how_counts(matches)[1:], strict=True) if n},
         unmatched=_reasons(matches),
         clocks=dict(Counter({clock.rank: clock.status for clock in clocks}.values())),
+        violations=left.count,
     )
 
 
 def align(
-    con: duckdb.DuckDBPyConnection, reference_rank: int | None = None, same_host: bool = True
+    con: duckdb.DuckDBPyConnection,
+    reference_rank: int | None = None,
+    same_host: bool = True,
+    method: str = "ends",
 ) -> list[Clock]:
     """Fit the clocks of a woven run again and replace the table `clocks`; matches stay as they are.
 
-    Raises UsageError if `reference_rank` is not a rank of the run.
+    `method`: 'ends' fits to the ends of collectives, 'wall clock' leaves every clock as it is and
+    only counts what contradicts it. Raises UsageError if `reference_rank` is not a rank of the run
+    or the method is unknown.
     """
+    if method not in METHODS:
+        raise UsageError(f"no method {method!r}: it is one of {', '.join(METHODS)}")
     ranks = _read_ranks(con)
     known = [info.rank for info in ranks]
     if reference_rank is not None and reference_rank not in known:
         raise UsageError(f"no rank {reference_rank} in this run: it has {_short(known)}")
     calls = read_calls(con)
     instance = _read_instances(con, calls)
-    clocks = _fit(calls, instance, ranks, reference_rank, same_host)
+    use_ends = method == "ends"
+    clocks, slack, left = _fit(calls, instance, ranks, reference_rank, same_host, use_ends)
     con.execute("BEGIN")
     _write_clocks(con, clocks)
+    _write_trouble(con, slack, left)
     con.execute("COMMIT")
     con.execute("DROP TABLE weave_labels")
     return clocks
@@ -94,13 +114,22 @@ def _short(ranks: Sequence[int]) -> str:
 
 
 def _fit(
-    calls: Calls, instance: Ints, ranks: list[RankInfo], reference: int | None, same_host: bool
-) -> list[Clock]:
+    calls: Calls,
+    instance: Ints,
+    ranks: list[RankInfo],
+    reference: int | None,
+    same_host: bool,
+    use_ends: bool = True,
+) -> tuple[list[Clock], int, Violations]:
+    """The clocks, by how much causality was loosened, and what still contradicts it."""
     if not ranks:
-        return []
-    blocks = build_blocks(calls, instance, np.array([info.rank for info in ranks]))
+        return [], 0, Violations(0, 0, 0, None, None)
+    numbers = [info.rank for info in ranks]
+    blocks = build_blocks(calls, instance, np.array(numbers))
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
-    return fit_clocks(ranks, blocks, origin, reference_rank=reference, same_host=same_host)
+    used = blocks if use_ends else []
+    clocks, slack = fit_clocks(ranks, used, origin, reference_rank=reference, same_host=same_host)
+    return clocks, slack, find_violations(blocks, numbers, clocks, origin)
 
 
 def _read_ranks(con: duckdb.DuckDBPyConnection) -> list[RankInfo]:
@@ -186,6 +215,32 @@ def _write_issues(con: duckdb.DuckDBPyConnection, matches: Matches) -> None:
             "INSERT INTO ingest_issues VALUES (NULL, ?, ?, NULL, ?)",
             [f"{UNMATCHED}: {reason}", count, f"calls that belong to no instance: {reason}"],
         )
+
+
+def _write_trouble(con: duckdb.DuckDBPyConnection, slack_ns: int, left: Violations) -> None:
+    """Say where causality and the clocks do not go together."""
+    con.execute("DELETE FROM ingest_issues WHERE kind IN (?, ?)", [CAUSALITY, CONTRADICTION])
+    if left.count:
+        _write_issue(
+            con, CAUSALITY, left.count, f"rank {left.early_rank} before rank {left.late_rank}",
+            f"of {left.checked} synchronizing collectives, these end on one rank before another"
+            f" has begun, by up to {left.worst_ns} ns: differences that small between these ranks"
+            " are not to be trusted",
+        )  # fmt: skip
+    if slack_ns:
+        _write_issue(
+            con, CONTRADICTION, 1, None,
+            f"no clocks satisfy all collectives; every bound was loosened by {slack_ns} ns, so"
+            " bound_ns is an estimate in this run, not a proof",
+        )  # fmt: skip
+
+
+def _write_issue(
+    con: duckdb.DuckDBPyConnection, kind: str, count: int, example: str | None, message: str
+) -> None:
+    con.execute(
+        "INSERT INTO ingest_issues VALUES (NULL, ?, ?, ?, ?)", [kind, count, example, message]
+    )
 
 
 def _how_counts(matches: Matches) -> Ints:

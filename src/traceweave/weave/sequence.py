@@ -13,7 +13,7 @@ import numpy as np
 
 from traceweave.weave.calls import Calls, Flags, Floats, Ints
 from traceweave.weave.pairs import Line, agree, fit_line
-from traceweave.weave.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift
+from traceweave.weave.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
 from traceweave.weave.voting import vote
 
 ALONE = 0.3
@@ -52,6 +52,8 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
     kept[i] |= between[i] & _causal(a, i, b, i + shift, line)
+    if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
+        kept[i] |= _causal(a, i, b, i, line)
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     _match_by_time(a, b, line, partner)
@@ -94,9 +96,7 @@ def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignm
     return Alignment(partner, line, False)
 
 
-def _confirmed_apart(
-    a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool
-) -> Flags:
+def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:
     """Calls of long stretches off the line that the same shift explains on a line of their own.
 
     So it is after a clock has stepped. A stretch is judged as if it were all there is: where its

@@ -97,6 +97,8 @@ def _best(
     best = int(order[0])
     if len(order) == 1 and same_clock:
         return int(judged.shift[best]), ""
+    if len(order) == 1 and judged.shift[best] == 0 and same_steps(a, b):
+        return 0, ""
     if _chance(b, judged, best) > CHANCE:
         return _plain_order(a, b, judged)
     margin = (CLEAR + 100 / judged.pairs[best]) * misfit[best] + 2_000
@@ -106,6 +108,17 @@ def _best(
     if same_clock and near[0] < 0.25 * near[1]:
         return int(judged.shift[np.abs(judged.offset).argmin()]), ""
     return _plain_order(a, b, judged)
+
+
+def same_steps(a: Calls, b: Calls) -> bool:
+    """Whether both ranks show the same operations in the same steps, call by call, over several
+    steps.
+    """
+    if len(a) != len(b) or len(np.unique(a.step)) < 2:
+        return False
+    everything = np.arange(len(a))
+    same = (a.step == b.step) & (a.step >= 0) & agree(a, everything, b, everything)
+    return bool(same.all())
 
 
 def _chance(b: Calls, judged: _Judged, best: int) -> float:

@@ -1,0 +1,55 @@
+"""Real runs whose clocks are put off on the way in: what was put in has to come out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import traceweave
+from tests.weave.injecting import aligned_ends, put_off
+
+
+def recovered(source: Path, folder: Path, offset_us: int, drift_ppm: int) -> dict[int, float]:
+    """Largest error of every rank, us, against the same run as it was recorded."""
+    (folder / "traces").mkdir()
+    for k, path in enumerate(sorted(p for p in source.iterdir() if ".json" in p.name)):
+        sign = (-1) ** k * (k > 0)
+        put_off(path, folder / "traces" / f"rank{k}.json", sign * offset_us * k, sign * drift_ppm)
+    traceweave.ingest(source, folder / "plain.duckdb")
+    traceweave.ingest(folder / "traces", folder / "run.duckdb")
+    plain, ends = aligned_ends(folder / "plain.duckdb"), aligned_ends(folder / "run.duckdb")
+    assert {rank: len(of) for rank, of in plain.items()} == {r: len(of) for r, of in ends.items()}
+    common = ends[0][0] - plain[0][0]
+    return {rank: float(np.abs(ends[rank] - plain[rank] - common).max()) / 1e3 for rank in ends}
+
+
+def largest_residual(folder: Path) -> float:
+    with traceweave.open(folder / "run.duckdb") as run:
+        assert set(run.sql("SELECT status FROM clocks").status) == {"aligned"}
+        return float(run.sql("SELECT max(residual_p95_ns) AS r FROM clocks").r[0]) / 1e3
+
+
+def test_offsets_of_tensor_parallel_ranks(corpus: Path, tmp_path: Path) -> None:
+    errors = recovered(corpus / "kineto" / "megatron_tp8", tmp_path, 137_001, 0)
+    # as recorded, the clocks are taken for the same, which the ends confirm to within 6 us
+    assert max(errors.values()) < 10
+
+
+def test_drifts_of_tensor_parallel_ranks(corpus: Path, tmp_path: Path) -> None:
+    # 84 collectives in 0.6 s whose ends scatter by 10 us tell a drift to within some 20 ppm
+    errors = recovered(corpus / "kineto" / "megatron_tp8", tmp_path, 137_001, 30)
+    assert max(errors.values()) < 10 + largest_residual(tmp_path)
+
+
+@pytest.mark.parametrize("drift_ppm", [0, 30])
+def test_clocks_of_recommender_ranks(corpus: Path, tmp_path: Path, drift_ppm: int) -> None:
+    errors = recovered(corpus / "kineto" / "torchrec_4", tmp_path, 137_001, drift_ppm)
+    assert max(errors.values()) < (1 if drift_ppm == 0 else 10 + largest_residual(tmp_path))
+
+
+@pytest.mark.parametrize("drift_ppm", [0, 30])
+def test_clocks_of_gloo_ranks(fixtures: Path, tmp_path: Path, drift_ppm: int) -> None:
+    errors = recovered(fixtures / "ddp_gloo_4ranks", tmp_path, 137_001, drift_ppm)
+    assert max(errors.values()) < 10
