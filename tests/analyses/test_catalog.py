@@ -245,7 +245,8 @@ def test_the_reference_page_names_every_parameter_and_column() -> None:
     for analysis in catalog():
         section = page.split(f"\n### {analysis.name}\n")[1].split("\n### ")[0]
         for parameter in analysis.parameters:
-            assert f"| `{parameter.name}` | {parameter.type} | `{parameter.default}` |" in section
+            default = "NULL" if parameter.default is None else parameter.default
+            assert f"| `{parameter.name}` | {parameter.type} | `{default}` |" in section
         for column in analysis.columns:
             assert f"| `{column.name}` | {column.type} |" in section
         for caveat in analysis.caveats:

@@ -104,6 +104,24 @@ def test_a_host_that_waited_for_the_device_could_not_launch_ahead(
     assert (row["cause"], row["sync_op"], row["host_op"]) == ("sync", name, None)
 
 
+@pytest.mark.parametrize(
+    ("memory", "call_end", "want"),
+    [("Pageable", 21, "sync"), ("Pinned", 21, "launch_bound"), ("Pageable", 19, "launch_bound")],
+    ids=["waits for the copy", "pinned memory", "returned before"],
+)
+def test_a_copy_that_holds_up_its_call_is_a_synchronization(
+    build: Builder, memory: str, call_end: int, want: str
+) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 110 * US), device=(10 * US, 110 * US))
+    call = build.host(0, (5 * US, call_end * US), "cudaMemcpyAsync", "runtime", 1)
+    name = f"Memcpy DtoH (Device -> {memory})"
+    build.gpu(0, (10 * US, 20 * US), "memory", name, launch=call, copy_kind="DtoH")
+    build.gpu(0, (100 * US, 110 * US), launch=build.launch(0, (70 * US, 75 * US)))
+    row = _one(build)
+    assert (row["cause"], row["sync_op"]) == (want, "cudaMemcpyAsync" if want == "sync" else None)
+
+
 def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> None:
     _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
     build.host(0, (11 * US, 60 * US), "cudaDeviceSynchronize", kind="runtime")

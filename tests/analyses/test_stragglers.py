@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import traceweave
 from tests.analyses.builders import Builder, rows
+from traceweave.simulate import Config, Gap, simulate, write_kineto
 
 NAMES = (
     "rank", "step", "instances", "times_last", "caused_wait_ns", "cause", "below_resolution",
-    "resolved_wait_ns", "delay_max_ns", "last_share", "note",
+    "resolved_wait_ns", "delay_max_ns", "last_share", "note", "cause_detail", "cause_share",
+    "times_shortest",
 )  # fmt: skip
-NEVER, NOT_DERIVED = "it was never last", "causes are not derived"
+NEVER = "it was never last"
+TOO_SMALL = "its delays are smaller than what the clocks can tell"
+NOTHING_BEFORE = "no earlier collective of the same ranks to measure from"
 
 
 def _three_ranks(build: Builder, residual_ns: int | None = 0) -> None:
@@ -27,12 +37,13 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
     build: Builder,
 ) -> None:
     _three_ranks(build)
-    assert rows(build.con, "stragglers") == [
+    assert rows(build.con, "stragglers", queued_ns=0) == [
         dict(zip(NAMES, row, strict=True))
         for row in (
-            (2, None, 4, 2, 110, None, False, 110, 50, 0.5, NOT_DERIVED),
-            (0, None, 4, 1, 40, None, False, 40, 20, 0.25, NOT_DERIVED),
-            (1, None, 3, 0, 0, None, False, 0, None, 0.0, NEVER),
+            # ranks 2 and 0 idled longer than the others, and no launch is recorded to say why
+            (2, None, 4, 2, 110, "unknown_idle", False, 110, 50, 0.5, None, None, 1.0, 2),
+            (0, None, 4, 1, 40, "unknown_idle", False, 40, 20, 0.25, None, None, 1.0, 1),
+            (1, None, 3, 0, 0, None, False, 0, None, 0.0, NEVER, None, None, 0),
         )
     ]
 
@@ -54,10 +65,11 @@ def test_steps_can_be_told_apart(build: Builder) -> None:
 def test_delays_that_the_clocks_cannot_tell_are_below_resolution(build: Builder) -> None:
     _three_ranks(build, residual_ns=31)
     got = rows(build.con, "stragglers")
-    assert [(r["rank"], r["resolved_wait_ns"], r["below_resolution"]) for r in got] == [
-        (2, 50, True),
-        (0, 0, True),
-        (1, 0, False),
+    names = ("rank", "resolved_wait_ns", "below_resolution", "cause", "note")
+    assert [tuple(row[name] for name in names) for row in got] == [
+        (2, 50, True, None, TOO_SMALL),
+        (0, 0, True, None, TOO_SMALL),
+        (1, 0, False, None, NEVER),
     ]
 
 
@@ -76,3 +88,141 @@ def test_a_rank_alone_and_unmatched_operations_make_nobody_wait(build: Builder) 
     build.collective({0: (0, 10)})
     build.collective({0: (20, 30)}, matched=False)
     assert rows(build.con, "stragglers") == []
+
+
+def _late(build: Builder, *, at: int = 0, late: int = 100_000) -> None:
+    # rank 0 arrives at the second collective `late` after rank 1
+    for rank in (0, 1):
+        build.rank(rank)
+    build.collective({0: (at, at + 50_000), 1: (at, at + 50_000)})
+    start, end = at + 150_000, at + 200_000 + late
+    build.collective({0: (start + late, end), 1: (start, end)})
+
+
+def _cause(build: Builder) -> tuple[object, ...]:
+    first = rows(build.con, "stragglers")[0]
+    return first["rank"], first["cause"], first["cause_detail"], first["cause_share"], first["note"]
+
+
+def test_longer_compute_is_a_cause_with_the_class_of_its_kernels(build: Builder) -> None:
+    _late(build)
+    build.gpu(0, (50_000, 250_000))
+    build.gpu(1, (50_000, 150_000))
+    assert _cause(build) == (0, "compute", "other", 1.0, None)
+
+
+def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -> None:
+    _late(build)
+    build.gpu(0, (50_000, 130_000))
+    build.gpu(0, (110_000, 250_000), category="memory")
+    build.gpu(1, (50_000, 150_000))
+    # compute 80 us against 100, copies 120 us against 0
+    assert _cause(build) == (0, "copies", None, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [
+        (None, (0, "host_bound", "launch_bound", 1.0, None)),
+        (("cudaDeviceSynchronize", "runtime"), (0, "host_bound", "sync", 1.0, None)),
+        (("DataLoader.next", "annotation"), (0, "data_loading", None, 1.0, None)),
+    ],
+)
+def test_longer_idling_is_named_after_the_gap(
+    build: Builder, host: tuple[str, str] | None, want: tuple[object, ...]
+) -> None:
+    _late(build)
+    for rank, start in ((0, 230_000), (1, 130_000)):
+        build.gpu(rank, (0, 20_000))
+        call = build.launch(rank, (start - 1000, start))
+        build.gpu(rank, (start, start + 20_000), launch=call)
+        if host is not None:
+            build.host(rank, (40_000, start - 2000), host[0], kind=host[1])
+    assert _cause(build) == want
+
+
+def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Builder) -> None:
+    _late(build)
+    build.rank(2)
+    build.collective({0: (60_000, 245_000), 2: (240_000, 245_000)}, group_id=5)
+    build.gpu(0, (60_000, 245_000), category="communication")
+    got = {row["rank"]: row for row in rows(build.con, "stragglers")}
+    assert (got[0]["cause"], got[0]["cause_detail"]) == (
+        "other_group",
+        "group 5, waiting for rank 2",
+    )
+    # nothing of its past is recorded
+    assert (got[2]["cause"], got[2]["note"]) == (None, NOTHING_BEFORE)
+
+
+def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Builder) -> None:
+    # rank 0 loads data for 100 us; rank 1 computes on while its collective waits for rank 0,
+    # so rank 0 is as late for the next one, though it only computed since
+    _late(build)
+    build.collective({0: (350_000, 360_000), 1: (305_000, 360_000)})
+    build.gpu(0, (0, 50_000))
+    build.host(0, (40_000, 148_000), "DataLoader.next", kind="annotation")
+    build.gpu(0, (150_000, 350_000), launch=build.launch(0, (149_000, 150_000)))
+    build.gpu(1, (50_000, 305_000))
+    first = rows(build.con, "stragglers")[0]
+    assert (first["rank"], first["times_last"], first["cause"]) == (0, 2, "data_loading")
+
+
+FEW = Config(ranks=4, steps=3, layers=4)
+
+
+@pytest.mark.parametrize(
+    ("config", "rank", "cause", "detail"),
+    [
+        (replace(FEW, straggler={2: 2_000_000}), 2, "compute", "gemm"),
+        (replace(FEW, slow_host={1: 60_000}), 1, "host_bound", "launch_bound"),
+        (
+            replace(FEW, gaps=(Gap("data_loading", 4_000_000, ranks=(3,)),)),
+            3,
+            "data_loading",
+            None,
+        ),
+        (replace(FEW, gaps=(Gap("sync", 3_000_000, ranks=(0,)),)), 0, "host_bound", "sync"),
+        (
+            replace(FEW, parallelism="tp", group_size=2, straggler={2: 2_000_000}),
+            2,
+            "compute",
+            "gemm",
+        ),
+    ],
+    ids=["compute", "launch", "data", "sync", "tensor parallel"],
+)
+def test_what_was_simulated_is_found(
+    tmp_path: Path, config: Config, rank: int, cause: str, detail: str | None
+) -> None:
+    write_kineto(simulate(config), tmp_path / "traces")
+    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        got = run.stragglers()
+    worst = got.iloc[0]
+    assert (worst["rank"], worst["cause"]) == (rank, cause)
+    assert worst["cause_detail"] == detail or detail is None
+    assert worst["cause_share"] > 0.8
+    assert worst["times_shortest"] > 0
+    if config.parallelism == "tp":
+        # its neighbour was late for the gradients because it had waited for it
+        assert got["cause"][1] == "other_group"
+        assert str(got["cause_detail"][1]).endswith(f"waiting for rank {rank}")
+
+
+def test_a_real_straggler_on_gloo_loads_data(fixtures: Path, tmp_path: Path) -> None:
+    traceweave.ingest([fixtures / "ddp_gloo_straggler"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        worst = run.stragglers().iloc[0]
+    assert (worst["rank"], worst["cause"]) == (2, "data_loading")
+
+
+def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(corpus: Path, tmp_path: Path) -> None:
+    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        worst = run.stragglers().iloc[0]
+    assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
+        0,
+        "host_bound",
+        "launch_bound",
+    )

@@ -44,8 +44,7 @@ def ingest(
     progress = progress or _Silent()
     rules = _rules(ranks, rank_from)
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    with drafting(Path(output)) as draft:
-        draft.con.execute("SET threads = ?", [jobs])
+    with drafting(Path(output), jobs) as draft:
         progress.stage("looking at the files")
         found = discover(paths, formats or known_formats(), draft.scratch, rules=rules, run=run)
         outcomes = load_all(draft.con, found.sources, jobs, progress)

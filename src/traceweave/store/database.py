@@ -17,8 +17,11 @@ import duckdb
 from traceweave.errors import DatabaseError, InputError
 from traceweave.store.schema import SCHEMA_VERSION, create_tables
 
-MEMORY_SHARE = "60%"
-"""Of the machine's memory for DuckDB while it writes; the readers' buffers need the rest."""
+DRAFT_MEMORY_MIB = (768, 192)
+"""DuckDB's memory while a draft is written: a base and a part per job; more goes to disk.
+
+The process as a whole stays some 300 MiB above.
+"""
 
 
 class _InUseError(DatabaseError):
@@ -75,16 +78,17 @@ def check_target(path: Path) -> None:
 
 
 @contextmanager
-def drafting(target: Path) -> Iterator[Draft]:
+def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     """Yield an empty database that becomes `target` when the block ends without an exception.
 
     It is written beside the target and renamed at the end: a kill at any moment leaves the old
     database or none. What an exception leaves is removed; what a killed process left is removed by
-    the next draft for the same target.
+    the next draft for the same target. `jobs` is how many threads write at a time.
     """
     target = target.resolve()
     check_target(target)
     _remove_orphans(target)
+    base, per_job = DRAFT_MEMORY_MIB
     stem = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
     file, scratch = target.with_name(f"{stem}.tmp"), target.with_name(f"{stem}.dir.tmp")
     try:
@@ -95,7 +99,8 @@ def drafting(target: Path) -> Iterator[Draft]:
             con.execute("ATTACH ? AS draft (RECOVERY_MODE no_wal_writes)", [str(file)])
             con.execute("USE draft")
             con.execute("SET temp_directory = ?", [str(scratch / "spill")])
-            con.execute("SET memory_limit = ?", [MEMORY_SHARE])
+            con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
+            con.execute("SET threads = ?", [jobs])
             con.execute("SET enable_progress_bar = false")
             con.begin()
             create_tables(con)

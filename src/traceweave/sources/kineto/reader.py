@@ -28,7 +28,7 @@ from traceweave.sources.kineto.stream import EventStream, Part
 MAX_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
 
-MAX_EVENT_BYTES_WITH_CARE = 256 << 20
+MAX_EVENT_BYTES_WITH_CARE = 64 << 20
 
 MIN_PART_BYTES = 2 << 20
 """A part smaller than this is not worth a thread."""

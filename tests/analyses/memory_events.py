@@ -1,0 +1,22 @@
+"""Rows of memory events for hand-worked runs."""
+
+from __future__ import annotations
+
+from tests.analyses.builders import Builder
+
+
+def memory_event(
+    build: Builder,
+    at: int,
+    value: int,
+    address: int,
+    allocated: int | None = None,
+    reserved: int | None = None,
+    device: str = "cuda:0",
+) -> None:
+    """An allocation, or a release if value is negative, on rank 0."""
+    build.con.execute(
+        "INSERT INTO base.memory_events"
+        " SELECT 0, count(*), 0, ?, ?, ?, ?, ?, ?, ?, NULL FROM base.memory_events",
+        [device, "alloc" if value > 0 else "free", at, value, address, allocated, reserved],
+    )

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traceweave
+from tests.analyses.builders import Builder, rows
+from traceweave.simulate import Config, simulate, write_kineto
+
+NAMES = (
+    "op", "group_id", "ranks", "bytes", "instances", "measured", "transfer_p50_ns",
+    "transfer_best_ns", "algbw_p50_gbps", "algbw_best_gbps", "busbw_p50_gbps", "busbw_best_gbps",
+    "unresolved", "slow", "transfer_min_p50_ns", "busbw_free_p50_gbps", "peer_ratio", "note",
+)  # fmt: skip
+
+
+def _group(
+    build: Builder, ranks: list[int], residual_ns: int | None = 0, group_id: int = 0
+) -> None:
+    build.group(group_id, ranks)
+    for rank in ranks:
+        build.rank(rank, residual_ns=residual_ns)
+
+
+def _transfers(build: Builder, lengths: list[int], **values: Any) -> None:
+    # rank 0 waits 1000 ns for rank 1; the transfer begins when rank 1 does
+    for number, length in enumerate(lengths):
+        at = number * 100_000
+        end = at + 1000 + length
+        build.collective({0: (at, end), 1: (at + 1000, end)}, **values)
+
+
+def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -> None:
+    _group(build, [0, 1])
+    _transfers(build, [400, 800, 5000], bytes_=4000)
+    # 4000 bytes in 800 ns: 5 GB/s; the bus factor of an all-reduce on two ranks is 1
+    want = (
+        "all_reduce", 0, 2, 4000, 3, 3, 800, 400, 5.0, 10.0, 5.0, 10.0, 0, 1, 800, 5.0, None, None,
+    )  # fmt: skip
+    assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"),
+    [
+        ("all_reduce", 1.5),
+        ("all_gather", 0.75),
+        ("reduce_scatter", 0.75),
+        ("all_to_all", 0.75),
+        ("gather", 0.75),
+        ("scatter", 0.75),
+        ("broadcast", 1.0),
+        ("reduce", 1.0),
+        ("unknown", None),
+    ],
+)
+def test_the_factors_are_those_of_nccl_tests(build: Builder, op: str, factor: float | None) -> None:
+    _group(build, [0, 1, 2, 3])
+    _transfers(build, [1000], bytes_=2000, op=op)
+    (row,) = rows(build.con, "bandwidth")
+    assert row["algbw_p50_gbps"] == 2
+    assert row["busbw_p50_gbps"] == (None if factor is None else pytest.approx(2 * factor))
+    assert (row["note"] is None) == (factor is not None)
+
+
+def test_a_send_with_its_recv_has_the_factor_one(build: Builder) -> None:
+    _group(build, [0, 1, 2])
+    build.collective({0: (0, 500), 1: (100, 500)}, op="send", bytes_=800)
+    build.con.execute("UPDATE base.collective_calls SET op = 'recv' WHERE rank = 1")
+    (row,) = rows(build.con, "bandwidth")
+    assert (row["op"], row["ranks"], row["busbw_p50_gbps"]) == ("send_recv", 2, 2.0)
+
+
+def test_transfers_below_the_resolution_of_the_clocks_give_no_bandwidth(build: Builder) -> None:
+    _group(build, [0, 1], residual_ns=600)
+    _transfers(build, [400, 500, 800], bytes_=4000)
+    (row,) = rows(build.con, "bandwidth")
+    assert (row["unresolved"], row["transfer_p50_ns"], row["transfer_best_ns"]) == (2, 500, 800)
+    assert (row["algbw_p50_gbps"], row["busbw_p50_gbps"]) == (None, None)
+    assert row["note"] == "half of the transfers or more are shorter than what the clocks can tell"
+    # the clock-free number stays
+    assert row["busbw_free_p50_gbps"] == 8.0
+
+
+def test_what_cannot_be_computed_says_why(build: Builder) -> None:
+    _group(build, [0, 1])
+    _transfers(build, [400], bytes_=None)
+    build.collective({0: (500_000, 500_900)}, bytes_=64)
+    got = rows(build.con, "bandwidth")
+    keys = ("bytes", "measured", "transfer_p50_ns", "busbw_p50_gbps", "note")
+    assert [tuple(row[key] for key in keys) for row in got] == [
+        (64, 0, None, None, "seen on one rank only: waiting and transfer cannot be told apart"),
+        (None, 1, 400, None, "the trace does not say how many bytes"),
+    ]
+
+
+def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
+    for group_id, length in enumerate((100, 100, 300)):
+        ranks = [2 * group_id, 2 * group_id + 1]
+        _group(build, ranks, group_id=group_id)
+        build.collective(dict.fromkeys(ranks, (0, length)), group_id=group_id)
+    assert [row["peer_ratio"] for row in rows(build.con, "bandwidth")] == [1.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("parallelism", ["ddp", "fsdp", "tp", "pp"])
+def test_it_is_what_was_simulated(tmp_path: Path, parallelism: Any) -> None:
+    config = Config(ranks=4, steps=2, layers=4, parallelism=parallelism, straggler={1: 500_000})
+    write_kineto(simulate(config), tmp_path / "traces")
+    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        got = run.bandwidth()
+    effective = got["busbw_p50_gbps"] / got["algbw_p50_gbps"] * got["bytes"]
+    want = config.alpha_ns + effective / config.beta_gbps
+    assert (got["transfer_p50_ns"] - want).abs().max() <= 2
+    assert got["unresolved"].sum() == 0
+
+
+def test_real_gpus_reach_what_their_links_allow(corpus: Path, tmp_path: Path) -> None:
+    # 8 A100 with NVLink 3 move at most 300 GB/s each way
+    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        got = run.bandwidth().set_index("bytes")
+    assert 150 < got["busbw_p50_gbps"][67_108_864] < 300
+    assert got["busbw_free_p50_gbps"][67_108_864] == pytest.approx(
+        got["busbw_p50_gbps"][67_108_864], rel=0.05
+    )

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.builders import Builder, rows
+
+
+@pytest.fixture
+def linear(build: Builder) -> Builder:
+    """linear calls addmm, which launches twice; its backward runs on another thread."""
+    #  thread 1   0......linear......100     thread 2  200...AddmmBackward0...300
+    #               10...addmm...80                       210-220 launch
+    #                  20-30 launch (runtime) with 22-28 (driver)   40-45 launch
+    build.rank(0)
+    top = build.host(0, (0, 100), "aten::linear")
+    addmm = build.host(0, (10, 80), "aten::addmm", depth=1, parent_id=top)
+    outer = build.host(0, (20, 30), "cudaLaunchKernel", "runtime", 2, parent_id=addmm)
+    inner = build.host(0, (22, 28), "cuLaunchKernel", "driver", 3, parent_id=outer)
+    build.gpu(0, (50, 90), launch=inner)
+    build.gpu(0, (90, 96), launch=build.launch(0, (40, 45), parent_id=addmm))
+    back = build.host(0, (200, 300), "AddmmBackward0", tid=2)
+    build.gpu(0, (400, 500), launch=build.launch(0, (210, 220), tid=2, parent_id=back))
+    build.con.execute("INSERT INTO base.flows VALUES (0, 0, 'fwdbwd', ?, ?)", [addmm, back])
+    return build
+
+
+def test_every_column(linear: Builder) -> None:
+    names = (
+        "op",
+        "count",
+        "host_total_ns",
+        "host_self_ns",
+        "device_total_ns",
+        "device_self_ns",
+        "gpu_ops",
+        "backward_ops",
+        "device_backward_ns",
+        "note",
+    )
+    no_arrows = "no arrows lead from it to a backward operator"
+    got = rows(linear.con, "host_ops")
+    assert [tuple(row[name] for name in names) for row in got] == [
+        ("AddmmBackward0", 1, 100, 90, 100, 100, 1, 0, None, no_arrows),
+        ("aten::linear", 1, 100, 30, 46, 0, 2, 0, None, no_arrows),
+        ("aten::addmm", 1, 70, 55, 46, 46, 2, 1, 100, None),
+    ]
+    assert (got[2]["host_mean_ns"], got[2]["host_p50_ns"], got[2]["host_max_ns"]) == (70.0, 70, 70)
+    assert [row["ranks"] for row in got] == [1, 1, 1]
+
+
+def test_one_rank_one_step_one_kind(linear: Builder) -> None:
+    linear.rank(1)
+    linear.host(1, (0, 10), "aten::add", step=2)
+    linear.host(1, (0, 10), "module", kind="python")
+    assert [row["op"] for row in rows(linear.con, "host_ops", rank=1)] == ["aten::add"]
+    assert [row["op"] for row in rows(linear.con, "host_ops", step=2)] == ["aten::add"]
+    assert [row["op"] for row in rows(linear.con, "host_ops", kind="python")] == ["module"]
+
+
+def test_calls_of_several_ranks_add_up_under_one_name(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        for start in (0, 100):
+            op = build.host(rank, (start, start + 10 + rank), "aten::mm")
+            call = build.launch(rank, (start + 1, start + 2), parent_id=op)
+            build.gpu(rank, (start + 50, start + 60), launch=call)
+    [row] = rows(build.con, "host_ops")
+    assert (row["count"], row["ranks"], row["gpu_ops"]) == (4, 2, 4)
+    assert (row["host_total_ns"], row["host_self_ns"]) == (42, 38)
+    assert (row["device_total_ns"], row["device_self_ns"]) == (40, 40)
+
+
+def test_calls_at_the_edges_of_neighbours_are_not_shared(build: Builder) -> None:
+    build.rank(0)
+    first = build.host(0, (0, 10), "first")
+    second = build.host(0, (11, 20), "second")
+    build.gpu(0, (30, 33), launch=build.launch(0, (10, 10), parent_id=first))
+    build.gpu(0, (40, 45), launch=build.launch(0, (11, 12), parent_id=second))
+    got = {row["op"]: row["device_total_ns"] for row in rows(build.con, "host_ops")}
+    assert got == {"first": 3, "second": 5}

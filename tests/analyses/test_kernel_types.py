@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from tests.analyses.builders import Builder, rows
+
+KINDS = ("compute", "communication", "memory")
+
+
+def _answer(build: Builder, **params: object) -> dict[tuple[int | None, str], int]:
+    got = rows(build.con, "kernel_types", **params)
+    return {(row["step"], row["kernel_type"]): row["time_ns"] for row in got}
+
+
+def test_every_combination_of_three(build: Builder) -> None:
+    # 0    10   20   30   40   50   60   70   80   90
+    # compute   ====================          ====
+    # comm           ==========      ====     ====
+    # memory              ==========      ====     (90)
+    build.rank(0)
+    build.gpu(0, (10, 50))
+    build.gpu(0, (20, 40), "communication", stream=8)
+    build.gpu(0, (30, 55), "memory", stream=9)
+    build.gpu(0, (60, 70), "communication", stream=8)
+    build.gpu(0, (65, 80), "memory", stream=9)
+    build.gpu(0, (85, 90))
+    got = rows(build.con, "kernel_types", window="span")
+    assert [(r["kernel_type"], r["time_ns"]) for r in got] == [
+        ("compute", 15),
+        ("memory", 15),
+        ("compute overlapping communication", 10),
+        ("compute overlapping communication overlapping memory", 10),
+        ("compute overlapping memory", 10),
+        ("idle", 10),
+        ("communication", 5),
+        ("communication overlapping memory", 5),
+    ]
+    assert got[0] == {
+        "rank": 0,
+        "step": None,
+        "kernel_type": "compute",
+        "time_ns": 15,
+        "window_ns": 80,
+        "window_share": 15 / 80,
+        "busy_share": 15 / 70,
+        "timeline": "gpu",
+        "note": None,
+    }
+    assert got[5]["busy_share"] is None
+
+
+def test_steps_cut_ops_at_their_edges(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 20), device=(0, 20))
+    build.step(0, 2, host=(20, 40), device=(20, 40))
+    build.gpu(0, (0, 30))
+    build.gpu(0, (15, 40), "communication", stream=8)
+    assert _answer(build) == {
+        (1, "compute"): 15,
+        (1, "compute overlapping communication"): 5,
+        (2, "compute overlapping communication"): 10,
+        (2, "communication"): 10,
+    }
+
+
+def test_the_rows_agree_with_the_breakdown(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        for step in (0, 1, 2):
+            build.step(rank, step, host=(100 * step, 100 * step + 90))
+        for number, at in enumerate(
+            ((3, 40), (20, 57), (35, 120), (90, 130), (250, 251), (260, 295))
+        ):
+            build.gpu(rank, at, KINDS[(number + rank) % 3], stream=number)
+    for window in ("host", "span"):
+        types = rows(build.con, "kernel_types", window=window)
+        for part in rows(build.con, "breakdown", window=window):
+            times = {
+                row["kernel_type"]: row["time_ns"]
+                for row in types
+                if (row["rank"], row["step"]) == (part["rank"], part["step"])
+            }
+            for kind, column in zip(KINDS, ("compute_ns", "comm_ns", "memory_ns"), strict=True):
+                assert sum(ns for name, ns in times.items() if kind in name.split()) == part[column]
+            assert times.get("idle", 0) == part["idle_ns"]
+            assert times.get("memory", 0) == part["exposed_memory_ns"]
+            assert sum(times.values()) == part["window_ns"]
+        assert len(types) > 10
+
+
+def test_an_empty_run_has_no_rows(build: Builder) -> None:
+    assert rows(build.con, "kernel_types") == []
