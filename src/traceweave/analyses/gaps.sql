@@ -2,7 +2,7 @@
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
 -- grain: one row per gap; a gap that crosses the edge of a window is cut there
--- reads: device_ops, host_ops, steps
+-- reads: device_ops, gpu_ops, host_ops, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do
@@ -33,7 +33,7 @@
 -- column: before_op_id BIGINT | op_id of before_op
 -- order: rank, device NULLS FIRST, stream NULLS FIRST, start_ns
 -- caveat: launch_bound: the call that launched the next op began after the previous op had ended, or took up more than half of the gap; the device had nothing to do.
--- caveat: sync: launch_bound, and the launching thread was in a synchronizing call when the gap began or for more than half of it.
+-- caveat: sync: launch_bound, and the launching thread was in a call that waits for the device when the gap began or for more than half of it: a synchronizing one, or a copy call that returned only when its copy to or from unpinned memory had ended.
 -- caveat: data_loading: launch_bound, and a range named like data loading covers more than half of the gap; on the cpu timeline the name alone decides.
 -- caveat: dependency: the next op was queued, and an op of another stream ended within the gap, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.
 -- caveat: kernel_delay: the next op was queued, and the gap is not longer than kernel_delay_ns.
@@ -126,10 +126,18 @@ launched AS MATERIALIZED (
     LEFT JOIN after_ops USING (gap_id)
     JOIN host_ops AS call ON call.op_id = coalesce(cut.launch_op_id, after_ops.launch_op_id)
 ),
+-- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
+stalls AS MATERIALIZED (
+    SELECT launch_op_id AS op_id, max(end_ns) AS copied_until_ns
+    FROM gpu_ops
+    WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL AND tw_can_stall(copy_kind, name, args)
+    GROUP BY launch_op_id
+),
 syncs AS (
-    SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name, start_ns, end_ns
-    FROM host_ops
-    WHERE kind IN ('runtime', 'driver', 'op') AND tw_is_sync(name)
+    SELECT h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.name, h.start_ns, h.end_ns
+    FROM host_ops AS h
+    LEFT JOIN stalls USING (op_id)
+    WHERE h.kind IN ('runtime', 'driver', 'op') AND (tw_is_sync(h.name) OR h.end_ns >= stalls.copied_until_ns)
 ),
 -- the call that ran when the gap began, and the one in its middle, which is where one is that covers more than half
 moments AS (

@@ -49,7 +49,8 @@ def table_macro(analysis: Analysis) -> str:
     """Return the statement that makes an analysis a table for the statements of others."""
     parameters = ", ".join(f"p_{p.name} := {_literal(p.default)}" for p in analysis.parameters)
     body = re.sub(r"\$(\w+)", r"p_\1", analysis.sql)
-    return f"CREATE TEMP MACRO IF NOT EXISTS analysis_{analysis.name}({parameters}) AS TABLE\n{body}"
+    name = f"analysis_{analysis.name}"
+    return f"CREATE TEMP MACRO IF NOT EXISTS {name}({parameters}) AS TABLE\n{body}"
 
 
 def _literal(value: Value) -> str:

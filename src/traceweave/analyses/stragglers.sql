@@ -19,7 +19,7 @@
 -- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it never was last
 -- column: last_share DOUBLE | times_last / instances, 0 to 1
 -- column: note VARCHAR | why cause is NULL
--- column: cause_detail VARCHAR | 'compute': the class of kernels that took longest beyond the others'; 'host_bound': the cause of the gaps; 'other_group': the group, and the rank it waited for there
+-- column: cause_detail VARCHAR | 'compute': the class of kernels that took longest beyond the others'; 'host_bound': the cause of the gaps; 'other_group': the group, and the rank it waited for there, in the same step or the one before
 -- column: cause_share DOUBLE | what it did longer by that cause / all that it did longer than the others, 0 to 1
 -- column: times_shortest BIGINT | collectives in which no other rank's duration was as short: late by the clock-free verdict
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
@@ -86,6 +86,82 @@ ranked AS (
     FROM charged
     GROUP BY rank, step
 ),
+edges AS MATERIALIZED (
+    SELECT rank, start_ns AS at_ns FROM arrivals
+    UNION
+    SELECT rank, end_ns AS at_ns FROM arrivals
+),
+-- the busy time of every kind up to each edge, as in breakdown: one sort of all ops, the edges among them without an end
+swept AS (
+    SELECT
+        rank,
+        at_ns,
+        compute_end_ns,
+        busy_end_ns,
+        any_end_ns,
+        max(compute_end_ns) OVER before AS compute_until_ns,
+        max(busy_end_ns) OVER before AS busy_until_ns,
+        max(any_end_ns) OVER before AS any_until_ns
+    FROM (
+        SELECT
+            rank,
+            start_ns AS at_ns,
+            CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
+            CASE WHEN category <> 'memory' THEN end_ns END AS busy_end_ns,
+            end_ns AS any_end_ns
+        FROM device_ops
+        WHERE rank IN (SELECT rank FROM arrivals)
+        UNION ALL
+        SELECT rank, at_ns, NULL, NULL, NULL FROM edges
+    )
+    WINDOW before AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+busy AS (
+    SELECT
+        rank,
+        at_ns,
+        any_end_ns IS NULL AS is_edge,
+        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) OVER until_here
+            - tw_overhang_ns(compute_until_ns, at_ns) AS compute_ns,
+        sum(tw_added_ns(at_ns, busy_end_ns, busy_until_ns)) OVER until_here
+            - tw_overhang_ns(busy_until_ns, at_ns) AS busy_ns,
+        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) OVER until_here
+            - tw_overhang_ns(any_until_ns, at_ns) AS any_ns
+    FROM swept
+    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+-- gaps do not overlap: up to an edge there are those that began before it, less what the last one reaches beyond it
+idle AS (
+    SELECT
+        rank,
+        at_ns,
+        duration_ns IS NULL AS is_edge,
+        sum(CASE WHEN cause = 'launch_bound' THEN duration_ns END) OVER until_here
+            - tw_overhang_ns(max(CASE WHEN cause = 'launch_bound' THEN end_ns END) OVER until_here, at_ns) AS launch_ns,
+        sum(CASE WHEN cause = 'sync' THEN duration_ns END) OVER until_here
+            - tw_overhang_ns(max(CASE WHEN cause = 'sync' THEN end_ns END) OVER until_here, at_ns) AS sync_ns,
+        sum(CASE WHEN cause = 'data_loading' THEN duration_ns END) OVER until_here
+            - tw_overhang_ns(max(CASE WHEN cause = 'data_loading' THEN end_ns END) OVER until_here, at_ns) AS loading_ns
+    FROM (
+        SELECT rank, start_ns AS at_ns, end_ns, duration_ns, cause FROM analysis_gaps(p_window := 'span')
+        UNION ALL
+        SELECT rank, at_ns, NULL, NULL, NULL FROM edges
+    )
+    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+totals AS MATERIALIZED (
+    SELECT
+        rank,
+        at_ns,
+        coalesce(b.compute_ns, 0) AS compute_ns,
+        coalesce(b.busy_ns, 0) AS busy_ns,
+        coalesce(b.any_ns, 0) AS any_ns,
+        coalesce(i.launch_ns, 0) AS launch_ns,
+        coalesce(i.sync_ns, 0) AS sync_ns,
+        coalesce(i.loading_ns, 0) AS loading_ns
+    FROM (SELECT * FROM busy WHERE is_edge) AS b
+    JOIN (SELECT * FROM idle WHERE is_edge) AS i USING (rank, at_ns)
+),
 -- from the end of the previous collective among the same ranks to the start of this one
 legs AS MATERIALIZED (
     SELECT
@@ -100,14 +176,18 @@ legs AS MATERIALIZED (
         d.waiting_ranks,
         d.delay_ns > 0 AND d.delay_ns >= d.resolution_ns AS is_late,
         lag(a.collective_id) OVER by_start AS previous_id,
-        lag(a.end_ns) OVER by_start AS from_ns
-    FROM arrivals AS a JOIN delays AS d USING (collective_id)
+        lag(a.end_ns) OVER by_start AS from_ns,
+        lag(2 * (z.compute_ns - s.compute_ns) > a.end_ns - a.start_ns) OVER by_start AS is_overlapped
+    FROM arrivals AS a
+    JOIN delays AS d USING (collective_id)
+    JOIN totals AS s ON s.rank = a.rank AND s.at_ns = a.start_ns
+    JOIN totals AS z ON z.rank = a.rank AND z.at_ns = a.end_ns
     WINDOW by_start AS (PARTITION BY a.rank, a.group_id, d.pair ORDER BY a.start_ns, a.collective_id)
 ),
--- Had the others queued this one behind the previous one, they were ready before, and the rank was behind before: what
--- holds it up is older than the previous collective, which overlapped with compute instead of holding it up.
-queued AS (
-    SELECT collective_id, max(start_ns - from_ns) <= $queued_ns AS is_queued
+-- Where the others computed on during the previous collective, or had this one queued behind it, it did not bring the
+-- ranks together: who was behind before it still is, and what holds that rank up is older.
+carried AS (
+    SELECT collective_id, bool_and(is_overlapped OR start_ns - from_ns <= $queued_ns) AS is_carried
     FROM legs
     WHERE NOT is_last
     GROUP BY collective_id
@@ -115,11 +195,11 @@ queued AS (
 traced AS (
     SELECT
         l.* EXCLUDE (previous_id, from_ns),
-        last_value(CASE WHEN q.is_queued IS NOT TRUE THEN coalesce(l.previous_id, -1) END IGNORE NULLS)
+        last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.previous_id, -1) END IGNORE NULLS)
             OVER so_far AS previous_id,
-        last_value(CASE WHEN q.is_queued IS NOT TRUE THEN coalesce(l.from_ns, l.start_ns) END IGNORE NULLS)
+        last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.from_ns, l.start_ns) END IGNORE NULLS)
             OVER so_far AS from_ns
-    FROM legs AS l LEFT JOIN queued AS q USING (collective_id)
+    FROM legs AS l LEFT JOIN carried AS c USING (collective_id)
     WINDOW so_far AS (
         PARTITION BY l.rank, l.group_id, l.pair ORDER BY l.start_ns, l.collective_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -130,70 +210,7 @@ stretches AS MATERIALIZED (
     FROM traced
     WHERE is_late AND previous_id >= 0 AND from_ns < start_ns
 ),
-edges AS (
-    SELECT rank, from_ns AS at_ns FROM stretches
-    UNION
-    SELECT rank, start_ns AS at_ns FROM stretches
-),
--- what ran, and since when nothing else did: the busy time of every kind up to each op, as in breakdown
-swept AS (
-    SELECT
-        rank,
-        start_ns AS at_ns,
-        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
-        CASE WHEN category <> 'memory' THEN end_ns END AS busy_end_ns,
-        end_ns AS any_end_ns,
-        max(CASE WHEN category = 'compute' THEN end_ns END) OVER before AS compute_until_ns,
-        max(CASE WHEN category <> 'memory' THEN end_ns END) OVER before AS busy_until_ns,
-        max(end_ns) OVER before AS any_until_ns
-    FROM device_ops
-    WHERE rank IN (SELECT rank FROM stretches)
-    WINDOW before AS (PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
-busy AS (
-    SELECT
-        rank,
-        at_ns,
-        greatest(compute_until_ns, compute_end_ns) AS compute_until_ns,
-        greatest(busy_until_ns, busy_end_ns) AS busy_until_ns,
-        greatest(any_until_ns, any_end_ns) AS any_until_ns,
-        sum(coalesce(tw_added_ns(at_ns, compute_end_ns, compute_until_ns), 0)) OVER until_here AS compute_ns,
-        sum(coalesce(tw_added_ns(at_ns, busy_end_ns, busy_until_ns), 0)) OVER until_here AS busy_ns,
-        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) OVER until_here AS any_ns
-    FROM swept
-    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-),
-idle AS (
-    SELECT
-        rank,
-        start_ns AS at_ns,
-        max(end_ns) OVER until_here AS until_ns,
-        cause,
-        sum(CASE WHEN cause = 'launch_bound' THEN duration_ns ELSE 0 END) OVER until_here AS launch_ns,
-        sum(CASE WHEN cause = 'sync' THEN duration_ns ELSE 0 END) OVER until_here AS sync_ns,
-        sum(CASE WHEN cause = 'data_loading' THEN duration_ns ELSE 0 END) OVER until_here AS loading_ns
-    FROM analysis_gaps(p_window := 'span')
-    WHERE rank IN (SELECT rank FROM stretches)
-    WINDOW until_here AS (PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-),
-totals AS MATERIALIZED (
-    SELECT
-        e.rank,
-        e.at_ns,
-        coalesce(b.compute_ns - tw_overhang_ns(b.compute_until_ns, e.at_ns), 0) AS compute_ns,
-        coalesce(b.busy_ns - tw_overhang_ns(b.busy_until_ns, e.at_ns), 0) AS busy_ns,
-        coalesce(b.any_ns - tw_overhang_ns(b.any_until_ns, e.at_ns), 0) AS any_ns,
-        coalesce(g.launch_ns, 0)
-            - CASE WHEN g.cause = 'launch_bound' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS launch_ns,
-        coalesce(g.sync_ns, 0)
-            - CASE WHEN g.cause = 'sync' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS sync_ns,
-        coalesce(g.loading_ns, 0)
-            - CASE WHEN g.cause = 'data_loading' THEN tw_overhang_ns(g.until_ns, e.at_ns) ELSE 0 END AS loading_ns
-    FROM edges AS e
-    ASOF LEFT JOIN busy AS b ON b.rank = e.rank AND e.at_ns >= b.at_ns
-    ASOF LEFT JOIN idle AS g ON g.rank = e.rank AND e.at_ns >= g.at_ns
-),
-spent AS (
+spent AS MATERIALIZED (
     SELECT
         s.*,
         z.compute_ns - a.compute_ns AS compute_ns,
@@ -303,17 +320,22 @@ slow_classes AS (
     HAVING sum(excess_ns) > 0
     QUALIFY row_number() OVER (PARTITION BY rank, at_step ORDER BY sum(excess_ns) DESC, class) = 1
 ),
--- where it was held up itself
+-- where it was held up itself, in the same step or the one before
 pulled AS (
     SELECT
         s.rank,
         CASE WHEN $per = 'step' THEN s.step END AS at_step,
         a.group_id,
         a.last_rank
-    FROM stretches AS s
+    FROM (
+        SELECT *, unnest([coalesce(step, -1), coalesce(step, -1) - 1]) AS near_step
+        FROM stretches
+        WHERE is_last AND rank IN (SELECT rank FROM causes WHERE cause = 'other_group')
+    ) AS s
     JOIN arrivals AS a
-        ON a.rank = s.rank AND a.group_id <> s.group_id AND a.start_ns >= s.from_ns AND a.start_ns < s.start_ns
-    WHERE s.is_last AND NOT a.is_last
+        ON a.rank = s.rank AND coalesce(a.step, -1) = s.near_step AND a.group_id <> s.group_id
+        AND a.start_ns >= s.from_ns AND a.start_ns < s.start_ns
+    WHERE NOT a.is_last
     GROUP BY s.rank, at_step, a.group_id, a.last_rank
     QUALIFY row_number() OVER (
         PARTITION BY s.rank, at_step ORDER BY sum(s.waiting_ranks * a.wait_ns) DESC, a.group_id, a.last_rank

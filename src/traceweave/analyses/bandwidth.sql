@@ -1,0 +1,110 @@
+-- analysis: bandwidth | how fast every kind of collective moves its bytes, waiting left out
+-- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
+-- topic: communication
+-- grain: one row per operation, process group and size
+-- reads: clocks, collective_instances, collectives
+-- param: slow_factor DOUBLE = 2 | a transfer that takes more than this many times the median of its row counts as slow
+-- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
+-- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
+-- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
+-- column: bytes BIGINT | size S as nccl-tests defines it; NULL if the trace does not say
+-- column: instances BIGINT | matched operations of this size
+-- column: measured BIGINT | those seen on two ranks or more: what the transfer is taken over
+-- column: transfer_p50_ns BIGINT | median time from the last rank's start to the last rank's end; NULL if no other rank was seen
+-- column: transfer_best_ns BIGINT | shortest one that the clocks can tell; NULL if there is none
+-- column: algbw_p50_gbps DOUBLE | bytes / transfer_p50_ns, decimal GB/s; NULL: see note
+-- column: algbw_best_gbps DOUBLE | bytes / transfer_best_ns, decimal GB/s
+-- column: busbw_p50_gbps DOUBLE | algbw_p50_gbps times the operation's factor of nccl-tests
+-- column: busbw_best_gbps DOUBLE | algbw_best_gbps times the same
+-- column: unresolved BIGINT | measured transfers that are shorter than what the clocks can tell, or not positive
+-- column: slow BIGINT | measured transfers longer than slow_factor medians
+-- column: transfer_min_p50_ns BIGINT | median of the shortest duration over the ranks: the transfer time without any clock
+-- column: busbw_free_p50_gbps DOUBLE | bus bandwidth from transfer_min_p50_ns, without any clock; at most what was reached, since the shortest duration may include waiting
+-- column: peer_ratio DOUBLE | transfer_p50_ns / the median of it over all groups with the same operation, size and number of ranks; NULL if there is no other group
+-- column: note VARCHAR | why a bandwidth is NULL
+-- order: op, group_id NULLS LAST, bytes NULLS LAST
+-- caveat: a transfer is unresolved if it is shorter than the largest residual_p95_ns of the ranks that took part; without one on every rank none is resolved.
+-- caveat: operations that share the links at the same moment share the bandwidth too.
+-- caveat: peer_ratio above 1 points at a slow group, hence a slow host or link among its ranks.
+WITH resolutions AS (
+    SELECT k.collective_id, max(coalesce(c.residual_ns, 9223372036854775807)) AS resolution_ns
+    FROM collectives AS k
+    LEFT JOIN (
+        SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank
+    ) AS c USING (rank)
+    WHERE k.collective_id IS NOT NULL
+    GROUP BY k.collective_id
+),
+timed AS (
+    SELECT
+        i.op,
+        i.group_id,
+        i.ranks_expected AS ranks,
+        i.bytes,
+        i.transfer_min_ns,
+        -- one rank alone cannot tell transfer from waiting
+        CASE WHEN i.ranks_seen > 1 THEN i.transfer_ns END AS transfer_ns,
+        CASE WHEN i.ranks_seen > 1 AND i.transfer_ns > 0 AND i.transfer_ns >= r.resolution_ns
+            THEN i.transfer_ns END AS resolved_ns
+    FROM collective_instances AS i JOIN resolutions AS r USING (collective_id)
+),
+medians AS (
+    SELECT
+        *,
+        quantile_disc(transfer_ns, 0.5) OVER (PARTITION BY op, group_id, ranks, bytes) AS transfer_p50_ns
+    FROM timed
+),
+measured AS (
+    SELECT
+        op,
+        group_id,
+        ranks,
+        bytes,
+        count(*) AS instances,
+        count(transfer_ns) AS measured,
+        any_value(transfer_p50_ns) AS transfer_p50_ns,
+        min(resolved_ns) AS transfer_best_ns,
+        count(transfer_ns) - count(resolved_ns) AS unresolved,
+        count(*) FILTER (WHERE transfer_ns > $slow_factor * transfer_p50_ns) AS slow,
+        tw_percentile(CASE WHEN transfer_ns IS NOT NULL THEN transfer_min_ns END, 0.5) AS transfer_min_p50_ns,
+        -- the median is resolved if the row's middle is: more than half of the transfers are
+        2 * count(resolved_ns) > count(transfer_ns) AS is_resolved
+    FROM medians
+    GROUP BY op, group_id, ranks, bytes
+),
+rated AS (
+    SELECT
+        *,
+        CASE WHEN is_resolved AND transfer_p50_ns > 0 THEN bytes / transfer_p50_ns END AS algbw_p50_gbps,
+        bytes / transfer_best_ns AS algbw_best_gbps,
+        tw_bus_factor(op, ranks) AS factor,
+        CASE WHEN count(*) OVER peers > 1 THEN quantile_disc(transfer_p50_ns, 0.5) OVER peers END AS peer_p50_ns
+    FROM measured
+    WINDOW peers AS (PARTITION BY op, ranks, bytes)
+)
+SELECT
+    op,
+    group_id,
+    ranks,
+    bytes,
+    instances,
+    measured,
+    transfer_p50_ns,
+    transfer_best_ns,
+    algbw_p50_gbps,
+    algbw_best_gbps,
+    algbw_p50_gbps * factor AS busbw_p50_gbps,
+    algbw_best_gbps * factor AS busbw_best_gbps,
+    unresolved,
+    slow,
+    transfer_min_p50_ns,
+    bytes / nullif(transfer_min_p50_ns, 0) * factor AS busbw_free_p50_gbps,
+    CASE WHEN peer_p50_ns > 0 THEN transfer_p50_ns / peer_p50_ns END AS peer_ratio,
+    CASE
+        WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be told apart'
+        WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
+        WHEN algbw_p50_gbps IS NULL THEN 'half of the transfers or more are shorter than what the clocks can tell'
+        WHEN factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
+    END AS note
+FROM rated
+ORDER BY op, group_id NULLS LAST, bytes NULLS LAST

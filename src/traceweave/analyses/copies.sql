@@ -1,0 +1,146 @@
+-- analysis: copies | bytes, time, rate and overlap of copies and memsets, by direction and kind of host memory
+-- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
+-- topic: time
+-- grain: one row per rank, direction, host memory and, with interval_ns, stretch of time
+-- reads: gpu_ops
+-- param: interval_ns BIGINT = NULL | cut the time into stretches of this length, for the rate over time; NULL: one stretch per rank
+-- column: rank INTEGER | global rank
+-- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
+-- column: copy_kind VARCHAR | 'HtoD', 'DtoH', 'DtoD', 'PtoP' ...; NULL for a memset or if the trace does not say
+-- column: host_memory VARCHAR | 'pageable', 'pinned' or 'managed': kind of the memory on the host; NULL if none takes part or the trace does not say
+-- column: interval_start_ns BIGINT | start of the stretch, common clock; without interval_ns the first copy of the rank
+-- column: count BIGINT | copies that began in it
+-- column: bytes BIGINT | bytes moved in it; NULL if the trace does not say
+-- column: bytes_max BIGINT | largest copy that began in it
+-- column: time_ns BIGINT | sum of the durations, as far as they lie in it
+-- column: min_ns BIGINT | shortest copy that began in it
+-- column: p50_ns BIGINT | median of their durations
+-- column: max_ns BIGINT | longest
+-- column: rate_gbps DOUBLE | bytes / time_ns, decimal GB/s; NULL without bytes or time
+-- column: rate_p50_gbps DOUBLE | median of the rates of the copies that began in it
+-- column: rate_max_gbps DOUBLE | largest of them
+-- column: compute_overlap_ns BIGINT | how much of time_ns compute ran at the same time on the rank
+-- column: hidden_fraction DOUBLE | compute_overlap_ns / time_ns, 0 to 1; NULL without time
+-- column: note VARCHAR | why a value is NULL; NULL if there is nothing to say
+-- order: rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
+-- caveat: durations add up over streams: two copies at once count twice, in time_ns as in compute_overlap_ns.
+-- caveat: a copy that reaches over several stretches is spread over them evenly.
+WITH moved AS MATERIALIZED (
+    SELECT
+        op_id,
+        rank,
+        kind,
+        copy_kind,
+        CASE WHEN kind = 'memcpy' THEN tw_host_memory(name, args) END AS host_memory,
+        bytes,
+        start_ns,
+        end_ns,
+        start_ns - min(start_ns) OVER (PARTITION BY rank) AS since_first_ns,
+        end_ns - start_ns AS length_ns,
+        duration_ns
+    FROM gpu_ops
+    WHERE category = 'memory'
+),
+pieces AS (
+    SELECT
+        *,
+        since_first_ns // $interval_ns AS first_piece,
+        unnest(CASE
+            WHEN $interval_ns IS NULL THEN [0]
+            ELSE range(
+                since_first_ns // $interval_ns,
+                (since_first_ns + greatest(length_ns, 1) - 1) // $interval_ns + 1
+            )
+        END) AS piece
+    FROM moved
+),
+cut AS (
+    SELECT
+        *,
+        coalesce(piece = first_piece, TRUE) AS begins,
+        start_ns - since_first_ns + coalesce(piece * $interval_ns, 0) AS interval_start_ns,
+        greatest(start_ns, coalesce(start_ns - since_first_ns + piece * $interval_ns, start_ns)) AS from_ns,
+        least(end_ns, coalesce(start_ns - since_first_ns + (piece + 1) * $interval_ns, end_ns)) AS until_ns
+    FROM pieces
+),
+-- how long compute has run up to each of its starts; how far the op that reaches farthest goes on
+compute AS (
+    SELECT
+        rank,
+        start_ns,
+        sum(added_ns) OVER (PARTITION BY rank ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS busy_ns,
+        greatest(end_ns, coalesce(covered_until_ns, end_ns)) AS covered_until_ns
+    FROM (
+        SELECT *, tw_added_ns(start_ns, end_ns, covered_until_ns) AS added_ns
+        FROM (
+            SELECT
+                rank,
+                start_ns,
+                end_ns,
+                max(end_ns) OVER (
+                    PARTITION BY rank ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS covered_until_ns
+            FROM gpu_ops
+            WHERE category = 'compute' AND rank IN (SELECT rank FROM moved)
+        )
+    )
+),
+computed AS (
+    SELECT rank, start_ns, max(busy_ns) AS busy_ns, max(covered_until_ns) AS covered_until_ns
+    FROM compute
+    GROUP BY rank, start_ns
+),
+overlapped AS (
+    SELECT
+        cut.*,
+        coalesce(z.busy_ns - tw_overhang_ns(z.covered_until_ns, cut.until_ns), 0)
+        - coalesce(a.busy_ns - tw_overhang_ns(a.covered_until_ns, cut.from_ns), 0) AS compute_overlap_ns
+    FROM cut
+    ASOF LEFT JOIN computed AS a ON a.rank = cut.rank AND cut.from_ns >= a.start_ns
+    ASOF LEFT JOIN computed AS z ON z.rank = cut.rank AND cut.until_ns >= z.start_ns
+),
+summed AS (
+    SELECT
+        rank,
+        kind,
+        copy_kind,
+        host_memory,
+        interval_start_ns,
+        CAST(sum(CAST(begins AS INTEGER)) AS BIGINT) AS count,
+        -- up to the end of the piece minus up to its start, both rounded down: the pieces of a copy add up to it
+        CAST(sum(CASE
+            WHEN length_ns = 0 THEN bytes
+            ELSE bytes::HUGEINT * (until_ns - start_ns) // length_ns - bytes::HUGEINT * (from_ns - start_ns) // length_ns
+        END) AS BIGINT) AS bytes,
+        max(CASE WHEN begins THEN bytes END) AS bytes_max,
+        CAST(sum(until_ns - from_ns) AS BIGINT) AS time_ns,
+        min(CASE WHEN begins THEN duration_ns END) AS min_ns,
+        tw_percentile(CASE WHEN begins THEN duration_ns END, 0.5) AS p50_ns,
+        max(CASE WHEN begins THEN duration_ns END) AS max_ns,
+        tw_percentile(CASE WHEN begins THEN tw_ratio(bytes, duration_ns) END, 0.5) AS rate_p50_gbps,
+        max(CASE WHEN begins THEN tw_ratio(bytes, duration_ns) END) AS rate_max_gbps,
+        CAST(sum(compute_overlap_ns) AS BIGINT) AS compute_overlap_ns
+    FROM overlapped
+    GROUP BY rank, kind, copy_kind, host_memory, interval_start_ns
+)
+SELECT
+    rank,
+    kind,
+    copy_kind,
+    host_memory,
+    interval_start_ns,
+    count,
+    bytes,
+    bytes_max,
+    time_ns,
+    min_ns,
+    p50_ns,
+    max_ns,
+    tw_ratio(bytes, time_ns) AS rate_gbps,
+    rate_p50_gbps,
+    rate_max_gbps,
+    compute_overlap_ns,
+    tw_ratio(compute_overlap_ns, time_ns) AS hidden_fraction,
+    CASE WHEN bytes IS NULL THEN 'the trace does not say how many bytes: no rates' END AS note
+FROM summed
+ORDER BY rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
