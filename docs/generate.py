@@ -45,16 +45,17 @@ def schema_page() -> str:
 
 def cli_page() -> str:
     """Return the page of the commands: their --help, word for word."""
-    parts = ["# Command line", GENERATED, help_text(cli, "traceweave")]
+    settings = {**cli.context_settings, "terminal_width": 100, "max_content_width": 100}
+    group = click.Context(cli, info_name="traceweave", **settings)
+    parts = ["# Command line", GENERATED, help_text(group)]
     for name, command in cli.commands.items():
-        parts += [f"## {name}", help_text(command, f"traceweave {name}")]
+        parts += [f"## {name}", help_text(click.Context(command, parent=group, info_name=name))]
     return "\n\n".join(parts) + "\n"
 
 
-def help_text(command: click.Command, name: str) -> str:
+def help_text(context: click.Context) -> str:
     """Return the --help of a command as a code block, independent of the terminal."""
-    context = click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
-    return f"```text\n{command.get_help(context).rstrip()}\n```"
+    return f"```text\n{context.command.get_help(context).rstrip()}\n```"
 
 
 def main() -> int:
