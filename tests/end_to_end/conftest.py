@@ -24,3 +24,9 @@ def ingested(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Run]:
         return runs[folder]
 
     return open_run
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for exports that have to be unpacked."""
+    return tmp_path_factory.mktemp("unpacked")

@@ -1,27 +1,22 @@
 """Our numbers beside those of HolisticTraceAnalysis 0.5.0 on the same real traces.
 
-Where a trace has whole microseconds they are equal. Where it has fractions, HTA rounds every start
-up and every end down, so its busy time lacks up to 2 us per op. (On two more traces it leaves out
-the last step and the kernels whose launch was not recorded; nothing to compare there.)
+Where a trace has whole microseconds they are equal (test_against_peers). Where it has fractions,
+HTA rounds every start up and every end down, so its busy time lacks up to 2 us per op. (On two more
+traces it leaves out the last step and the kernels whose launch was not recorded; nothing to compare
+there.)
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.end_to_end.peers import hta_answers
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
-
-
-def hta(expected: Path, name: str) -> dict[str, Any]:
-    answers: dict[str, Any] = json.loads((expected / "hta" / f"{name}.json").read_text())
-    return answers
 
 
 def breakdown_us(run: Run) -> list[tuple[float, float, float, float]]:
@@ -33,15 +28,10 @@ def breakdown_us(run: Run) -> list[tuple[float, float, float, float]]:
 
 def hta_breakdown_us(expected: Path, name: str) -> list[tuple[float, float, float, float]]:
     keys = ("compute_time(us)", "non_compute_time(us)", "idle_time(us)", "kernel_time(us)")
-    return [tuple(row[key] for key in keys) for row in hta(expected, name)["temporal_breakdown_us"]]
-
-
-@pytest.mark.parametrize("name", ["megatron_tp8", "diff_control", "sampled_2of128"])
-def test_breakdown_is_equal_on_whole_microseconds(
-    ingested: Ingested, corpus: Path, expected: Path, name: str
-) -> None:
-    run = ingested(corpus / "kineto" / name)
-    assert breakdown_us(run) == hta_breakdown_us(expected, name)
+    return [
+        tuple(row[key] for key in keys)
+        for row in hta_answers(expected, name)["temporal_breakdown_us"]
+    ]
 
 
 @pytest.mark.parametrize("name", ["hta_pair_nccl2", "ns_resolution", "amd_mi250"])
@@ -56,17 +46,6 @@ def test_breakdown_is_equal_up_to_their_rounding(
     assert 0 <= exposed - their_exposed <= 2 * ops
     assert 0 <= their_idle - idle <= 2 * ops
     assert window == pytest.approx(their_window, abs=2)
-
-
-@pytest.mark.parametrize("name", ["megatron_tp8", "diff_control", "sampled_2of128"])
-def test_communication_overlap_is_equal(
-    ingested: Ingested, corpus: Path, expected: Path, name: str
-) -> None:
-    ours = ingested(corpus / "kineto" / name).breakdown(window="span")["comm_hidden_fraction"]
-    theirs = hta(expected, name)["comm_comp_overlap_pct"]
-    assert [round(fraction * 100, 2) for fraction in ours] == pytest.approx(
-        [row["comp_comm_overlap_pctg"] for row in theirs], abs=0.01
-    )
 
 
 def test_every_collective_of_megatron_is_matched_on_all_ranks(

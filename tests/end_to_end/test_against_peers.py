@@ -1,0 +1,40 @@
+"""Our numbers beside those of HolisticTraceAnalysis and `nsys stats` on the same real traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.peers import COMPARISONS, Comparison, limit, trace_of
+from traceweave.api import Run
+
+Ingested = Callable[[Path], Run]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "name"),
+    [
+        pytest.param(comparison, name, id=f"{comparison.peer.split()[-1]}-{name}")
+        for comparison in COMPARISONS
+        for name in comparison.traces
+    ],
+)
+def test_numbers_are_those_of_the_peer(
+    ingested: Ingested,
+    corpus: Path,
+    expected: Path,
+    unpacked: Path,
+    comparison: Comparison,
+    name: str,
+) -> None:
+    run = ingested(trace_of(corpus, name, unpacked))
+    ours, theirs = comparison.compare(run, expected, name)
+    if not theirs:
+        pytest.skip(f"{comparison.peer} has nothing on {name}")
+    assert ours.keys() == theirs.keys()
+    allowed = limit(comparison, run) + 1e-9
+    assert {
+        key: (ours[key], theirs[key]) for key in ours if abs(ours[key] - theirs[key]) > allowed
+    } == {}
