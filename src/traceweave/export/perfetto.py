@@ -22,7 +22,7 @@ import pyarrow as pa
 from traceweave import analyses
 from traceweave.errors import InputError, QueryError
 from traceweave.export.lanes import LaneKeeper
-from traceweave.export.packets import PacketWriter
+from traceweave.export.packets import LAUNCH_FLOW, PacketWriter
 from traceweave.export.protos import load_protos
 from traceweave.export.selection import Selection, run_start
 from traceweave.export.tracks import Tracks
@@ -30,6 +30,8 @@ from traceweave.store.database import first_line
 
 BATCH_ROWS = 65_536
 """Rows in memory at a time."""
+
+_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def write_perfetto(
     protos = load_protos()
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb") as file:
+        with draft.open("wb", buffering=_BUFFER_BYTES) as file:
             export = _Export(con, file, protos, selection or Selection())
             export.run()
         size = draft.stat().st_size
@@ -133,9 +135,9 @@ class _Export:
             self._write_slices("steps", rank)
             if chosen.gaps:
                 self._write_slices("gaps", rank)
-            self._write_slices("gpu", rank, host=chosen.host)
+            self._write_slices("gpu", rank, host=chosen.host, launch_flow=LAUNCH_FLOW)
         if chosen.host:
-            self._write_slices("host", rank)
+            self._write_slices("host", rank, launch_flow=LAUNCH_FLOW)
             self._write_slices("other", rank)
         self._write_samples("counters", rank)
         if rank is not None and chosen.gaps:

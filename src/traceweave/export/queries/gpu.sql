@@ -1,4 +1,5 @@
--- The GPU ops of one rank. launch_delay_ns: from the start of the launching call to the start of the op.
+-- The GPU ops of one rank. launch_delay_ns: from the start of the launching call to the start of the op. flow_ids: the
+-- arrows through the op, see packets.py.
 SELECT
     t.track,
     o.start_ns,
@@ -17,8 +18,7 @@ SELECT
     c.match,
     c.wait_ns,
     c.last_rank,
-    c.collective_ids,
-    CASE WHEN $host THEN h.op_id END AS launch_id
+    list_concat(c.collective_ids, CASE WHEN $host AND h.op_id IS NOT NULL THEN [h.op_id + $launch_flow] END) AS flow_ids
 FROM gpu_ops AS o
 JOIN export_tracks AS t
     ON t.kind = 'stream' AND t.rank = o.rank

@@ -16,8 +16,7 @@ SELECT
     c.match,
     c.wait_ns,
     c.last_rank,
-    c.collective_ids,
-    l.launch_op_id AS launch_id
+    list_concat(c.collective_ids, CASE WHEN l.launch_op_id IS NOT NULL THEN [l.launch_op_id + $launch_flow] END) AS flow_ids
 FROM host_ops AS o
 JOIN export_tracks AS t
     ON t.kind = 'thread' AND t.rank IS NOT DISTINCT FROM o.rank
