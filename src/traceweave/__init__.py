@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traceweave._version import __version__
 
 if TYPE_CHECKING:
-    from traceweave.api import Run, align, open
+    from traceweave.api import Run, align, check, compare, open
     from traceweave.errors import (
         DatabaseError,
         InputError,
@@ -35,6 +35,8 @@ __all__ = [
     "UsageError",
     "__version__",
     "align",
+    "check",
+    "compare",
     "ingest",
     "open",
 ]
@@ -48,6 +50,8 @@ _HOMES = {
     "TraceweaveError": "traceweave.errors",
     "UsageError": "traceweave.errors",
     "align": "traceweave.api",
+    "check": "traceweave.api",
+    "compare": "traceweave.api",
     "ingest": "traceweave.ingestion",
     "open": "traceweave.api",
 }

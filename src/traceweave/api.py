@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,10 @@ from traceweave.store.schema import Relation, public_relations
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["IngestResult", "Run", "align", "ingest", "open"]
+    from traceweave.checks import CheckResult
+    from traceweave.comparison import Comparison
+
+__all__ = ["IngestResult", "Run", "align", "check", "compare", "ingest", "open"]
 
 BATCH_ROWS = 65_536
 """Rows per batch of a streamed result."""
@@ -50,6 +54,48 @@ def align(
     """
     with open_database(path, read_only=False) as con:
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
+
+
+def compare(
+    base: str | Path | Run, new: str | Path | Run, *, warmup: int = 1, alpha: float = 0.05
+) -> Comparison:
+    """Compare a new run with a base: step time, where it went, kernels, collectives, memory.
+
+    Runs are databases or open runs. `warmup` first steps of either do not count, `alpha` is the
+    level of significance. Raises DatabaseError, InputError for a run without any work, UsageError
+    for values that make no sense.
+    """
+    from traceweave.comparison import compare_runs
+
+    with ExitStack() as stack:
+        runs = [
+            run if isinstance(run, Run) else stack.enter_context(open(run)) for run in (base, new)
+        ]
+        names = (runs[0].path.name, runs[1].path.name)
+        if names[0] == names[1]:
+            names = (str(runs[0].path), str(runs[1].path))
+        return compare_runs(runs[0].con, runs[1].con, names=names, warmup=warmup, alpha=alpha)
+
+
+def check(
+    run: str | Path | Run, rules: str | Path, *, baseline: str | Path | Run | None = None
+) -> CheckResult:
+    """Check a run against the rules of a TOML file; some rules need a `baseline` run.
+
+    Raises UsageError for a rules file that is wrong, QueryError for a metric that cannot be asked,
+    DatabaseError for a run that cannot be opened.
+    """
+    from traceweave.checks import check_run, read_rules
+
+    wanted = read_rules(Path(rules))
+    with ExitStack() as stack:
+        runs = [
+            one if one is None or isinstance(one, Run) else stack.enter_context(open(one))
+            for one in (run, baseline)
+        ]
+        cons = [None if one is None else one.con for one in runs]
+        assert cons[0] is not None
+        return check_run(cons[0], wanted, baseline=cons[1])
 
 
 class Run:
@@ -176,12 +222,19 @@ def _refuse_reaching_out(con: duckdb.DuckDBPyConnection, query: str) -> None:
     writing, and COPY may write the log beside the database.
     """
     for statement in con.extract_statements(query):
-        kind = statement.type.name
+        kind = _kind(statement)
         if kind == "EXPLAIN":
             explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
-            kind = explained[0].type.name if len(explained) == 1 else "unknown"
+            kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
         if kind not in _WITHIN:
             raise QueryError(_ONLY_READ)
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return statement.type.name
+    except ValueError:  # DuckDB knows kinds that its Python package does not
+        return "unknown"
 
 
 _WITHIN = frozenset(

@@ -10,6 +10,8 @@ import click
 
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
+from traceweave.cli.check import check
+from traceweave.cli.compare import compare
 from traceweave.cli.demo import demo
 from traceweave.cli.export import export
 from traceweave.cli.info import info
@@ -18,6 +20,7 @@ from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
+from traceweave.cli.units import printable
 from traceweave.cli.version import version
 from traceweave.errors import TraceweaveError
 
@@ -60,7 +63,7 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, report, export, schema, align, demo, version,
+    ingest, info, analyze, query, report, compare, check, export, schema, align, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)
@@ -90,6 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted")
         return INTERRUPTED
+    except _database_errors() as error:
+        _complain(f"the database cannot be read: {error}; ingest the traces again")
+        return BAD_INPUT
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """Return what DuckDB raises where a file is damaged; asked only if something is raised."""
+    import duckdb
+
+    return (duckdb.Error,)
 
 
 def _usage_message(error: click.ClickException) -> str:
@@ -100,4 +113,4 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str) -> None:
-    print("traceweave: error: " + " ".join(message.split()), file=sys.stderr)
+    print("traceweave: error: " + printable(" ".join(message.split())), file=sys.stderr)

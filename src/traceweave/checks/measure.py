@@ -1,0 +1,193 @@
+"""From rules to outcomes: ask the runs for the numbers, compare them with the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+
+from traceweave import analyses
+from traceweave.checks.rules import AGGREGATES, Limit, Rule
+from traceweave.errors import QueryError, UsageError
+from traceweave.report.quantities import MISSING, duration, percent, size
+from traceweave.store.database import first_line
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One limit of one rule, checked."""
+
+    rule: Rule
+    limit: Limit
+    value: float | None
+    baseline: float | None
+    crossed: bool
+
+    @property
+    def result(self) -> str:
+        """'ok', 'crossed', or 'no value' (which counts as crossed unless the rule is optional)."""
+        if self.value is None or (self.limit.needs_baseline and self.baseline is None):
+            return "no value"
+        return "crossed" if self.crossed else "ok"
+
+    @property
+    def message(self) -> str:
+        """What was found, in a line."""
+        found = written(self.value, self.rule.unit)
+        if self.limit.needs_baseline:
+            found += f", baseline {written(self.baseline, self.rule.unit)}"
+            if self.value is not None and self.baseline:
+                found += f" ({(self.value / self.baseline - 1) * 100:+.1f}%)"
+        return f"{self.rule.metric} = {found}; limit: {self.limit.kind} {self.limit.text}"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The outcomes of all rules, in the order of the rules file."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no limit is crossed and every number is known."""
+        return not any(outcome.crossed for outcome in self.outcomes)
+
+    def table(self) -> pa.Table:
+        """Return one row per limit; numbers raw, and as people read them in `found` and `was`."""
+        rows = [
+            {
+                "rule": outcome.rule.name,
+                "result": outcome.result,
+                "value": outcome.value,
+                "baseline": outcome.baseline,
+                "found": written(outcome.value, outcome.rule.unit),
+                "was": written(outcome.baseline, outcome.rule.unit),
+                "limit": f"{outcome.limit.kind} {outcome.limit.text}",
+                "message": outcome.message,
+            }
+            for outcome in self.outcomes
+        ]
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+_SCHEMA = pa.schema(
+    [
+        ("rule", pa.string()),
+        ("result", pa.string()),
+        ("value", pa.float64()),
+        ("baseline", pa.float64()),
+        ("found", pa.string()),
+        ("was", pa.string()),
+        ("limit", pa.string()),
+        ("message", pa.string()),
+    ]
+)
+
+
+def check_run(
+    con: duckdb.DuckDBPyConnection,
+    rules: Sequence[Rule],
+    *,
+    baseline: duckdb.DuckDBPyConnection | None = None,
+) -> CheckResult:
+    """Check the run in `con`; a number that is NULL cannot be vouched for and counts as crossed.
+
+    Raises UsageError if a rule needs a baseline and there is none or names what is not there,
+    QueryError if its SQL is wrong.
+    """
+    outcomes = []
+    for rule in rules:
+        changes = any(limit.needs_baseline for limit in rule.limits)
+        if changes and baseline is None:
+            raise UsageError(
+                f"rule {rule.name!r} limits a change; name the run to compare with (--baseline)"
+            )
+        value = measure(con, rule)
+        old = measure(baseline, rule) if changes and baseline is not None else None
+        outcomes += [
+            Outcome(rule, limit, value, old, crosses(limit, value, old, optional=rule.optional))
+            for limit in rule.limits
+        ]
+    return CheckResult(tuple(outcomes))
+
+
+def crosses(
+    limit: Limit, value: float | None, baseline: float | None, *, optional: bool = False
+) -> bool:
+    """Tell whether a value is beyond its limit; an unknown one is, unless it is `optional`."""
+    if value is None or (limit.needs_baseline and baseline is None):
+        return not optional
+    if limit.kind == "max":
+        return value > limit.value
+    if limit.kind == "min":
+        return value < limit.value
+    assert baseline is not None
+    room = limit.value * abs(baseline) if limit.relative else limit.value
+    change = value - baseline
+    return change > room if limit.kind == "max_increase" else -change > room
+
+
+def measure(con: duckdb.DuckDBPyConnection, rule: Rule) -> float | None:
+    """Return the number that a rule is about; None for NULL."""
+    try:
+        rows = _scalar(con, rule) if rule.sql is not None else _aggregated(con, rule)
+    except duckdb.Error as error:
+        raise QueryError(f"rule {rule.name!r}: {first_line(error)}") from error
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise UsageError(
+            f"rule {rule.name!r}: its SQL has to give one row with one column; it gives"
+            f" {len(rows)} rows" + (f" with {len(rows[0])} columns" if rows else "")
+        )
+    value = rows[0][0]
+    if value is None:
+        return None
+    if not isinstance(value, int | float | Decimal):
+        raise UsageError(f"rule {rule.name!r}: {rule.metric} is no number: {str(value)[:60]!r}")
+    return float(value)
+
+
+def written(value: float | None, unit: str) -> str:
+    """Write a number in the unit that people read."""
+    if value is None:
+        return MISSING
+    if unit == "ns":
+        return duration(value)
+    if unit == "bytes":
+        return size(round(value))
+    return percent(value) if unit == "fraction" else f"{value:,.6g}"
+
+
+def _scalar(con: duckdb.DuckDBPyConnection, rule: Rule) -> list[tuple[object, ...]]:
+    assert rule.sql is not None
+    if not _is_one_select(con, rule.sql):
+        raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
+    if rule.analysis is None:
+        return con.sql(rule.sql).fetchall()
+    rows = analyses.run(con, rule.analysis, **dict(rule.params)).query("rows", rule.sql)
+    assert rows is not None  # it is a SELECT
+    return rows.fetchall()
+
+
+def _is_one_select(con: duckdb.DuckDBPyConnection, sql: str) -> bool:
+    statements = con.extract_statements(sql)
+    try:
+        return [statement.type for statement in statements] == [duckdb.StatementType.SELECT]
+    except ValueError:  # DuckDB knows kinds that its Python package does not
+        return False
+
+
+def _aggregated(con: duckdb.DuckDBPyConnection, rule: Rule) -> list[tuple[object, ...]]:
+    assert rule.analysis is not None
+    assert rule.column is not None
+    rows = analyses.run(con, rule.analysis, **dict(rule.params))
+    if rule.column not in rows.columns:
+        raise UsageError(
+            f"rule {rule.name!r}: analysis {rule.analysis} has no column {rule.column!r}; it has"
+            f" {', '.join(rows.columns)}"
+        )
+    if rule.where is not None:
+        rows = rows.filter(rule.where)
+    return rows.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()

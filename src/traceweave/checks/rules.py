@@ -1,0 +1,190 @@
+"""Rules of a gate: which number of a run may not be larger, smaller or worse than what.
+
+A rules file is TOML, one [[rule]] per number; docs/compare-and-check.md has the whole format.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traceweave.errors import UsageError
+
+AGGREGATES = {
+    "mean": "avg({})",
+    "median": "median({})",
+    "min": "min({})",
+    "max": "max({})",
+    "sum": "sum({})",
+    "p95": "quantile_cont({}, 0.95)",
+    "p99": "quantile_cont({}, 0.99)",
+    "count": "count({})",
+}
+"""How the values of a column become one number, as DuckDB writes it."""
+
+LIMITS = ("max", "min", "max_increase", "max_decrease")
+"""Limits on the value itself, and on its change against the baseline."""
+
+_COLUMN = ("column", "aggregate", "where")
+_KNOWN = frozenset({"name", "optional", "analysis", "params", "sql", *_COLUMN, *LIMITS})
+_UNITS: Mapping[str, tuple[str, float]] = {
+    "ns": ("ns", 1), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("ns", 1e9), "min": ("ns", 6e10),
+    "B": ("bytes", 1), "kB": ("bytes", 1e3), "MB": ("bytes", 1e6), "GB": ("bytes", 1e9),
+    "%": ("fraction", 0.01),
+}  # fmt: skip
+"""Unit in a rules file -> unit of the number, and how many of these it is."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit; `value` is in the metric's unit, or a fraction of the baseline."""
+
+    kind: str
+    value: float
+    text: str
+    """As the rules file says it."""
+    relative: bool = False
+    """Whether `value` is a fraction of the baseline's value."""
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether it limits a change."""
+        return self.kind.endswith("crease")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One number and its limits: a column of an analysis put together, or one SQL scalar.
+
+    SQL asks the public relations, or the rows of `analysis` as the relation `rows`.
+    """
+
+    name: str
+    limits: tuple[Limit, ...]
+    unit: str = ""
+    """'ns', 'bytes', 'fraction' or '': how the number is written for people."""
+    sql: str | None = None
+    analysis: str | None = None
+    column: str | None = None
+    aggregate: str = "mean"
+    where: str | None = None
+    params: tuple[tuple[str, object], ...] = ()
+    optional: bool = False
+    """Whether a number that the run does not have is no failure."""
+
+    @property
+    def metric(self) -> str:
+        """What the number is, in a line."""
+        if self.sql is not None:
+            return " ".join(self.sql.split())
+        text = f"{self.aggregate} of {self.analysis}.{self.column}"
+        return f"{text} where {self.where}" if self.where else text
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """Return the rules of a TOML file. Raises UsageError that names the file and the rule."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML: {error}") from error
+    rules = data.pop("rule", None)
+    if data or not isinstance(rules, list) or not rules:
+        extra = f"; it has {', '.join(data)} besides" if data else ""
+        raise UsageError(f"{path}: a rules file is a list of [[rule]] tables{extra}")
+    found = tuple(_rule(path, place, table) for place, table in enumerate(rules, start=1))
+    names = [rule.name for rule in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: two rules are named {name!r}; give each its own name")
+    return found
+
+
+def _rule(path: Path, place: int, table: object) -> Rule:
+    if not isinstance(table, dict) or not isinstance(name := table.get("name"), str) or not name:
+        raise UsageError(f"{path}: rule {place} has no name")
+    where = f"{path}: rule {name!r}"
+    for key in table:
+        if key not in _KNOWN:
+            raise UsageError(f"{where}: there is no key {key!r}; there are {_listed(_KNOWN)}")
+    if ("sql" in table) == any(key in table for key in _COLUMN):
+        raise UsageError(f"{where}: give either sql, or analysis and column")
+    given = {key: value for key in LIMITS if (value := table.get(key)) is not None}
+    if not given:
+        raise UsageError(f"{where}: sets no limit; there are {', '.join(LIMITS)}")
+    unit = _unit(where, table)
+    limits = tuple(_limit(where, kind, value, unit) for kind, value in given.items())
+    sql = _text(where, table, "sql") if "sql" in table else None
+    aggregate = _text(where, table, "aggregate", "mean")
+    if aggregate not in AGGREGATES:
+        raise UsageError(f"{where}: there is no aggregate {aggregate!r}; {_listed(AGGREGATES)}")
+    params, optional = table.get("params", {}), table.get("optional", False)
+    if not isinstance(params, dict) or not isinstance(optional, bool):
+        raise UsageError(f'{where}: write params = {{ window = "host" }}, optional = true')
+    has_analysis = sql is None or "analysis" in table
+    return Rule(
+        name,
+        limits,
+        unit,
+        sql,
+        analysis=_text(where, table, "analysis") if has_analysis else None,
+        column=None if sql else _text(where, table, "column"),
+        aggregate=aggregate,
+        where=_text(where, table, "where") if "where" in table else None,
+        params=tuple(params.items()),
+        optional=optional,
+    )
+
+
+def _unit(where: str, table: dict[str, Any]) -> str:
+    """Return the unit of the number: that of its column, else of what limits the number itself."""
+    column = table.get("column")
+    if isinstance(column, str) and table.get("aggregate") != "count":
+        for ending, unit in (("_ns", "ns"), ("bytes", "bytes")):
+            if column.endswith(ending):
+                return unit
+        return (
+            "fraction" if any(str(table.get(k, "")).endswith("%") for k in ("max", "min")) else ""
+        )
+    units = {_quantity(where, key, table[key])[1] for key in ("max", "min") if key in table}
+    return next(iter(units)) if len(units) == 1 else ""
+
+
+def _limit(where: str, kind: str, given: object, unit: str) -> Limit:
+    value, own = _quantity(where, kind, given)
+    relative = kind.endswith("crease") and own == "fraction"
+    if own and not relative and own != unit:
+        raise UsageError(f"{where}: {kind} = {given!r} has another unit than the number")
+    if kind.endswith("crease") and value < 0:
+        raise UsageError(f"{where}: {kind} is how much it may change; it cannot be negative")
+    return Limit(kind, value, str(given), relative)
+
+
+def _quantity(where: str, key: str, given: object) -> tuple[float, str]:
+    """Return a number in base units and its unit, '' without one."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return float(given), ""
+    found = re.fullmatch(r"\s*([-+]?\d+(?:\.\d+)?)\s*([A-Za-z%]+)\s*", str(given))
+    if found is None or found[2] not in _UNITS:
+        raise UsageError(
+            f"{where}: {key} = {given!r} is no quantity; write a number, or one with a unit of"
+            f" {', '.join(_UNITS)}"
+        )
+    unit, factor = _UNITS[found[2]]
+    return float(found[1]) * factor, unit
+
+
+def _text(where: str, table: dict[str, Any], key: str, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{where}: {key} is missing or no text")
+    return value
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

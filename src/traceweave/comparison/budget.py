@@ -1,0 +1,183 @@
+"""Step time and where it went: parts of the difference that add up to the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceweave.comparison.side import Side
+from traceweave.comparison.statistics import (
+    Tests,
+    Values,
+    adjust,
+    compare_samples,
+    least_mann_whitney_p,
+    untested,
+)
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Step time of two runs, as the mean over the ranks; without steps the recording's length."""
+
+    base_ns: int
+    new_ns: int
+    tests: Tests
+    base_steps: int
+    new_steps: int
+    alpha: float
+
+    @property
+    def difference_ns(self) -> int:
+        """How much longer the new step is."""
+        return self.new_ns - self.base_ns
+
+    @property
+    def testable(self) -> bool:
+        """Whether both runs have enough steps that vary."""
+        return not np.isnan(self.tests.welch_p[0])
+
+    @property
+    def decided_by_both(self) -> bool:
+        """Whether so many steps let the Mann-Whitney test reach alpha at all."""
+        return least_mann_whitney_p(self.base_steps, self.new_steps) < self.alpha
+
+    @property
+    def significant(self) -> bool:
+        """Both tests say so; Welch's alone where the other cannot at so few steps."""
+        if not self.testable or self.tests.welch_p[0] >= self.alpha:
+            return False
+        return not self.decided_by_both or bool(self.tests.mann_whitney_p[0] < self.alpha)
+
+    @property
+    def verdict(self) -> str:
+        """'slower', 'faster', 'not significant' or 'not testable'."""
+        if not self.testable:
+            return "not testable"
+        if not self.significant:
+            return "not significant"
+        return "slower" if self.tests.difference[0] > 0 else "faster"
+
+
+def compare_step_time(base: Side, new: Side, alpha: float) -> StepTime:
+    """Test the step times of two runs against each other."""
+    testable = base.steps is not None and new.steps is not None
+    samples = [side.per_rank("window_ns") for side in (base, new)]
+    return _step_time(samples, alpha, testable=testable)
+
+
+def _step_time(samples: list[Values], alpha: float, *, testable: bool) -> StepTime:
+    base, new = samples
+    pair = [sample[np.newaxis, :] for sample in samples]
+    tests = compare_samples(pair, confidence=1 - alpha)
+    if not testable:
+        tests = untested(tests.difference)
+    return StepTime(round(base.mean()), round(new.mean()), tests, len(base), len(new), alpha)
+
+
+def step_table(time: StepTime, base: Side, new: Side) -> pa.Table:
+    """Return the step times and their tests: the mean over the ranks, and the slowest rank's."""
+    slowest = [side.totals["slowest_ns"] for side in (base, new)]
+    other = _step_time(slowest, time.alpha, testable=time.testable)
+    rows = [_step_row("mean of ranks", time), _step_row("slowest rank", other)]
+    return pa.Table.from_pylist(rows, schema=_STEP_SCHEMA)
+
+
+_STEP_SCHEMA = pa.schema(
+    [
+        ("sample", pa.string()),
+        ("verdict", pa.string()),
+        ("base_ns", pa.int64()),
+        ("new_ns", pa.int64()),
+        ("difference_ns", pa.int64()),
+        ("relative", pa.float64()),
+        ("low_ns", pa.int64()),
+        ("high_ns", pa.int64()),
+        ("welch_p", pa.float64()),
+        ("mann_whitney_p", pa.float64()),
+        ("hedges_g", pa.float64()),
+        ("slower_share", pa.float64()),
+        ("base_steps", pa.int64()),
+        ("new_steps", pa.int64()),
+    ]
+)
+
+
+def _step_row(sample: str, time: StepTime) -> dict[str, object]:
+    tests = {
+        name: None if np.isnan(value := getattr(time.tests, name)[0]) else float(value)
+        for name in ("low", "high", "welch_p", "mann_whitney_p", "hedges_g", "slower_share")
+    }
+    low, high = (None if (v := tests.pop(k)) is None else round(v) for k in ("low", "high"))
+    return {
+        "sample": sample,
+        "verdict": time.verdict,
+        "base_ns": time.base_ns,
+        "new_ns": time.new_ns,
+        "difference_ns": time.difference_ns,
+        "relative": time.difference_ns / time.base_ns if time.base_ns else None,
+        "low_ns": low,
+        "high_ns": high,
+        **tests,
+        "base_steps": time.base_steps,
+        "new_steps": time.new_steps,
+    }
+
+
+def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
+    """Return what the step is made of in both runs; the last row is the whole.
+
+    Every column in ns adds up to its last row exactly: parts are rounded together.
+    """
+    causes = sorted({*base.idle, *new.idle}, key=lambda c: -_largest(c, base, new))
+    labels = ["compute", "exposed communication", "exposed memory"]
+    labels += [f"idle: {cause.replace('_', ' ')}" for cause in causes]
+    samples = [_parts(side, causes) for side in (base, new)]
+    whole = [_rounded_together(sample.mean(axis=1)) for sample in samples]
+    p = np.full(len(labels), np.nan)
+    if time.testable:
+        p = adjust(compare_samples(samples).welch_p)
+    difference = whole[1] - whole[0]
+    words = np.where(difference > 0, "longer", "shorter")
+    words = np.where(
+        np.isnan(p), "not testable", np.where(p < time.alpha, words, "not significant")
+    )
+    total = int(difference.sum())
+    return pa.table(
+        {
+            "part": [*labels, "step" if base.steps is not None else "recording"],
+            "change": [*words.tolist(), time.verdict],
+            "base_ns": [*whole[0].tolist(), int(whole[0].sum())],
+            "new_ns": [*whole[1].tolist(), int(whole[1].sum())],
+            "difference_ns": [*difference.tolist(), total],
+            "base_share": [*(whole[0] / max(whole[0].sum(), 1)).tolist(), 1.0],
+            "new_share": [*(whole[1] / max(whole[1].sum(), 1)).tolist(), 1.0],
+            "p_adjusted": pa.array([*p, time.tests.welch_p[0]], from_pandas=True),
+        }
+    )
+
+
+def _parts(side: Side, causes: list[str]) -> Values:
+    """Return the parts of the step time as parts x steps, means over the ranks, ns."""
+    columns = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns")
+    none = np.zeros(side.count)
+    idle = [side.idle.get(cause, none) / side.ranks for cause in causes]
+    return np.array([*(side.per_rank(column) for column in columns), *idle])
+
+
+def _largest(cause: str, base: Side, new: Side) -> float:
+    return max(
+        float(s.idle[cause].sum()) / s.ranks / s.count for s in (base, new) if cause in s.idle
+    )
+
+
+def _rounded_together(parts: Values) -> Numbers:
+    """Return integers that differ from the parts by less than 1 and add up to their rounded sum."""
+    ends = np.rint(np.append(0, np.cumsum(parts))).astype(np.int64)
+    parts_ns: Numbers = ends[1:] - ends[:-1]
+    return parts_ns

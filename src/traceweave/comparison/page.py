@@ -1,0 +1,165 @@
+"""The comparison as one self-contained HTML page, in the dress of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from traceweave.comparison.result import TABLES, Comparison
+from traceweave.comparison.words import headline, samples, sentences
+from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
+from traceweave.report.render import Report, render_report
+from traceweave.report.verdict import Sentence, Verdict
+
+MOST_ROWS = 200
+"""Rows of a table on the page; the command prints all of them."""
+
+MOST_BARS = 15
+"""Kernels that the chart shows."""
+
+_KINDS: dict[str, tuple[str, Kind]] = {
+    "relative": ("Change", "percent"),
+    "base_share": ("Base share", "percent"),
+    "new_share": ("New share", "percent"),
+    "p_adjusted": ("p, corrected", "text"),
+    "welch_p": ("Welch p", "text"),
+    "mann_whitney_p": ("Mann-Whitney p", "text"),
+    "p": ("p", "text"),
+    "item": ("Name", "name"),
+    "shape": ("Shape", "name"),
+    "base": ("Base", "percent"),
+    "new": ("New", "percent"),
+    "difference": ("Difference", "percent"),
+    "change": ("Verdict", "text"),
+    "hedges_g": ("Effect size g", "number"),
+    "slower_share": ("Pairs slower", "percent"),
+    "base_steps": ("Base steps", "int"),
+    "new_steps": ("New steps", "int"),
+    "base_calls": ("Base calls", "number"),
+    "new_calls": ("New calls", "number"),
+    "rank": ("Rank", "int"),
+}
+"""Headings and kinds of columns whose name does not say them."""
+
+_SMALL = frozenset({"difference_ns", "low_ns", "high_ns", "from_calls_ns", "from_duration_ns"})
+"""Changes, which would vanish in the unit of what changed."""
+
+_LEADS = {
+    "step": "How long a step takes in either run, and whether the difference is more than chance.",
+    "budget": "Where the difference went. Every moment of a step is one of these parts, so they add"
+    " up to the whole.",
+    "overlap": "Communication that runs while the rank computes costs nothing.",
+    "classes": "GPU time by sort of kernel, over all streams.",
+    "kernels": "GPU time by kernel and launch grid. A difference comes from the number of calls or"
+    " from the time of each.",
+    "ops": "Operators by their own time on the host, without what they call.",
+    "collectives": "Collectives by operation and size; “waiting” is the part before the last rank"
+    " had joined.",
+    "stragglers": "How long each rank made the others wait by arriving last at collectives.",
+    "memory": "Memory at the peak.",
+}
+
+
+def write_page(comparison: Comparison, path: Path) -> None:
+    """Write the page; the same databases give the same bytes."""
+    path.write_text(render_report(build(comparison)), encoding="utf-8", newline="\n")
+
+
+def build(comparison: Comparison) -> Report:
+    """Return all that the page shows."""
+    time = comparison.time
+    words = sentences(comparison.base, comparison.new, time, comparison.tables)
+    verdict = Verdict(
+        headline=headline(time, comparison.base.unit).rstrip("."),
+        subject=f"{comparison.new.name} compared with {comparison.base.name}",
+        sentences=tuple(Sentence(text, "step") for text in words[1:]),
+        figures=(),
+        parts=(),
+    )
+    return Report("Comparison of two runs", verdict, tuple(_section(comparison, n) for n in TABLES))
+
+
+def _section(comparison: Comparison, name: str) -> Section:
+    rows = comparison.table(name).to_pylist()
+    names = comparison.table(name).schema.names
+    columns = tuple(_column(key) for key in names)
+    cells = tuple(tuple(_value(key, row[key]) for key in names) for row in rows[:MOST_ROWS])
+    more = len(rows) - MOST_ROWS
+    table = Table(
+        name,
+        _title(name),
+        columns,
+        cells,
+        note=f"{more:,} more rows are left out, those with the smallest change."
+        if more > 0
+        else "",
+    )
+    command = f"traceweave compare base.duckdb new.duckdb --table {name} --format csv"
+    return Section(
+        anchor=name,
+        title=name.capitalize() if name != "ops" else "Operators",
+        lead=_LEADS[name],
+        notes=samples(comparison.base, comparison.new) if name == "step" else (),
+        figures=_figures(name, rows),
+        tables=(table,),
+        origins=(Origin(_title(name), command),),
+        empty="" if rows else "Neither trace says anything about it.",
+    )
+
+
+def _title(name: str) -> str:
+    meaning = TABLES[name]
+    return meaning[0].upper() + meaning[1:]
+
+
+def _column(name: str) -> Column:
+    if name in _KINDS:
+        return Column(*_KINDS[name])
+    if name.endswith("_ns"):
+        return Column(_heading(name.removesuffix("_ns")), "duration", own_unit=name in _SMALL)
+    if name.endswith("_bytes"):
+        return Column(_heading(name.removesuffix("_bytes")), "bytes")
+    return Column(_heading(name))
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return p-values as text, as short as they are telling."""
+    return (
+        f"{value:.2g}"
+        if name in ("p", "p_adjusted", "welch_p", "mann_whitney_p") and value is not None
+        else value
+    )
+
+
+def _figures(name: str, rows: list[dict[str, Any]]) -> tuple[Figure, ...]:
+    """Draw what changed most, for the tables where a picture helps."""
+    label = {"budget": "part", "classes": "item", "kernels": "item"}.get(name)
+    shown = [row for row in rows[:-1] if row["difference_ns"]] if name == "budget" else rows
+    shown = shown[:MOST_BARS]
+    if label is None or not shown:
+        return ()
+    chart = {
+        "kind": "bars",
+        "horizontal": True,
+        "axis": "",
+        "categories": _distinct([str(row[label])[:60] for row in shown]),
+        "measure": "duration",
+        "series": [{"label": "Difference", "role": "caused"}],
+        "variants": [{"label": "", "values": [[row["difference_ns"] for row in shown]]}],
+    }
+    text = f"Bar chart of differences; the table “{_title(name)}” holds the numbers."
+    title = "Difference, new minus base"
+    return (Figure(name, title, "", text, chart, height=80 + 30 * len(shown)),)
+
+
+def _distinct(labels: list[str]) -> list[str]:
+    """Number labels that repeat: a chart's axis shows equal ones once."""
+    seen: dict[str, int] = {}
+    for place, label in enumerate(labels):
+        seen[label] = seen.get(label, 0) + 1
+        labels[place] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+    return labels

@@ -1,0 +1,11 @@
+-- GPU kernels by class, per step; $steps: the steps that count, NULL: the whole recording.
+SELECT
+    class AS item,
+    CAST(NULL AS VARCHAR) AS shape,
+    category AS class,
+    CASE WHEN $steps IS NOT NULL THEN step END AS step,
+    CAST(count(*) AS BIGINT) AS calls,
+    CAST(sum(duration_ns) AS BIGINT) AS total_ns
+FROM gpu_ops
+WHERE kind = 'kernel' AND ($steps IS NULL OR list_contains($steps, step))
+GROUP BY ALL

@@ -1,0 +1,20 @@
+-- Collectives by operation, size and number of ranks, per step: their time on every rank, and the part of it that the rank
+-- waited for the last one. $steps: the steps that count, NULL: the whole recording.
+WITH calls AS (
+    SELECT
+        k.op,
+        concat_ws(', ', k.bytes || ' B', g.size || ' ranks') AS shape,
+        CASE WHEN $steps IS NOT NULL THEN k.step END AS step,
+        k.duration_ns,
+        greatest(least(w.wait_ns, k.duration_ns), 0) AS wait_ns
+    FROM collectives AS k
+    LEFT JOIN groups AS g USING (group_id)
+    LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
+    WHERE $steps IS NULL OR list_contains($steps, k.step)
+)
+SELECT op AS item, shape, 'all' AS class, step, CAST(count(*) AS BIGINT) AS calls,
+    CAST(sum(duration_ns) AS BIGINT) AS total_ns
+FROM calls GROUP BY ALL
+UNION ALL
+SELECT op, shape, 'waiting', step, CAST(count(*) AS BIGINT), CAST(sum(wait_ns) AS BIGINT)
+FROM calls WHERE wait_ns IS NOT NULL GROUP BY ALL

@@ -1,0 +1,15 @@
+-- Operators (nsys: NVTX ranges) by name and input shapes, per step: their time on the host without what was recorded inside
+-- them. $steps: the steps that count, NULL: the whole recording.
+WITH inside AS (
+    SELECT parent_id, sum(duration_ns) AS inside_ns FROM host_ops WHERE parent_id IS NOT NULL GROUP BY parent_id
+)
+SELECT
+    o.name AS item,
+    o.args ->> '$."Input Dims"' AS shape,
+    o.kind AS class,
+    CASE WHEN $steps IS NOT NULL THEN o.step END AS step,
+    CAST(count(*) AS BIGINT) AS calls,
+    CAST(sum(o.duration_ns - coalesce(i.inside_ns, 0)) AS BIGINT) AS total_ns
+FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
+WHERE o.kind IN ('op', 'nvtx') AND o.rank IS NOT NULL AND ($steps IS NULL OR list_contains($steps, o.step))
+GROUP BY ALL

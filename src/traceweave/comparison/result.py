@@ -1,0 +1,67 @@
+"""What a comparison found: its tables, the same in words, and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceweave.comparison.budget import StepTime
+from traceweave.comparison.side import Side
+from traceweave.comparison.words import samples, sentences
+from traceweave.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES = {
+    "step": "step time and its tests",
+    "budget": "where the difference went: parts that add up to the whole",
+    "overlap": "how much of the communication compute hides",
+    "classes": "GPU kernels by class, per step and rank",
+    "kernels": "GPU kernels by name and launch grid, per step and rank",
+    "ops": "operators by name and input shapes: their own time on the host, per step and rank",
+    "collectives": "collectives by operation and size, per step and rank, and the waiting in it",
+    "stragglers": "how long each rank made the others wait, per step",
+    "memory": "memory at the peak",
+}
+"""Tables of a comparison, with what they hold."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A new run beside a base. Differences are new - base; times are ns."""
+
+    base: Side
+    new: Side
+    time: StepTime
+    tables: dict[str, pa.Table]
+    """One Arrow table per name in TABLES; docs/compare-and-check.md explains the columns."""
+
+    @property
+    def verdict(self) -> str:
+        """'slower', 'faster', 'not significant' or 'not testable': the step time."""
+        return self.time.verdict
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What was found, in sentences; the first is the verdict."""
+        found = sentences(self.base, self.new, self.time, self.tables)
+        return (*found, *samples(self.base, self.new))
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table. Raises UsageError for a name that is not in TABLES."""
+        if name not in self.tables:
+            raise UsageError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        return self.tables[name]
+
+    def meaning(self, name: str) -> str:
+        """Say in a line what a table holds."""
+        return TABLES[name]
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page and return its path."""
+        from traceweave.comparison.page import write_page
+
+        write_page(self, Path(path))
+        return Path(path)

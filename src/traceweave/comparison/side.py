@@ -1,0 +1,130 @@
+"""One of the two runs: which of its steps count, and what the ranks did in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceweave import analyses
+from traceweave.comparison.statistics import FEWEST, Values
+from traceweave.errors import InputError
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run as the comparison sees it. Arrays have one value per kept step, in their order."""
+
+    name: str
+    con: duckdb.DuckDBPyConnection
+    ranks: int
+    steps: tuple[int, ...] | None
+    """Steps that count; None: the traces mark none, and the recording counts as one."""
+    left_out: tuple[tuple[int, str], ...]
+    """Steps that do not count, and why."""
+    totals: dict[str, Values]
+    """Columns of steps.sql."""
+    idle: dict[str, Values]
+    """Idle time by cause, summed over the ranks, ns."""
+
+    @property
+    def count(self) -> int:
+        """Steps that count; 1 for a recording without steps."""
+        return 1 if self.steps is None else len(self.steps)
+
+    @property
+    def recorded(self) -> int:
+        """Steps that the traces mark; 1 for a recording without steps."""
+        return self.count + len(self.left_out)
+
+    @property
+    def unit(self) -> str:
+        """What one sample is."""
+        return "recording" if self.steps is None else "step"
+
+    def per_rank(self, column: str) -> Values:
+        """Return a column of steps.sql as the mean over the ranks, one value per step, ns."""
+        return self.totals[column] / self.ranks
+
+
+def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
+    """Read the time budget of every step that counts; the `warmup` first steps do not.
+
+    Raises InputError for a run without any work.
+    """
+    rows = ask(con, "breakdown", "steps")
+    if not len(rows):
+        raise InputError(f"{name}: no work was recorded that could be compared")
+    steps = [step for step in rows["step"].to_pylist() if step is not None]
+    if not steps:
+        kept = None
+        left_out: tuple[tuple[int, str], ...] = ()
+    else:
+        rows = rows.filter(rows["step"].is_valid())
+        kept, left_out = choose_steps(rows, warmup)
+        rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
+    totals = {
+        name: np.asarray(rows[name], dtype=np.float64)
+        for name in rows.schema.names
+        if name not in ("step", "gpu")
+    }
+    ranks = int(totals["ranks"].max(initial=0))
+    idle = _idle_by_cause(con, kept)
+    return Side(name, con, ranks, kept, left_out, totals, idle)
+
+
+def choose_steps(
+    rows: pa.Table, warmup: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...]]:
+    """Return the steps that count, and those that do not with the reason.
+
+    Steps that not every rank recorded never count. The first `warmup` ones do not, then the last
+    one of a GPU run, whose window ends with its last op instead of the next step's first; both
+    only as long as FEWEST steps remain.
+    """
+    most = max(rows["ranks"].to_pylist())
+    kept: list[int] = []
+    left_out: list[tuple[int, str]] = []
+    for step, ranks in zip(rows["step"].to_pylist(), rows["ranks"].to_pylist(), strict=True):
+        if ranks == most:
+            kept.append(step)
+        else:
+            left_out.append((step, "not recorded by every rank"))
+    first = max(min(warmup, len(kept) - FEWEST), 0)
+    left_out += [(step, "warm-up") for step in kept[:first]]
+    kept = kept[first:]
+    if rows["gpu"][-1].as_py() and kept[-1] == rows["step"][-1].as_py() and len(kept) > FEWEST:
+        left_out.append((kept.pop(), "last recorded: its window ends with its last op"))
+    return tuple(kept), tuple(sorted(left_out))
+
+
+def ask(con: duckdb.DuckDBPyConnection, analysis: str, name: str) -> pa.Table:
+    """Return what queries/`name`.sql makes of the rows of an analysis."""
+    relation = analyses.run(con, analysis).query("rows", query(name))
+    assert relation is not None  # only a statement that gives no rows is None
+    return relation.to_arrow_table()
+
+
+def query(name: str) -> str:
+    """Return the SQL of queries/`name`.sql."""
+    folder = resources.files(__package__).joinpath("queries")
+    return folder.joinpath(f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _idle_by_cause(
+    con: duckdb.DuckDBPyConnection, steps: tuple[int, ...] | None
+) -> dict[str, Values]:
+    """Return the idle time of the kept steps by cause, summed over the ranks, ns."""
+    rows = ask(con, "idle_causes", "idle").to_pylist()
+    kept: tuple[int | None, ...] = (None,) if steps is None else steps
+    order = {step: place for place, step in enumerate(kept)}
+    causes: dict[str, Values] = {}
+    for row in rows:
+        if row["step"] in order:
+            found = causes.setdefault(row["cause"], np.zeros(len(kept)))
+            found[order[row["step"]]] += row["idle_ns"]
+    return causes

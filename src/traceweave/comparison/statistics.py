@@ -1,0 +1,102 @@
+"""Is the difference between two samples more than chance? Tests over many samples at once.
+
+A sample is one value per step. Steps of one run follow each other, and one recording says nothing
+of the spread between runs: a significant difference is one between these two recordings.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+
+FEWEST = 3
+"""Steps that a run must have for a test."""
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Differences new - base of many pairs of samples; one entry per pair, NaN: not testable."""
+
+    difference: Values
+    low: Values
+    """Lower end of Welch's confidence interval of the difference."""
+    high: Values
+    welch_p: Values
+    mann_whitney_p: Values
+    hedges_g: Values
+    """Difference in pooled standard deviations, corrected for small samples."""
+    slower_share: Values
+    """Share of all pairs (one base step, one new step) in which the new one is larger; a tie is
+    half a pair. 0.5: no difference."""
+
+
+def compare_samples(pair: Sequence[Values], confidence: float = 0.95) -> Tests:
+    """Test every row of the second (rows x steps) against the same row of the first."""
+    from scipy import stats
+
+    base, new = pair
+    rows = len(base)
+    difference = new.mean(axis=1) - base.mean(axis=1)
+    found = {
+        name: np.full(rows, np.nan) for name in ("low", "high", "welch", "mann", "g", "slower")
+    }
+    if base.shape[1] < FEWEST or new.shape[1] < FEWEST:
+        return untested(difference)
+    varied = (np.ptp(base, axis=1) > 0) | (np.ptp(new, axis=1) > 0)
+    if varied.any():
+        a, b = base[varied], new[varied]
+        with warnings.catch_warnings():
+            # a side that never varies (an op that one run lacks) has no precision to lose
+            warnings.filterwarnings("ignore", "Precision loss occurred", RuntimeWarning)
+            welch = stats.ttest_ind(b, a, axis=1, equal_var=False)
+        interval = welch.confidence_interval(confidence)
+        found["low"][varied], found["high"][varied] = interval.low, interval.high
+        found["welch"][varied] = welch.pvalue
+        found["g"][varied] = _hedges_g(a, b)
+    found["welch"][~varied & (difference == 0)] = 1.0
+    ranked = stats.mannwhitneyu(new, base, axis=1)
+    found["mann"] = np.asarray(ranked.pvalue, dtype=np.float64)
+    found["slower"] = np.asarray(ranked.statistic / (base.shape[1] * new.shape[1]))
+    return Tests(difference, *found.values())
+
+
+def untested(difference: Values) -> Tests:
+    """Return differences of which nothing more can be said."""
+    nothing = np.full(len(difference), np.nan)
+    return Tests(difference, nothing, nothing, nothing, nothing, nothing, nothing)
+
+
+def adjust(p: Values) -> Values:
+    """Return p-values corrected for testing many at once; NaN stays NaN.
+
+    Benjamini-Yekutieli 2001, which holds however the tests depend on each other: a slow step slows
+    many kernels at once.
+    """
+    from scipy import stats
+
+    adjusted = np.full(len(p), np.nan)
+    tested = ~np.isnan(p)
+    if tested.any():
+        adjusted[tested] = stats.false_discovery_control(p[tested], method="by")
+    return adjusted
+
+
+def least_mann_whitney_p(base_steps: int, new_steps: int) -> float:
+    """Return the smallest two-sided p that so few steps can give."""
+    return 2 / comb(base_steps + new_steps, base_steps)
+
+
+def _hedges_g(base: Values, new: Values) -> Values:
+    """Hedges 1981: g = (1 - 3 / (4 df - 1)) * difference / pooled standard deviation."""
+    free = base.shape[1] + new.shape[1] - 2
+    spread = (base.shape[1] - 1) * base.var(axis=1, ddof=1)
+    spread += (new.shape[1] - 1) * new.var(axis=1, ddof=1)
+    g = (new.mean(axis=1) - base.mean(axis=1)) / np.sqrt(spread / free)
+    return np.asarray((1 - 3 / (4 * free - 1)) * g, dtype=np.float64)

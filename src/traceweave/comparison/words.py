@@ -1,0 +1,133 @@
+"""A comparison in plain sentences: the same on the terminal and on the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceweave.comparison.budget import StepTime
+from traceweave.comparison.side import Side
+from traceweave.comparison.statistics import FEWEST
+from traceweave.report.quantities import duration, percent, plural
+
+MOST_NAMED = 3
+"""Parts or kernels that a sentence names."""
+
+_WELCH_DECIDES = "With so few steps the Mann-Whitney test cannot be significant; Welch's decides."
+
+
+def sentences(
+    base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
+) -> tuple[str, ...]:
+    """Return what was found, the verdict first; empty statements are left out."""
+    found = (
+        headline(time, base.unit if base.unit == new.unit else "recording"),
+        *_tests(base, new, time),
+        _parts(tables["budget"].to_pylist()),
+        _items(tables["classes"], "Kernel classes"),
+        _items(tables["kernels"], "Kernels"),
+    )
+    return tuple(text for text in found if text)
+
+
+def headline(time: StepTime, unit: str) -> str:
+    """Say in one sentence how the step times compare."""
+    change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
+    amount = signed_percent(time.difference_ns / time.base_ns) if time.base_ns else "from nothing"
+    if time.verdict == "not significant":
+        return f"Step time: no significant difference ({change}, {amount})."
+    if time.verdict == "not testable":
+        return f"Mean {unit}: {change} ({amount}); too little was recorded to test it."
+    return f"Step time: {amount}, significantly {time.verdict} ({change})."
+
+
+def signed_percent(fraction: float) -> str:
+    """Write a change as '+5.0%'."""
+    return f"{'+' if fraction > 0 else '-' if fraction < 0 else ''}{percent(abs(fraction))}"
+
+
+def signed_duration(ns: int) -> str:
+    """Write a change as '+1.20 ms'."""
+    return f"+{duration(ns)}" if ns > 0 else duration(ns)
+
+
+def _tests(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
+    if base.steps is None or new.steps is None:
+        marked = [side.name for side in (base, new) if side.steps is None]
+        return (
+            f"{' and '.join(marked)}: the traces mark no steps, so whole recordings stand side by"
+            " side. Their lengths say when the profiler was stopped, not how fast the run is;"
+            " compare shares and times per call.",
+        )
+    if not time.testable:
+        return (f"A test needs {FEWEST} steps on either side whose times vary.",)
+    t = time.tests
+    low, high = signed_duration(round(t.low[0])), signed_duration(round(t.high[0]))
+    p = f"Welch p = {t.welch_p[0]:.2g}, Mann-Whitney p = {t.mann_whitney_p[0]:.2g}"
+    text = (
+        f"{percent(1 - time.alpha).replace('.0%', '%')} confidence interval of the difference"
+        f" {low} to {high}; {p}; effect size g = {t.hedges_g[0]:.2f}."
+    )
+    if not time.decided_by_both:
+        return (
+            text,
+            _WELCH_DECIDES,
+        )
+    if (t.welch_p[0] < time.alpha) != (t.mann_whitney_p[0] < time.alpha):
+        return (text, "The two tests disagree, so the difference does not count as significant.")
+    return (text,)
+
+
+def _parts(rows: list[dict[str, Any]]) -> str:
+    changed = sorted(rows[:-1], key=lambda row: -abs(row["difference_ns"]))
+    named = [row for row in changed[:MOST_NAMED] if row["difference_ns"]]
+    if not named:
+        return ""
+    parts = ", ".join(f"{row['part']} {signed_duration(row['difference_ns'])}" for row in named)
+    whole = signed_duration(rows[-1]["difference_ns"])
+    return f"Of the {whole} per {rows[-1]['part']} and rank: {parts}."
+
+
+def _items(table: pa.Table, kind: str) -> str:
+    changes = table["change"].to_pylist()
+    counts = [
+        f"{changes.count(word)} {word}"
+        for word in ("slower", "faster", "added", "removed")
+        if word in changes
+    ]
+    if not counts:
+        return f"{kind}: none changed significantly." if "not significant" in changes else ""
+    rows = table.filter(pc.is_in(table["change"], pa.array(["slower", "faster"]))).to_pylist()
+    named = ", ".join(
+        f"{_short(row['item'])} ({signed_percent(row['relative'])},"
+        f" {signed_duration(row['difference_ns'])})"
+        for row in rows[:MOST_NAMED]
+    )
+    return f"{kind}: {', '.join(counts)}" + (f"; most changed: {named}." if named else ".")
+
+
+def samples(base: Side, new: Side) -> tuple[str, ...]:
+    """Say which steps of either run the numbers rest on."""
+    texts = []
+    for label, side in (("base", base), ("new", new)):
+        if side.steps is None:
+            texts.append(f"{label} ({side.name}): {plural(side.ranks, 'rank')}, one recording.")
+            continue
+        reasons: dict[str, list[int]] = {}
+        for step, reason in side.left_out:
+            reasons.setdefault(reason, []).append(step)
+        out = "; ".join(
+            f"left out {plural(len(steps), 'step')} ({', '.join(map(str, steps[:5]))}): {reason}"
+            for reason, steps in reasons.items()
+        )
+        texts.append(
+            f"{label} ({side.name}): {plural(side.ranks, 'rank')},"
+            f" {plural(side.count, 'step')}" + (f"; {out}." if out else ".")
+        )
+    return tuple(texts)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else name[:59].rstrip() + "…"

@@ -1,0 +1,287 @@
+"""Rules, limits and what CI sees of them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import duckdb
+import pytest
+
+import traceweave
+from tests.comparison.runs import run_of
+from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
+from traceweave.checks.measure import crosses
+from traceweave.checks.rules import Limit
+from traceweave.cli.main import main
+from traceweave.errors import QueryError, TraceweaveError, UsageError
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "rules.toml"
+
+
+@pytest.fixture
+def run() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Steps of 1500, 1010, 990, 1000 and 700 ns on two ranks: 400 compute, 200 exposed."""
+    with run_of() as con:
+        yield con
+
+
+def rules_file(folder: Path, text: str) -> Path:
+    path = folder / "rules.toml"
+    path.write_text(dedent(text))
+    return path
+
+
+def checked(
+    con: duckdb.DuckDBPyConnection,
+    folder: Path,
+    text: str,
+    baseline: duckdb.DuckDBPyConnection | None = None,
+) -> CheckResult:
+    return check_run(con, read_rules(rules_file(folder, text)), baseline=baseline)
+
+
+def test_columns_of_analyses_and_sql_are_measured(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    found = checked(
+        run,
+        tmp_path,
+        """
+        [[rule]]
+        name = "median"
+        analysis = "breakdown"
+        column = "window_ns"
+        aggregate = "median"
+        max = "1 us"
+        min = 1000
+
+        [[rule]]
+        name = "steps of rank 1"
+        analysis = "breakdown"
+        column = "window_ns"
+        aggregate = "count"
+        where = "rank = 1 AND window_ns > 900"
+        max = 3
+
+        [[rule]]
+        name = "host window"
+        analysis = "breakdown"
+        column = "exposed_comm_ns"
+        params = { window = "span" }
+        max = "1 us"
+
+        [[rule]]
+        name = "idle share"
+        analysis = "breakdown"
+        sql = "SELECT sum(exposed_comm_ns) / sum(window_ns) FROM rows"
+        max = "20 %"
+
+        [[rule]]
+        name = "kernels"
+        sql = "SELECT count(*) FROM gpu_ops WHERE name = 'gemm'"
+        min = 11
+        """,
+    )
+
+    assert [(o.rule.name, o.limit.kind, o.value, o.result) for o in found.outcomes] == [
+        ("median", "max", 1000.0, "ok"),
+        ("median", "min", 1000.0, "ok"),
+        ("steps of rank 1", "max", 4.0, "crossed"),
+        ("host window", "max", 1000.0, "ok"),
+        ("idle share", "max", pytest.approx(1000 / 5200), "ok"),
+        ("kernels", "min", 10.0, "crossed"),
+    ]
+    assert not found.ok
+    assert found.outcomes[4].message == (
+        "SELECT sum(exposed_comm_ns) / sum(window_ns) FROM rows = 19.2%; limit: max 20 %"
+    )
+
+
+CHANGE = """
+    [[rule]]
+    name = "compute"
+    analysis = "breakdown"
+    column = "compute_ns"
+    max_increase = {increase}
+    max_decrease = "1 %"
+"""
+
+
+@pytest.mark.parametrize(
+    ("increase", "result"),
+    [('"10 %"', "ok"), ('"9 %"', "crossed"), ("40", "ok"), ('"39 ns"', "crossed")],
+)
+def test_changes_are_limited_in_percent_or_in_units(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path, increase: str, result: str
+) -> None:
+    with run_of(gemm=440) as slower:
+        found = checked(slower, tmp_path, CHANGE.format(increase=increase), run)
+
+    assert [o.result for o in found.outcomes] == [result, "ok"]
+    assert (found.outcomes[0].value, found.outcomes[0].baseline) == (440, 400)
+    assert "= 440 ns, baseline 400 ns (+10.0%); limit: max_increase" in found.outcomes[0].message
+
+
+def test_a_decrease_is_limited_too() -> None:
+    five_percent = Limit("max_decrease", 0.05, "5 %", relative=True)
+
+    assert not crosses(five_percent, 95, 100)
+    assert crosses(five_percent, 94, 100)
+    assert not crosses(five_percent, 200, 100)
+    # of a negative baseline the size counts
+    assert not crosses(five_percent, -104, -100)
+    assert crosses(five_percent, -106, -100)
+
+
+def test_a_change_needs_a_baseline(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"rule 'compute' limits a change.*--baseline"):
+        checked(run, tmp_path, CHANGE.format(increase=1))
+
+
+@pytest.mark.parametrize(("optional", "ok"), [("false", False), ("true", True)])
+def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path, optional: str, ok: bool
+) -> None:
+    found = checked(
+        run,
+        tmp_path,
+        f"""
+        [[rule]]
+        name = "memory"
+        analysis = "memory"
+        column = "peak_allocated_bytes"
+        aggregate = "max"
+        optional = {optional}
+        max = "1 GB"
+        """,
+    )
+
+    assert [(o.result, o.value) for o in found.outcomes] == [("no value", None)]
+    assert found.ok is ok
+
+
+HEAD = '[[rule]]\nname = "r"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [", "is not TOML"),
+        ("", r"a rules file is a list of \[\[rule\]\] tables"),
+        ("rules = 1", "it has rules besides"),
+        ("[[rule]]\nmax = 1", "rule 1 has no name"),
+        (HEAD + 'sql = "SELECT 1"', "sets no limit"),
+        (HEAD + 'sql = "SELECT 1"\nmax = "5 parsecs"', "max = '5 parsecs' is no quantity"),
+        (HEAD + 'sql = "SELECT 1"\nmax = true', "max = True is no quantity"),
+        (HEAD + 'sql = "SELECT 1"\nmaximum = 1', "there is no key 'maximum'"),
+        (HEAD + "max = 1", "give either sql, or analysis and column"),
+        (HEAD + 'sql = "SELECT 1"\ncolumn = "a"\nmax = 1', "give either sql, or analysis"),
+        (HEAD + 'column = "a"\nmax = 1', "analysis is missing"),
+        (HEAD + 'analysis = "steps"\ncolumn = "a_ns"\nmax = "1 GB"', "has another unit"),
+        (
+            HEAD + 'analysis = "steps"\ncolumn = "step"\naggregate = "avg"\nmax = 1',
+            "there is no aggregate 'avg'",
+        ),
+        (HEAD + 'sql = "SELECT 1"\nmax_increase = -1', "it cannot be negative"),
+        (HEAD + 'sql = "SELECT 1"\nmax = 1\noptional = 1', "optional = true"),
+        ((HEAD + 'sql = "SELECT 1"\nmax = 1\n') * 2, "two rules are named 'r'"),
+    ],
+)
+def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        read_rules(rules_file(tmp_path, text))
+    assert str(raised.value).startswith(str(tmp_path / "rules.toml"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('sql = "SELECT 1, 2"', "one row with one column; it gives 1 rows with 2 columns"),
+        ('sql = "SELECT 1 WHERE false"', "it gives 0 rows"),
+        ("sql = \"SELECT 'a'\"", "is no number: 'a'"),
+        ('sql = "DROP TABLE groups"', "has to be one SELECT"),
+        ('sql = "SELECT 1; SELECT 2"', "has to be one SELECT"),
+        ('sql = "SELECT nothing"', "rule 'r': Referenced column"),
+        ('analysis = "nope"\ncolumn = "a"', "nope"),
+        ('analysis = "steps"\ncolumn = "a"', "analysis steps has no column 'a'; it has step"),
+        ('analysis = "steps"\ncolumn = "step"\nwhere = "nothing"', "rule 'r': Referenced column"),
+        ('analysis = "gaps"\ncolumn = "rank"\nparams = { x = 1 }', "gaps.*'x'"),
+    ],
+)
+def test_a_number_that_cannot_be_asked_is_said(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path, body: str, message: str
+) -> None:
+    with pytest.raises(TraceweaveError, match=message) as raised:
+        checked(run, tmp_path, f"{HEAD}max = 1\n{body}")
+    assert isinstance(raised.value, UsageError | QueryError)
+    assert "\n" not in str(raised.value)
+
+
+def test_junit_has_a_case_per_limit(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    text = '[[rule]]\nname = "a <b> \\u0007"\nsql = "SELECT 5"\nmax = 4\nmin = 1\n'
+    document = ET.fromstring(junit_xml(checked(run, tmp_path, text), "run & co"))
+
+    [suite] = document
+    assert suite.attrib == {
+        "name": "traceweave check run & co",
+        "tests": "2",
+        "failures": "1",
+        "errors": "0",
+    }
+    cases = {case.attrib["name"]: [child.tag for child in case] for case in suite}
+    assert cases == {"a <b> �: max 4": ["failure"], "a <b> �: min 1": ["system-out"]}
+    assert suite[0][0].attrib == {"message": "SELECT 5 = 5; limit: max 4", "type": "crossed"}
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    fixtures = Path(__file__).parent.parent / "fixtures"
+    paths = folder / "base.duckdb", folder / "new.duckdb"
+    for path, name in zip(paths, ("ddp_gloo_4ranks", "ddp_gloo_straggler"), strict=True):
+        traceweave.ingest(fixtures / name, path)
+    return paths
+
+
+def test_the_example_stops_the_straggler(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, new = databases
+    junit = tmp_path / "check.xml"
+    arguments = ["check", str(new), "--rules", str(EXAMPLE), "--baseline", str(base)]
+
+    code = main([*arguments, "--junit", str(junit)])
+
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert err == f"wrote {junit}\n"
+    lines = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "crossed" in lines["step time"]
+    assert "ok" in lines["nothing was lost at ingest"]
+    assert ET.parse(junit).getroot().attrib["failures"] != "0"
+
+
+def test_a_run_beside_itself_passes(
+    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, _ = databases
+    code = main(["check", str(base), "--rules", str(EXAMPLE), "--baseline", str(base)])
+
+    assert code == 0
+    assert "crossed" not in capsys.readouterr().out
+
+
+def test_a_wrong_rules_file_ends_with_code_2(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["check", str(databases[0]), "--rules", str(tmp_path / "none.toml")])
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert (
+        err
+        == f"traceweave: error: {tmp_path}/none.toml: cannot be read: No such file or directory\n"
+    )

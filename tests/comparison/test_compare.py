@@ -1,0 +1,171 @@
+"""Whole comparisons of runs written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.comparison.runs import LENGTHS, run_of
+from traceweave.comparison import TABLES, Comparison, compare_runs
+from traceweave.comparison.budget import _rounded_together
+from traceweave.comparison.side import choose_steps
+from traceweave.errors import InputError, UsageError
+
+SLOWER = tuple(length + 50 for length in LENGTHS)
+
+
+def column(found: Comparison, table: str, key: str, value: str) -> dict[str, Any]:
+    """Return {label: value} of a table."""
+    return {row[key]: row[value] for row in found.table(table).to_pylist()}
+
+
+def test_a_slower_step_is_found_and_its_parts_add_up() -> None:
+    with run_of() as base, run_of(SLOWER, gemm=450) as new:
+        found = compare_runs(base, new)
+
+    assert found.base.steps == found.new.steps == (1, 2, 3)
+    assert found.verdict == "slower"
+    assert found.table("step").to_pylist()[0] == {
+        "sample": "mean of ranks",
+        "verdict": "slower",
+        "base_ns": 1000,
+        "new_ns": 1050,
+        "difference_ns": 50,
+        "relative": pytest.approx(0.05),
+        "low_ns": 27,
+        "high_ns": 73,
+        "welch_p": pytest.approx(0.0036, abs=5e-5),
+        "mann_whitney_p": pytest.approx(0.1),
+        "hedges_g": pytest.approx(4),
+        "slower_share": 1.0,
+        "base_steps": 3,
+        "new_steps": 3,
+    }
+    assert column(found, "budget", "part", "difference_ns") == {
+        "compute": 50,
+        "exposed communication": 0,
+        "exposed memory": 0,
+        "idle: short": 0,
+        "step": 50,
+    }
+    assert column(found, "budget", "part", "base_ns") == {
+        "compute": 400,
+        "exposed communication": 200,
+        "exposed memory": 0,
+        "idle: short": 400,
+        "step": 1000,
+    }
+    assert found.words[0] == "Step time: +5.0%, significantly slower (1.05 µs instead of 1.00 µs)."
+    assert "Mann-Whitney test cannot be significant" in " ".join(found.words)
+
+
+def test_a_difference_within_the_spread_is_said_not_to_be_significant() -> None:
+    with run_of() as base, run_of(tuple(length + 3 for length in LENGTHS)) as new:
+        found = compare_runs(base, new)
+
+    assert found.verdict == "not significant"
+    assert found.words[0].startswith("Step time: no significant difference (1.00 µs instead of")
+
+
+def test_kernels_that_come_and_go_are_named() -> None:
+    with run_of(extra="old") as base, run_of(extra="new") as new:
+        found = compare_runs(base, new)
+
+    rows = {row["item"]: row for row in found.table("kernels").to_pylist()}
+    assert {name: row["change"] for name, row in rows.items()} == {
+        "old": "removed",
+        "new": "added",
+        "gemm": "not significant",
+        "nccl": "not significant",
+    }
+    assert (rows["new"]["base_calls"], rows["new"]["new_calls"]) == (0, 1)
+    assert (rows["new"]["difference_ns"], rows["new"]["from_calls_ns"]) == (50, 50)
+    assert rows["old"]["difference_ns"] == -50
+
+
+def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
+    with run_of(grid="[8,1,1]") as base, run_of(grid="[16,1,1]", gemm=420) as new:
+        found = compare_runs(base, new)
+
+    [gemm] = [row for row in found.table("kernels").to_pylist() if row["item"] == "gemm"]
+    assert (gemm["shape"], gemm["base_ns"], gemm["new_ns"]) == ("other shapes", 400, 420)
+    assert (gemm["from_calls_ns"], gemm["from_duration_ns"]) == (0, 20)
+
+
+def test_more_ranks_and_steps_change_nothing_per_rank_and_step() -> None:
+    with run_of() as base, run_of((1500, 1010, 990, 1000, 1005, 995, 700), ranks=4) as new:
+        found = compare_runs(base, new)
+
+    assert (found.base.ranks, found.new.ranks, found.new.count) == (2, 4, 5)
+    assert set(column(found, "budget", "part", "difference_ns").values()) == {0}
+    assert set(column(found, "kernels", "item", "difference_ns").values()) == {0}
+    assert set(column(found, "classes", "item", "new_calls").values()) == {1}
+
+
+def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
+    with run_of() as base, run_of(SLOWER, gemm=450) as new:
+        for con in (base, new):
+            con.execute("DELETE FROM base.steps; UPDATE base.gpu_ops SET step = NULL")
+        found = compare_runs(base, new)
+
+    assert found.verdict == "not testable"
+    budget = column(found, "budget", "part", "difference_ns")
+    assert budget.pop("recording") == sum(budget.values())
+    assert budget["compute"] == 5 * 50
+    assert "mark no steps" in found.words[1]
+
+
+def test_steps_that_count() -> None:
+    def chosen(ranks: list[int], gpu: bool, warmup: int) -> tuple[tuple[int, ...], set[int]]:
+        rows = pa.table({"step": range(len(ranks)), "ranks": ranks, "gpu": [gpu] * len(ranks)})
+        kept, left_out = choose_steps(rows, warmup)
+        return kept, {step for step, _ in left_out}
+
+    assert chosen([2, 2, 2, 2, 2], True, 1) == ((1, 2, 3), {0, 4})
+    assert chosen([2, 2, 2, 2, 2], False, 1) == ((1, 2, 3, 4), {0})
+    assert chosen([2, 2, 2, 2, 2], True, 0) == ((0, 1, 2, 3), {4})
+    assert chosen([2, 2, 2, 2], True, 1) == ((1, 2, 3), {0})  # the last one would leave two
+    assert chosen([2, 2, 2], True, 3) == ((0, 1, 2), set())
+    assert chosen([1, 2, 2, 2, 2, 1], True, 1) == ((2, 3, 4), {0, 1, 5})
+    assert chosen([1], True, 1) == ((0,), set())
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=12))
+def test_rounded_parts_add_up_to_the_rounded_whole(parts: list[float]) -> None:
+    import numpy as np
+
+    rounded = _rounded_together(np.array(parts))
+
+    assert rounded.sum() == round(float(np.cumsum(parts)[-1]))
+    assert all(abs(whole - part) <= 1 for whole, part in zip(rounded, parts, strict=True))
+
+
+def test_a_run_without_work_and_senseless_values_are_said(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    with run_of() as base:
+        with pytest.raises(InputError, match=r"new: no work was recorded that could be compared"):
+            compare_runs(base, empty_run)
+        with pytest.raises(UsageError, match="alpha is a probability"):
+            compare_runs(base, base, alpha=1)
+        with pytest.raises(UsageError, match="warmup is a number of steps"):
+            compare_runs(base, base, warmup=-1)
+        with pytest.raises(UsageError, match="there is no table 'x'; there are step, budget"):
+            compare_runs(base, base).table("x")
+
+
+def test_a_run_beside_itself_differs_in_nothing() -> None:
+    with run_of(extra="x") as base:
+        found = compare_runs(base, base)
+
+    assert tuple(found.tables) == tuple(TABLES)
+    assert found.verdict == "not significant"
+    for table in found.tables.values():
+        for row in table.to_pylist():
+            assert row.get("difference_ns", 0) in (0, None)
+            assert row.get("change", "not significant") in ("not significant", "not testable")

@@ -1,0 +1,100 @@
+"""The comparison as users see it: the page, the command, the API."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from tests.comparison.runs import run_of
+from traceweave.cli import compare as command
+from traceweave.cli.main import main
+from traceweave.comparison import TABLES, compare_runs
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    fixtures = Path(__file__).parent.parent / "fixtures"
+    paths = folder / "base.duckdb", folder / "new.duckdb"
+    for path, name in zip(paths, ("ddp_gloo_4ranks", "ddp_gloo_straggler"), strict=True):
+        traceweave.ingest(fixtures / name, path)
+    return paths
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_page_is_the_same_bytes_and_names_are_text(tmp_path: Path) -> None:
+    with run_of() as base, run_of(extra=HOSTILE) as new:
+        found = compare_runs(base, new, names=("a", HOSTILE))
+        first = found.report(tmp_path / "a.html").read_bytes()
+        second = compare_runs(base, new, names=("a", HOSTILE)).report(tmp_path / "b.html")
+
+    assert first == second.read_bytes()
+    text = first.decode()
+    assert HOSTILE not in text
+    assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</td>" in text
+    assert re.findall(r'<section id="(\w+)"', text) == ["verdict", *TABLES, "glossary"]
+    assert "no significant difference" in text
+
+
+def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
+    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, "compare", *databases)
+
+    assert code == 0
+    lines = out.splitlines()
+    assert re.match(r"Step time: \+\d+\.\d%, significantly slower", lines[0])
+    assert any(line.startswith("budget: where the difference went") for line in lines)
+    assert "rows; --table ops prints them" in err
+    assert max(map(len, lines[8:])) <= 100
+    found = traceweave.compare(*databases)
+    worst = found.table("stragglers").to_pylist()[0]
+    assert (worst["rank"], worst["new_cause"]) == (2, "data_loading")
+
+
+def test_one_table_comes_in_every_format(
+    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(capsys, "compare", *databases, "--table", "budget", "-f", "csv")
+
+    assert (code, err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    difference = [int(row["difference_ns"]) for row in rows]
+    assert rows[-1]["part"] == "step"
+    assert sum(difference[:-1]) == difference[-1]
+
+
+def test_the_page_is_written_by_the_suffix(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "compare.html"
+
+    assert call(capsys, "compare", *databases, "-o", page) == (0, "", f"wrote {page}\n")
+    assert page.read_text().startswith("\n<!DOCTYPE html>") or "<!DOCTYPE html>" in page.read_text()
+
+
+@pytest.mark.parametrize("more", [["-f", "json"], ["-o", "x.csv"]])
+def test_one_file_holds_one_table(
+    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    code, out, err = call(capsys, "compare", *databases, *more)
+
+    assert (code, out) == (2, "")
+    assert "one file holds one table: name it with --table" in err
+
+
+def test_the_command_knows_all_tables() -> None:
+    assert tuple(TABLES) == command.TABLES

@@ -1,0 +1,82 @@
+"""Simulated runs: a known regression is found and named, another seed is no regression."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from traceweave.comparison import Comparison
+from traceweave.simulate import Config, model, simulate, write_kineto
+
+CHANGED = ("slower", "faster", "added", "removed", "longer", "shorter", "higher", "lower")
+
+
+def simulated(folder: Path, seed: int) -> Path:
+    config = Config(ranks=2, steps=10, layers=3, seed=seed)
+    write_kineto(simulate(config), folder / str(seed))
+    traceweave.ingest(folder / str(seed), folder / f"{seed}.duckdb")
+    return folder / f"{seed}.duckdb"
+
+
+def slow_gemms(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Make every gemm of the simulated model take `factor` as long."""
+
+    def scaled(kernel: model.Kernel) -> model.Kernel:
+        if "gemm" not in kernel.name:
+            return kernel
+        return replace(kernel, duration_ns=round(kernel.duration_ns * factor))
+
+    layer = tuple(
+        replace(
+            op,
+            kernels=tuple(map(scaled, op.kernels)),
+            backward_kernels=tuple(map(scaled, op.backward_kernels)),
+        )
+        for op in model.LAYER
+    )
+    monkeypatch.setattr(model, "LAYER", layer)
+
+
+def changes(found: Comparison) -> list[tuple[str, str]]:
+    return [
+        (name, str(next(iter(row.values()))))
+        for name, table in found.tables.items()
+        for row in table.to_pylist()
+        if row.get("change") in CHANGED
+    ]
+
+
+def test_five_percent_in_the_gemms_is_found_named_and_significant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = simulated(tmp_path, 1)
+    slow_gemms(monkeypatch, 1.05)
+    found = traceweave.compare(base, simulated(tmp_path, 2))
+
+    assert found.verdict == "slower"
+    classes = {row["item"]: row for row in found.table("classes").to_pylist()}
+    assert classes["gemm"]["change"] == "slower"
+    assert classes["gemm"]["relative"] == pytest.approx(0.05, abs=0.01)
+    slower = {row["class"] for row in found.table("kernels").to_pylist()[:9]}
+    assert slower == {"gemm"}
+    for table in ("classes", "kernels"):
+        flagged = [row for row in found.table(table).to_pylist() if row["change"] in CHANGED]
+        gemms = [row for row in flagged if "gemm" in row["item"]]
+        assert {row["change"] for row in gemms} == {"slower"}
+        # one finding in twenty may be chance, and then it is a small one
+        others = [abs(row["difference_ns"]) for row in flagged if row not in gemms]
+        assert sum(others) < 0.05 * sum(row["difference_ns"] for row in gemms)
+    gemm_ns = classes["gemm"]["difference_ns"]
+    compute = found.table("budget").to_pylist()[0]
+    assert compute["difference_ns"] == pytest.approx(gemm_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("seed", [11, 13, 15])
+def test_another_seed_is_no_difference(tmp_path: Path, seed: int) -> None:
+    found = traceweave.compare(simulated(tmp_path, seed), simulated(tmp_path, seed + 1))
+
+    assert found.verdict == "not significant"
+    assert changes(found) == []
