@@ -1,16 +1,18 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
+# `EXTRAS=[torch]` installs torch too, and runs the tests that need it.
 
 PYTHON ?= python3
+EXTRAS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types contracts format lock clean
+.PHONY: demo test check lint types contracts docs format lock clean
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable ".$(EXTRAS)" --group dev --group docs
 	touch $@
 
 ## demo: set up, ingest real example traces, print the overview, write demo/report.html
@@ -39,6 +41,10 @@ types: $(STAMP)
 contracts: $(STAMP)
 	$(BIN)/lint-imports
 
+## docs: build the documentation as a site into site/
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -48,4 +54,4 @@ lock:
 	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
