@@ -120,17 +120,17 @@ class Builder:
         """A kernel launch call; `more` are further columns; returns its op_id."""
         return self.host(rank, at, "cudaLaunchKernel", "runtime", 9, tid, **more)
 
-    def group(self, group_id: int, ranks: list[int]) -> None:
-        """A process group."""
-        self._insert(
-            "groups",
-            group_id=group_id,
-            name=str(group_id),
-            size=len(ranks),
-            ranks=ranks,
-            role="unknown",
-            role_source="test",
-        )
+    def group(self, group_id: int, ranks: list[int], **more: Any) -> None:
+        """A process group; `more` are other values of its columns."""
+        columns: dict[str, Any] = {
+            "group_id": group_id,
+            "name": str(group_id),
+            "size": len(ranks),
+            "ranks": ranks,
+            "role": "unknown",
+            "role_source": "test",
+        }
+        self._insert("groups", **(columns | more))
 
     def collective(
         self,
@@ -140,24 +140,29 @@ class Builder:
         bytes_: int | None = 1024,
         step: int | None = None,
         matched: bool = True,
+        each: dict[int, dict[str, Any]] | None = None,
     ) -> None:
-        """One operation on the ranks of `at`, without kernels; matched over them unless said."""
+        """One operation on the ranks of `at`, without kernels; matched over them unless said.
+
+        `each` has further columns of base.collective_calls by rank.
+        """
         collective_id = next(self._ids) if matched else None
         for rank, (start, end) in at.items():
             call_id = next(self._ids)
-            self._insert(
-                "base.collective_calls",
-                call_id=call_id,
-                rank=rank,
-                source_id=rank,
-                gpu_op_id=call_id,
-                op=op,
-                bytes=bytes_,
-                start_local_ns=start,
-                duration_ns=end - start,
-                step=step,
-                evidence="metadata",
-            )
+            columns: dict[str, Any] = {
+                "call_id": call_id,
+                "rank": rank,
+                "source_id": rank,
+                "gpu_op_id": call_id,
+                "op": op,
+                "bytes": bytes_,
+                "start_local_ns": start,
+                "duration_ns": end - start,
+                "step": step,
+                "evidence": "metadata",
+            }
+            more = each.get(rank, {}) if each else {}
+            self._insert("base.collective_calls", **(columns | more))
             self._insert(
                 "base.matches",
                 call_id=call_id,

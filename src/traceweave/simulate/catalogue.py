@@ -194,6 +194,9 @@ COPIES = {
 }
 """Copy kind -> its name and usual duration."""
 
+PAGEABLE = Kernel("Memcpy HtoD (Pageable -> Device)", "HtoD", 0)
+"""A copy whose duration is that of its bytes."""
+
 EXTRA_OPS: tuple[tuple[str, str], ...] = (
     ("aten::empty", '"Concrete Inputs": ["[4, 2048, 2048]", "15", "", "", "", ""], "Input type": ["ScalarList", "Scalar", "", "", "", ""], "Input Strides": [[], [], [], [], [], []], "Input Dims": [[], [], [], [], [], []]'),
     ("aten::view", '"Concrete Inputs": ["", "[8192, 2048]"], "Input type": ["c10::BFloat16", "ScalarList"], "Input Strides": [[4194304, 2048, 1], []], "Input Dims": [[4, 2048, 2048], []]'),

@@ -95,6 +95,8 @@ class Config:
     """False: the compute stream waits for each collective at once."""
     bucket_layers: int = 2
     """Layers whose gradients travel in one all-reduce."""
+    bucket_parts: int = 1
+    """All-reduces that carry these gradients, of equal size."""
     layer_bytes: int = 50_331_648
     """Size of one layer's parameters, and of its gradients."""
     activation_bytes: int = 33_554_432
@@ -118,6 +120,10 @@ class Config:
     """Least distance between two kernels of one stream."""
     data_loading_ns: int = 150_000
     """Time the data loader takes per step."""
+    pageable_bytes: int = 0
+    """Further bytes of each step's batch, copied from pageable memory while the host waits."""
+    pageable_gbps: float = 6.0
+    """Rate of that copy, decimal GB/s."""
     sync_every_step: bool = True
     """The host reads the loss at the end of a step, and so waits for the compute stream."""
     sync_return_ns: int = 6_000
@@ -133,6 +139,11 @@ class Config:
     """A collective ends up to this much later on each rank, at random."""
     ring_bias_ns: int = 0
     """A collective ends later by 0 on the group's first rank to this much on its last."""
+    slow_link: Mapping[int, float] = field(default_factory=dict)
+    """rank -> factor on the bytes' time in every collective that it takes part in."""
+    stall_share: float = 0.0
+    """Share of the collectives, drawn at random, whose transfer takes `stall_ns` longer."""
+    stall_ns: int = 0
     start_spread_ns: int = 50_000
     """Ranks start the first step within this time."""
     gaps: tuple[Gap, ...] = ()
@@ -142,7 +153,15 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
-        for name in ("ranks", "hosts", "steps", "layers", "bucket_layers", "microbatches"):
+        for name in (
+            "ranks",
+            "hosts",
+            "steps",
+            "layers",
+            "bucket_layers",
+            "bucket_parts",
+            "microbatches",
+        ):
             if getattr(self, name) < 1:
                 raise UsageError(
                     f"simulate.Config: {name} must be at least 1; it is {getattr(self, name)}."

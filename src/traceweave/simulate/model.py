@@ -17,6 +17,7 @@ from traceweave.simulate.catalogue import (
     LAST,
     LAYER,
     NCCL_KERNELS,
+    PAGEABLE,
     Kernel,
     Operator,
 )
@@ -154,6 +155,12 @@ class StepBuilder:
             p.range("aten::copy_"),
         ):
             p.copy(COPIES[H2D], 65_536, H2D)
+            if self.config.pageable_bytes:
+                duration = round(self.config.pageable_bytes / self.config.pageable_gbps)
+                p.copy(
+                    Kernel(PAGEABLE.name, PAGEABLE.short, duration), self.config.pageable_bytes, H2D
+                )
+                p.synchronize("cudaStreamSynchronize", (COMPUTE_STREAM,))
 
     def injected(self) -> None:
         """What goes wrong in the middle of the forward pass."""
@@ -219,9 +226,9 @@ class StepBuilder:
                     self.settle(WORLD_STREAM)
             elif reduce and (waiting == config.bucket_layers or layer == layers[0]):
                 if config.data_parallel > 1:
-                    self.reduce_over(
-                        "all_reduce", "data", waiting * config.layer_bytes, WORLD_STREAM
-                    )
+                    part = waiting * config.layer_bytes // config.bucket_parts
+                    for _ in range(config.bucket_parts):
+                        self.reduce_over("all_reduce", "data", part, WORLD_STREAM)
                     if not config.overlap:
                         self.settle(WORLD_STREAM)
                 waiting = 0

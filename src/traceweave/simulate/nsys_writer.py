@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from traceweave.errors import UsageError
+from traceweave.simulate.catalogue import PAGEABLE
 from traceweave.simulate.nsys_nvtx import nvtx_rows
 from traceweave.simulate.nsys_report import Report, insert
 from traceweave.simulate.nsys_target import describe_target
 from traceweave.simulate.places import FIRST_CORRELATION, device_of
+from traceweave.simulate.program import GpuOp
 from traceweave.simulate.run import Index, Run
 
 API_VERSIONS = {
@@ -204,10 +206,15 @@ class ReportWriter(Report):
         columns |= {
             "bytes": _by([k.bytes for k in kinds], kind),
             "copyKind": _by([k.copy_kind for k in kinds], kind),
-            "srcKind": _by([MEMORY_KINDS.get(k.copy_kind, (0, 0))[0] for k in kinds], kind),
+            "srcKind": _by([_source_kind(k) for k in kinds], kind),
             "dstKind": _by([MEMORY_KINDS.get(k.copy_kind, (0, 0))[1] for k in kinds], kind),
         }
         insert(con, "CUPTI_ACTIVITY_KIND_MEMCPY", columns)
+
+
+def _source_kind(copy: GpuOp) -> int:
+    pageable = copy.kernel.name == PAGEABLE.name
+    return 0 if pageable else MEMORY_KINDS.get(copy.copy_kind, (0, 0))[0]
 
 
 def demangled(name: str) -> str:

@@ -61,6 +61,7 @@ class Machine:
         self.pending: dict[int, Times] = {}
         """Stream -> until when what comes next on it has to wait for other streams; 0: not at
         all."""
+        self.link = np.array([config.slow_link.get(r, 1.0) for r in range(n)])
         self.extra_launch = np.array([config.slow_host.get(r, 0) for r in range(n)], dtype=np.int64)
 
     def stream(self, number: int) -> Times:
@@ -224,10 +225,23 @@ class _StepRun:
         earlier = self.m.pending.get(stream)
         self.m.pending[stream] = done if earlier is None else np.maximum(done, earlier)
 
+    def _transfer(self, comm: Comm) -> Times:
+        """Return the transfer time in each group, shape (groups, 1), with what slows it down."""
+        config = self.config
+        usual = transfer_ns(comm, config)
+        slowest = self.m.link[comm.members].max(axis=1, keepdims=True)
+        result: Times = config.alpha_ns + np.rint((usual - config.alpha_ns) * slowest).astype(
+            np.int64
+        )
+        if config.stall_share:
+            stalled = self.m.rng.random(result.shape) < config.stall_share
+            result += np.where(stalled, config.stall_ns, 0)
+        return result
+
     def _ends(self, comm: Comm, arrival: Times) -> Times:
         """Return when each member of each group is done, shape of `comm.members`."""
         last = arrival.max(axis=1, keepdims=True)
-        end = last + transfer_ns(comm, self.config)
+        end = last + self._transfer(comm)
         size = comm.size
         bias = (self.config.ring_bias_ns * np.arange(size)) // max(1, size - 1)
         jitter = self.m.rng.integers(0, self.config.end_jitter_ns + 1, comm.members.shape)

@@ -1,0 +1,179 @@
+-- analysis: fsdp | each all-gather and reduce-scatter of sharded data parallelism: how early it came, how long compute stood still for it
+-- answers: Are the parameters gathered before they are needed, and are the gradients scattered while compute goes on?
+-- topic: parallelism
+-- grain: one row per rank, step and all-gather or reduce-scatter of a sharded group
+-- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
+-- param: group_id BIGINT = NULL | take this group for sharded; NULL: all groups that the traces show to be data parallel and that do both operations
+-- param: release_ns BIGINT = 30000 | compute that goes on within this time of a collective's end waited for it
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step in which it was issued; NULL outside any step
+-- column: group_id INTEGER | process group
+-- column: op VARCHAR | 'all_gather' or 'reduce_scatter'
+-- column: unit BIGINT | place among the operations of this sort, group and pass of the step, from 1, in the order of their start
+-- column: pass VARCHAR | 'backward' if the thread that issued it also scatters gradients, 'forward' if not; NULL if every thread does, or if it is not recorded
+-- column: bytes BIGINT | size of the whole unit; NULL if the trace does not say
+-- column: asked_ns BIGINT | when the host asked for it, common clock; NULL if not recorded
+-- column: start_ns BIGINT | start on this rank, common clock
+-- column: end_ns BIGINT | end
+-- column: duration_ns BIGINT | length, waiting for other ranks included
+-- column: wait_ns BIGINT | of that, the time until the last rank had started; NULL if no other rank was seen
+-- column: exposed_ns BIGINT | of the duration, the time in which no compute ran
+-- column: exposed_share DOUBLE | exposed_ns / duration_ns, 0 to 1; NULL if that is 0
+-- column: blocked_ns BIGINT | of that, the last stretch up to its end, if compute went on right after it: compute stood still for it
+-- column: first_use_ns BIGINT | of an all-gather: start of the first compute that waited for it, common clock; NULL: see note
+-- column: prefetch_ns BIGINT | first_use_ns - start_ns: how long before its first use it started
+-- column: slack_ns BIGINT | first_use_ns - end_ns: how long before its first use it ended; near 0 where compute waited for it
+-- column: note VARCHAR | why a value is NULL
+-- order: rank, step NULLS FIRST, group_id NULLS LAST, start_ns, op
+-- caveat: the first use of an all-gather is the first op of the rank's busiest stream that was launched after it, right after a cudaStreamWaitEvent, and started when it had ended. If several are gathered before the first of them is used, the others seem to be used with it: slack_ns is then too small, never too large.
+-- caveat: a group that gathers and scatters in the optimizer, as ZeRO does, is listed like any other; 'unit' then counts its buckets.
+WITH roles AS MATERIALIZED (
+    SELECT * FROM tw_group_roles($group_id, 'dp')
+),
+issues AS MATERIALIZED (
+    SELECT * FROM tw_collective_issue('ModelParallelRegion')
+),
+units AS MATERIALIZED (
+    SELECT
+        k.call_id,
+        k.rank,
+        k.step,
+        k.group_id,
+        k.op,
+        k.bytes,
+        k.collective_id,
+        k.gpu_op_id,
+        k.start_ns,
+        k.end_ns,
+        k.duration_ns,
+        i.tid,
+        i.asked_ns,
+        i.asked_until_ns,
+        bool_or(k.op = 'all_gather') OVER whole AND bool_or(k.op = 'reduce_scatter') OVER whole AS is_sharded
+    FROM collectives AS k
+    JOIN roles AS r USING (group_id)
+    LEFT JOIN issues AS i USING (call_id)
+    WHERE k.op IN ('all_gather', 'reduce_scatter')
+        AND CASE WHEN $group_id IS NULL THEN r.used_for = 'dp' ELSE k.group_id = $group_id END
+        AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu'))
+    WINDOW whole AS (PARTITION BY k.group_id)
+),
+-- gradients are scattered in the backward pass, by autograd's thread if that is another one
+threads AS (
+    SELECT rank, tid, bool_or(op = 'reduce_scatter') AS scatters
+    FROM units
+    WHERE tid IS NOT NULL
+    GROUP BY rank, tid
+),
+split AS (
+    SELECT rank FROM threads GROUP BY rank HAVING bool_or(scatters) AND NOT bool_and(scatters)
+),
+passed AS MATERIALIZED (
+    SELECT
+        u.*,
+        CASE WHEN u.rank IN (SELECT rank FROM split) THEN CASE WHEN t.scatters THEN 'backward' WHEN NOT t.scatters THEN 'forward' END END AS pass
+    FROM units AS u LEFT JOIN threads AS t USING (rank, tid)
+    WHERE u.is_sharded
+),
+streams AS (
+    SELECT rank, arg_max(stream, busy_ns) AS stream
+    FROM (
+        SELECT rank, stream, sum(duration_ns) AS busy_ns
+        FROM gpu_ops
+        WHERE category = 'compute' AND rank IN (SELECT rank FROM passed)
+        GROUP BY rank, stream
+    )
+    GROUP BY rank
+),
+-- a communication kernel has a wait of its own stream right before its launch, and the library may add others in its range
+waits AS (
+    SELECT w.rank, w.source_id, w.correlation
+    FROM (
+        SELECT rank, source_id, coalesce(tid, -1) AS tid, start_ns, correlation
+        FROM host_ops
+        WHERE kind IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent') AND correlation IS NOT NULL
+            AND rank IN (SELECT rank FROM passed)
+    ) AS w
+    ASOF LEFT JOIN (SELECT rank, tid, asked_ns, asked_until_ns FROM passed WHERE asked_ns IS NOT NULL) AS p
+        ON p.rank = w.rank AND p.tid = w.tid AND w.start_ns >= p.asked_ns
+    WHERE coalesce(w.start_ns >= p.asked_until_ns, TRUE)
+),
+communicated AS (
+    SELECT rank, source_id, correlation
+    FROM gpu_ops
+    WHERE category = 'communication' AND correlation IS NOT NULL AND rank IN (SELECT rank FROM passed)
+),
+own_waits AS (
+    SELECT DISTINCT w.rank, w.source_id, w.correlation
+    FROM communicated AS c
+    ASOF JOIN (
+        SELECT rank, source_id, correlation
+        FROM host_ops
+        WHERE kind IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent') AND correlation IS NOT NULL
+    ) AS w ON w.rank = c.rank AND w.source_id = c.source_id AND c.correlation > w.correlation
+),
+launches AS (
+    SELECT g.rank, g.source_id, g.correlation, g.start_ns
+    FROM gpu_ops AS g JOIN streams AS s ON s.rank = g.rank AND s.stream = g.stream
+    WHERE g.category <> 'communication' AND g.correlation IS NOT NULL
+),
+-- what is launched next on the main stream is what waits; these start in the order of their launches
+uses AS MATERIALIZED (
+    SELECT rank, source_id, correlation, start_ns, row_number() OVER (PARTITION BY rank, source_id ORDER BY correlation) AS number
+    FROM (
+        SELECT DISTINCT l.rank, l.source_id, l.correlation, l.start_ns
+        FROM (SELECT * FROM waits ANTI JOIN own_waits USING (rank, source_id, correlation)) AS w
+        ASOF JOIN launches AS l ON l.rank = w.rank AND l.source_id = w.source_id AND w.correlation < l.correlation
+    )
+),
+gathers AS (
+    SELECT p.call_id, p.rank, p.end_ns, g.source_id, g.correlation
+    FROM passed AS p JOIN gpu_ops AS g ON g.op_id = p.gpu_op_id
+    WHERE p.op = 'all_gather' AND g.correlation IS NOT NULL AND g.launch_op_id IS NOT NULL
+),
+-- the first that was launched after the gather, or the first that started after its end if that is a later one
+feasible AS (
+    SELECT g.call_id, g.rank, g.source_id, greatest(a.number, b.number) AS number
+    FROM gathers AS g
+    ASOF JOIN uses AS a ON a.rank = g.rank AND a.source_id = g.source_id AND g.correlation < a.correlation
+    ASOF JOIN uses AS b ON b.rank = g.rank AND b.source_id = g.source_id AND g.end_ns <= b.start_ns
+),
+used AS (
+    SELECT f.call_id, u.start_ns AS first_use_ns
+    FROM feasible AS f JOIN uses AS u USING (rank, source_id, number)
+),
+seen AS (
+    SELECT collective_id, count(DISTINCT rank) AS ranks_seen FROM collective_waits GROUP BY collective_id
+)
+SELECT
+    p.rank,
+    p.step,
+    p.group_id,
+    p.op,
+    row_number() OVER (PARTITION BY p.rank, p.step, p.group_id, p.op, p.pass ORDER BY p.start_ns, p.call_id) AS unit,
+    p.pass,
+    p.bytes,
+    p.asked_ns,
+    p.start_ns,
+    p.end_ns,
+    p.duration_ns,
+    CASE WHEN s.ranks_seen > 1 THEN w.wait_ns END AS wait_ns,
+    e.exposed_ns,
+    tw_ratio(e.exposed_ns, p.duration_ns) AS exposed_share,
+    e.blocked_ns,
+    u.first_use_ns,
+    u.first_use_ns - p.start_ns AS prefetch_ns,
+    u.first_use_ns - p.end_ns AS slack_ns,
+    nullif(concat_ws('; ',
+        CASE WHEN p.tid IS NULL THEN 'issued outside the trace'
+             WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be told apart' END,
+        CASE WHEN p.op = 'all_gather' AND u.first_use_ns IS NULL THEN 'no wait of the compute stream for it is in the trace' END,
+        CASE WHEN p.bytes IS NULL THEN 'the trace does not say how many bytes' END,
+        CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
+    ), '') AS note
+FROM passed AS p
+LEFT JOIN tw_collective_exposure($release_ns) AS e USING (call_id)
+LEFT JOIN used AS u USING (call_id)
+LEFT JOIN collective_waits AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
+LEFT JOIN seen AS s ON s.collective_id = p.collective_id
+ORDER BY p.rank, p.step NULLS FIRST, p.group_id NULLS LAST, p.start_ns, p.op

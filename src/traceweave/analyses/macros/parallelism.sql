@@ -1,0 +1,152 @@
+-- What kinds of parallelism leave behind in a trace: which group is for what, where the host issued a collective, and
+-- what the device computed meanwhile.
+
+-- macro: tw_progress(of_category) | one row per rank and moment at which work of a category starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); ranks without collectives are left out
+-- reads: collectives, device_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_progress(of_category) AS TABLE
+WITH ordered AS (
+    SELECT
+        rank,
+        start_ns,
+        end_ns,
+        max(end_ns) OVER (
+            PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS covered_until_ns
+    FROM device_ops
+    WHERE category = of_category AND rank IN (SELECT rank FROM collectives)
+),
+added AS (
+    SELECT
+        rank,
+        start_ns,
+        sum(tw_added_ns(start_ns, end_ns, covered_until_ns)) OVER so_far AS done_ns,
+        max(end_ns) OVER so_far AS until_ns,
+        lead(start_ns) OVER so_far AS next_start_ns
+    FROM ordered
+    WINDOW so_far AS (PARTITION BY rank ORDER BY start_ns ROWS UNBOUNDED PRECEDING)
+)
+-- of ops that start together, in whatever order, the last has the sum of all
+SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
+FROM added
+WHERE next_start_ns IS DISTINCT FROM start_ns;
+
+-- macro: tw_collective_exposure(release_ns) | one row per collective on its rank's device timeline: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it), computed_until_ns (end of the last compute begun before its end; NULL if there is none), resumed_ns (start of the first compute from its end on; NULL if there is none)
+-- reads: collectives, device_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(release_ns) AS TABLE
+WITH progress AS MATERIALIZED (
+    SELECT * FROM tw_progress('compute')
+),
+calls AS MATERIALIZED (
+    SELECT call_id, rank, start_ns, end_ns
+    FROM collectives
+    -- what a host backend does is not on the timeline of a rank with a GPU
+    WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu')
+),
+begun AS (
+    SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns
+    FROM calls AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.start_ns >= p.start_ns
+),
+ended AS (
+    SELECT
+        k.*,
+        coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.end_ns), 0) AS done_by_end_ns,
+        p.until_ns AS computed_until_ns
+    FROM begun AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns > p.start_ns
+)
+SELECT
+    k.call_id,
+    k.end_ns - k.start_ns - (k.done_by_end_ns - k.done_before_ns) AS exposed_ns,
+    CASE WHEN p.start_ns - k.end_ns <= release_ns AND coalesce(k.computed_until_ns < k.end_ns, TRUE)
+        THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns,
+    k.computed_until_ns,
+    p.start_ns AS resumed_ns
+FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
+
+-- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
+-- reads: collectives, host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_collective_issue(region) AS TABLE
+WITH issued AS MATERIALIZED (
+    SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns
+    FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
+),
+-- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
+marks AS MATERIALIZED (
+    SELECT
+        rank,
+        coalesce(pid, -1) AS pid,
+        coalesce(tid, -1) AS tid,
+        start_ns,
+        end_ns,
+        starts_with(name, 'autograd') AS is_gradient
+    FROM host_ops
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND rank IN (SELECT rank FROM issued)
+        AND ((starts_with(name, 'autograd::engine::evaluate_function') AND contains(name, 'AccumulateGrad'))
+            OR contains(name, region))
+)
+SELECT
+    i.call_id,
+    i.pid,
+    i.tid,
+    i.start_ns AS asked_ns,
+    i.end_ns AS asked_until_ns,
+    CASE WHEN i.start_ns < g.end_ns THEN 'gradient' WHEN i.start_ns < m.end_ns THEN 'region' END AS asked_by
+FROM issued AS i
+ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
+    ON g.rank = i.rank AND g.pid = i.pid AND g.tid = i.tid AND i.start_ns >= g.start_ns
+ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
+    ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
+
+-- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what its operations show, NULL if they do not; used_source: what used_for rests on
+-- reads: collectives, groups, host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE
+WITH traffic AS (
+    SELECT
+        k.group_id,
+        bool_and(k.op IN ('send', 'recv')) AS is_p2p,
+        bool_or(k.op = 'all_to_all') AS has_all_to_all,
+        bool_or(k.op = 'all_gather') AND bool_or(k.op = 'reduce_scatter') AS is_sharded,
+        bool_or(k.op = 'all_reduce') AS has_all_reduce,
+        bool_or(i.asked_by = 'gradient') AS has_gradients,
+        bool_or(i.asked_by = 'region') AS is_model_parallel
+    FROM collectives AS k
+    LEFT JOIN tw_collective_issue('ModelParallelRegion') AS i USING (call_id)
+    WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'
+    GROUP BY k.group_id
+),
+shaped AS (
+    SELECT
+        group_id,
+        role,
+        role_source,
+        -- the distance from one member to the next, if it is the same everywhere and all members are known
+        CASE WHEN len(ranks) = size AND size > 1 AND list_sort(ranks) = range(ranks[1], ranks[-1] + 1, (ranks[-1] - ranks[1]) // (size - 1))
+            THEN (ranks[-1] - ranks[1]) // (size - 1) END AS stride
+    FROM groups
+),
+read AS (
+    SELECT
+        s.*,
+        CASE
+            WHEN t.is_model_parallel THEN {'role': 'tp', 'source': 'host: issued in a model-parallel region'}
+            WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
+            WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}
+            WHEN t.has_all_to_all THEN {'role': 'ep', 'source': 'operations: all_to_all'}
+            WHEN t.is_sharded THEN {'role': 'dp', 'source': 'operations: all_gather and reduce_scatter'}
+        END AS shown,
+        CASE
+            WHEN t.has_all_reduce AND s.stride = 1 THEN {'role': 'tp', 'source': 'ranks: neighbours'}
+            WHEN t.has_all_reduce AND s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: every ' || s.stride || '. one'}
+        END AS laid_out
+    FROM shaped AS s LEFT JOIN traffic AS t USING (group_id)
+)
+SELECT
+    group_id,
+    CASE WHEN role = 'unknown' THEN coalesce(shown.role, laid_out.role, 'unknown') ELSE role END AS role,
+    CASE WHEN role = 'unknown' THEN coalesce(shown.source, laid_out.source, role_source) ELSE role_source END AS role_source,
+    CASE WHEN group_id = given_id THEN given_role
+         WHEN role = 'world' THEN shown.role
+         WHEN role = 'unknown' THEN coalesce(shown.role, laid_out.role) ELSE role END AS used_for,
+    CASE WHEN group_id = given_id THEN 'parameter'
+         WHEN role = 'world' THEN shown.source
+         WHEN role = 'unknown' THEN coalesce(shown.source, laid_out.source) ELSE role_source END AS used_source
+FROM read;

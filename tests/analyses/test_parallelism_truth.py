@@ -1,0 +1,162 @@
+"""The analyses of parallelism on simulated runs, against what the simulator knows.
+
+The truth is computed from the executed program, without SQL: which kernel was told to wait for
+which collective, which kernels belong to the backward pass. All clocks are perfect and `clocks` is
+emptied, so every answer has to be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import traceweave
+from traceweave import analyses
+from traceweave.simulate import Config, Run, simulate, truth_parallel, write_kineto
+
+CONFIGS = {
+    "ddp": Config(ranks=3, steps=2, layers=5, straggler={2: 200_000}),
+    "ddp one after another": Config(ranks=2, steps=2, layers=4, overlap=False),
+    "fsdp": Config(ranks=3, steps=2, layers=4, parallelism="fsdp", straggler={1: 90_000}),
+    "fsdp one after another": Config(ranks=2, steps=1, layers=3, parallelism="fsdp", overlap=False),
+    "tp": Config(ranks=4, steps=2, layers=3, parallelism="tp", group_size=2),
+    "pp": Config(ranks=8, steps=2, layers=4, parallelism="pp", group_size=4, microbatches=6),
+}
+
+
+class Woven:
+    """A simulated run with the database made of its traces."""
+
+    def __init__(self, run: Run, con: duckdb.DuckDBPyConnection) -> None:
+        self.run, self.con = run, con
+
+    def ask(self, name: str, **params: Any) -> pd.DataFrame:
+        table: pd.DataFrame = analyses.run(self.con, name, **params).df()
+        return table
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return {"root": tmp_path_factory.mktemp("parallel")}
+
+
+@pytest.fixture
+def woven(request: pytest.FixtureRequest, folders: dict[str, Any]) -> Iterator[Woven]:
+    name: str = request.param
+    if name not in folders:
+        folder = folders["root"] / name.replace(" ", "_")
+        run = simulate(CONFIGS[name])
+        write_kineto(run, folder / "traces")
+        traceweave.ingest([folder / "traces"], folder / "run.duckdb")
+        folders[name] = run, folder / "run.duckdb"
+    run, path = folders[name]
+    with duckdb.connect(path) as con:
+        con.execute("SET asof_loop_join_threshold = 0")
+        con.execute("DELETE FROM clocks")
+        yield Woven(run, con)
+
+
+def on(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("woven", names, indirect=True)
+
+
+def _same(got: pd.DataFrame, want: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(got[list(want.columns)], want, check_dtype=False)
+    assert len(want) > 0
+
+
+@on(*CONFIGS)
+def test_groups(woven: Woven) -> None:
+    want = truth_parallel.group_times(woven.run)
+    got = woven.ask("groups").sort_values("name", ignore_index=True)
+    _same(got, want.sort_values("name", ignore_index=True))
+    roles = {"default_pg": "world", "mesh_tp": "tp", "mesh_dp": "dp", "mesh_pp": "pp"}
+    assert got["role"].tolist() == [roles[text] for text in got["description"]]
+
+
+@on("ddp", "ddp one after another", "tp", "pp")
+def test_ddp_buckets(woven: Woven) -> None:
+    _same(
+        woven.ask("ddp_buckets").astype({"tail_ns": "Int64"}),
+        truth_parallel.gradient_buckets(woven.run),
+    )
+
+
+@on("fsdp", "fsdp one after another")
+def test_fsdp(woven: Woven) -> None:
+    got = woven.ask("fsdp").astype({"first_use_ns": "Int64"})
+    _same(got, truth_parallel.sharded_units(woven.run))
+    layers = woven.run.config.layers
+    first = got[(got["rank"] == 0) & (got["step"] == 1)]
+    units = [(*key, n) for key, n in first.groupby(["op", "pass"]).size().items()]  # type: ignore[misc]
+    assert units == [
+        ("all_gather", "backward", layers),
+        ("all_gather", "forward", layers),
+        ("reduce_scatter", "backward", layers),
+    ]
+
+
+@on("tp")
+def test_tp(woven: Woven) -> None:
+    _same(woven.ask("tp"), truth_parallel.tensor_parallel(woven.run))
+
+
+@on("pp")
+def test_pipeline(woven: Woven) -> None:
+    got, config = woven.ask("pipeline"), woven.run.config
+    _same(got, truth_parallel.pipeline_stages(woven.run))
+    # 6 micro-batches through 4 stages: 3 of 9 time slots are empty
+    assert set(got["ideal_share"]) == {3 / 9}
+    assert set(got["schedule"]) == {"gpipe"}
+    assert (
+        got["warmup_bubble_ns"] + got["steady_bubble_ns"] + got["drain_bubble_ns"]
+    ).tolist() == got["bubble_ns"].tolist()
+    ends = got["stage"].isin([0, config.model_parallel - 1])
+    assert got["sends"].tolist() == [6 if end else 12 for end in ends]
+
+
+@on("pp")
+def test_comm_matrix(woven: Woven) -> None:
+    got, calls = woven.ask("comm_matrix"), woven.run.collectives
+    messages = calls[calls["op"].isin(["send", "recv"])]
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for _, both in messages.groupby("collective_id"):
+        sent, received = (both[both["op"] == op].iloc[0] for op in ("send", "recv"))
+        total = pairs.setdefault((sent["rank"], received["rank"]), [0, 0, 0, 0])
+        transfer = max(sent["end_ns"], received["end_ns"]) - max(
+            sent["start_ns"], received["start_ns"]
+        )
+        for place, value in enumerate((1, sent["bytes"], transfer, sent["duration_ns"])):
+            total[place] += value
+    columns = ["messages", "bytes", "transfer_ns", "busy_ns"]
+    found = {
+        (row["from_rank"], row["to_rank"]): [row[column] for column in columns]
+        for row in got.to_dict("records")
+    }
+    assert found == pairs
+    assert set(got["op"]) == {"send_recv"}
+
+
+@on("ddp", "tp")
+def test_bucket_size_predicts_todays_tail(woven: Woven) -> None:
+    got = woven.ask("bucket_size", time="shortest")
+    today = got[got["merged"] == 1]
+    # the machine leaves 800 ns between two kernels of a stream; the model leaves nothing
+    buckets = today["buckets"].iloc[0]
+    assert ((today["measured_tail_ns"] - today["tail_ns"]).abs() <= buckets * 800).all()
+    assert (today["alpha_ns"] - woven.run.config.alpha_ns).abs().max() <= 2
+    assert (today["saved_ns"] == 0).all()
+
+
+@on("ddp")
+def test_what_is_not_there_is_not_reported(woven: Woven) -> None:
+    assert [len(woven.ask(name)) for name in ("fsdp", "tp", "pipeline", "comm_matrix")] == [0] * 4
+
+
+@on("fsdp", "pp")
+def test_a_run_without_tensor_parallelism_has_none(woven: Woven) -> None:
+    assert len(woven.ask("tp")) == 0
