@@ -45,7 +45,10 @@ _COLUMNS = {
     "NVTX_EVENTS": "start, end, eventType, category, color, text, globalTid, endGlobalTid, textId,"
     " domainId, uint64Value, int64Value, doubleValue, jsonText, binaryData",
     "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId, schemaId, idx, type, name, offset",
-    "OSRT_API": "start, end, eventClass, globalTid, nameId, returnValue, nestingLevel, callchainId",
+    "OSRT_API": "start, end, eventClass, globalTid, nameId, returnValue, nestingLevel, callchainId,"
+    " argumentsId",
+    "OSRT_FILE_ACCESS_DESCRIPTORS": "id, pathId, start",
+    "OSRT_CALLCHAINS": "id, symbol, module, stackDepth",
     "SCHED_EVENTS": "start, cpu, isSchedIn, globalTid",
     "COMPOSITE_EVENTS": "id, start, cpu, threadState, globalTid, cpuCycles",
     "DIAGNOSTIC_EVENT": "timestamp, timestampType, source, severity, text, globalPid",
@@ -88,6 +91,7 @@ def write_export(path: Path, *, epoch: int | None = EPOCH_NS, **tables: Sequence
 def _with_ids(row: Row, strings: dict[str, int]) -> Row:
     """Replace texts in columns that refer to StringIds by ids, new ones if needed."""
     named = ("nameId", "textId", "demangledName", "shortName", "contentId", "filenameId")
+    named += ("argumentsId", "pathId", "symbol", "module")
     return {
         column: strings.setdefault(value, 1000 + len(strings))
         if column in named and isinstance(value, str)

@@ -13,7 +13,7 @@ import pytest
 
 from traceweave.errors import InputError
 from traceweave.sources import kineto
-from traceweave.sources.kineto.reader import repair_event
+from traceweave.sources.kineto.repair import repair_event
 from traceweave.sources.model import Loaded, Trace
 
 Rows = list[tuple[Any, ...]]
@@ -308,14 +308,15 @@ def test_damaged_events_are_repaired_or_counted(load: Any) -> None:
         b'{"ph":"X","cat":"cpu_op","name":"inf","pid":1,"ts":3,"dur":1,"args":{"bw":Infinity}}'
     )
     quotes = b'{"ph":"X","cat":"cpu_op","name":"say "hi"","pid":1,"tid":1,"ts":4,"dur":1}'
+    hopeless = b'{"ph":"X","cat":"cpu_op","name":,"pid":1,"tid":1,"ts":5,"dur":1}'
     loaded, query = load(
-        b'{"traceEvents":[' + b",".join([good, windows, infinite, quotes, good]) + b"]}"
+        b'{"traceEvents":[' + b",".join([good, windows, infinite, quotes, hopeless, good]) + b"]}"
     )
-    assert (loaded.events_read, loaded.events_stored) == (5, 4)
+    assert (loaded.events_read, loaded.events_stored) == (6, 5)
     assert [(i.kind, i.count) for i in loaded.issues] == [("damaged event", 1)]
-    assert loaded.damaged == "1 events are not valid JSON"
+    assert loaded.damaged == "1 event is not valid JSON"
     assert query("SELECT name FROM host_ops ORDER BY start_ns, op_id") == [
-        ("good",), ("good",), ("C:\\path\new",), ("inf",),
+        ("good",), ("good",), ("C:\\path\new",), ("inf",), ('say "hi"',),
     ]  # fmt: skip
 
 

@@ -199,6 +199,32 @@ def test_payloads_exported_as_json_count_as_well(tmp_path: Path) -> None:
     assert collectives(loaded, "op, comm_id, bytes") == [("all_reduce", "0xf123456789abcdef", 4096)]
 
 
+def test_the_advanced_tracer_tells_counts_and_types(tmp_path: Path) -> None:
+    """`nsys --trace=nccl` names calls without the prefix, counts elements and names their type; its
+    sequence numbers and operation ids stay with the range."""
+    init = {"NCCL communicator ID": COMM, "No. of ranks": 2, "Rank": 1}
+    fields = {
+        "commHash": COMM, "commRank": 1, "count": 512, "dataType": 9, "seqNumber": 3,
+        "operationId": 77,
+    }  # fmt: skip
+    loaded = load(
+        tmp_path,
+        [
+            domain(11),
+            {**nccl(11, 0, 5, "ncclCommInitRank"), "jsonText": json.dumps(init)},
+            {**nccl(11, 10, 20, "AllGather"), "jsonText": json.dumps(fields)},
+        ],
+        [kernel(11, 100, 200, 12, "ncclDevKernel_AllGather_RING_LL")],
+    )
+    assert collectives(loaded, "op, comm_id, comm_rank, dtype, bytes, evidence") == [
+        ("all_gather", "0xf123456789abcdef", 1, "BFloat16", 2048, "nvtx")
+    ]
+    ((payload,),) = loaded.rows(
+        "SELECT args->'payload' FROM base.host_ops WHERE name = 'AllGather'"
+    )
+    assert json.loads(payload) == {name: str(value) for name, value in fields.items()}
+
+
 def test_broken_payloads_are_counted_and_passed_over(tmp_path: Path) -> None:
     whole = collective_payload(ALL_REDUCE, COMM, 4096, 0)
     overflowing = struct.pack("<4Q", 1, ALL_REDUCE, 2**63, 2**63)

@@ -172,6 +172,44 @@ def test_nvtx_ranges(tmp_path: Path) -> None:
     ]
 
 
+def test_backward_operators_are_linked_to_forward_by_sequence(tmp_path: Path) -> None:
+    """As emit_nvtx writes it: evaluate_function and what runs in a node have no number, of nested
+    operators with one number the last made the node. A node that runs twice is linked once, one
+    whose forward is not in the recording not at all."""
+    autograd = {"globalTid": thread(11, 77)}
+    loaded = load_export(
+        write_export(
+            tmp_path / "autograd.sqlite",
+            NVTX_EVENTS=[
+                nvtx(11, 0, 5, "aten::relu, seq = 0, op_id = 1"),
+                nvtx(11, 10, 50, "aten::linear, seq = 596, op_id = 2"),
+                nvtx(11, 20, 40, "aten::addmm, seq = 596, op_id = 3"),
+                nvtx(11, 60, 70, "aten::sum, seq = 597, op_id = 4"),
+                nvtx(11, 100, 160, "autograd::engine::evaluate_function: SumBackward0, op_id = 5",
+                     **autograd),
+                nvtx(11, 110, 150, "SumBackward0, seq = 597, op_id = 6", **autograd),
+                nvtx(11, 120, 130, "aten::expand, op_id = 7", **autograd),
+                nvtx(11, 210, 250, "AddmmBackward0, seq = 596, op_id = 8", **autograd),
+                nvtx(11, 260, 270, "AddmmBackward0, seq = 596, op_id = 9", **autograd),
+                nvtx(11, 310, 350, "ReluBackward0, seq = 0, op_id = 10", **autograd),
+                nvtx(11, 400, 410, "TBackward0, seq = 4711, op_id = 11", **autograd),
+                nvtx(11, 500, 510, "aten::t, seq = 598, op_id = 12"),
+                nvtx(11, 520, 530, "TBackward0, seq = 598, op_id = 13"),
+            ],
+        )
+    )  # fmt: skip
+    assert loaded.rows(
+        "SELECT f.rank, f.source_id, f.kind, a.name, a.args->>'op_id', b.name, b.args->>'op_id'"
+        " FROM base.flows AS f JOIN base.host_ops AS a ON f.from_op_id = a.op_id"
+        " JOIN base.host_ops AS b ON f.to_op_id = b.op_id ORDER BY b.start_local_ns"
+    ) == [
+        (0, 1, "fwdbwd", "aten::sum", "4", "SumBackward0", "6"),
+        (0, 1, "fwdbwd", "aten::addmm", "3", "AddmmBackward0", "8"),
+        (0, 1, "fwdbwd", "aten::relu", "1", "ReluBackward0", "10"),
+        (0, 1, "fwdbwd", "aten::t", "12", "TBackward0", "13"),
+    ]
+
+
 def test_open_ranges_end_with_the_recording(tmp_path: Path) -> None:
     """The last event of the recording ends at 500."""
     loaded = load_export(
@@ -246,6 +284,34 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_codes_and_schemas_of_the_future_are_told_once(tmp_path: Path) -> None:
+    loaded = load_export(
+        write_export(
+            tmp_path / "future.sqlite",
+            META_DATA_EXPORT=[{"name": "EXPORT_SCHEMA_VERSION", "value": "4.1.0"}],
+            NVTX_EVENTS=[
+                nvtx(11, 1, 2, "step"),
+                nvtx(11, 3, 4, "a", eventType=412),
+                nvtx(11, 5, 6, "b", eventType=412),
+                nvtx(11, 7, 8, "c", eventType=413),
+            ],
+            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 9, 1, "cuNew", eventClass=131)],
+        )
+    )
+    assert [(i.kind, i.count, i.example) for i in loaded.loaded.issues] == [
+        ("unknown NVTX event type", 3, "412, 413"),
+        ("unknown class of CUDA call", 1, "131"),
+        ("unknown export schema", 1, "4.1"),
+    ]
+    assert (loaded.loaded.events_read, loaded.loaded.events_stored) == (5, 5)
+    assert loaded.rows("SELECT category, name FROM base.other_events ORDER BY op_id") == [
+        ("cuda_call_class_131", "cuNew"),
+        ("nvtx_event_type_412", "a"),
+        ("nvtx_event_type_412", "b"),
+        ("nvtx_event_type_413", "c"),
+    ]
+
+
 def test_an_export_of_one_table_loads(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(tmp_path / "small.sqlite", epoch=None, NVTX_EVENTS=[nvtx(11, 5, 8, "step 1")])
@@ -266,6 +332,33 @@ def test_normalized_times_are_not_moved_again(tmp_path: Path) -> None:
         )
     )
     assert loaded.rows("SELECT start_local_ns FROM base.host_ops") == [(EPOCH_NS + 5,)]
+
+
+def test_shifted_times_stay_shifted(tmp_path: Path) -> None:
+    """As nsys 2023.4 exports with --ts-shift=1000 alone and with --ts-normalize=true: the session
+    start is what it was, the times of events are moved."""
+    shift = {"name": "EXPORT_PARAM_TIME_SHIFT", "value": "1000"}
+    total = {"name": "EXPORT_CONFIG_TIME_SHIFT", "value": str(EPOCH_NS + 1000)}
+    normalize = {"name": "EXPORT_PARAM_TIME_NORMALIZE", "value": "true"}
+    alone = load_export(
+        write_export(
+            tmp_path / "shifted.sqlite",
+            META_DATA_EXPORT=[shift],
+            NVTX_EVENTS=[nvtx(11, 1005, 1008, "step")],
+        )
+    )
+    both = load_export(
+        write_export(
+            tmp_path / "both.sqlite",
+            META_DATA_EXPORT=[shift, total, normalize],
+            NVTX_EVENTS=[nvtx(11, EPOCH_NS + 1005, EPOCH_NS + 1008, "step")],
+        )
+    )
+    start = "SELECT start_local_ns FROM base.host_ops"
+    assert alone.rows(start) == both.rows(start) == [(EPOCH_NS + 1005,)]
+    note = "its times were shifted by 1000 ns (exported with --ts-shift)"
+    assert alone.trace.notes == (note,)
+    assert both.trace.notes == ("its times are UTC already (exported with --ts-normalize)", note)
 
 
 def test_progress_sums_to_the_size_of_the_file(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.sources.nsys import fast_reader
 from traceweave.sources.nsys.event_tables import LOADED, NVTX
-from traceweave.sources.nsys.sqlite_reader import Export, open_export
+from traceweave.sources.nsys.export import Export
+from traceweave.sources.nsys.open_export import open_export
+from traceweave.sources.nsys.sqlite_reader import SqliteExport
 
 
 def read(export: Export, table: str, columns: dict[str, pa.DataType]) -> pa.Table:
@@ -34,7 +36,7 @@ def test_both_readers_read_the_same(
     with open_export(corpus / "nsys" / name) as export:
         tables = [t for t in LOADED if t.name in export.tables]
         quick = [read(export, t.name, t.types) for t in tables]
-        monkeypatch.setattr(Export, "_read_fast", lambda *_: iter(()))
+        monkeypatch.setattr(SqliteExport, "_read_fast", lambda *_: iter(()))
         careful = [read(export, t.name, t.types) for t in tables]
     assert [t.num_rows for t in quick] == [t.num_rows for t in careful]
     assert all(a.equals(b) for a, b in zip(quick, careful, strict=True))

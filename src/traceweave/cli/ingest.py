@@ -26,6 +26,7 @@ MOST_ALIKE = 3
         "traceweave ingest traces/ -o run.duckdb",
         "traceweave ingest 'node*/*.json.gz' -o run.duckdb --rank-from 'gpu(\\d+)'",
         "traceweave ingest a.json b.json -o run.duckdb --rank a.json=0 --rank b.json=1",
+        "traceweave ingest reports/ -o run.duckdb --step-range 'global_batch (\\d+)'",
     ),
 )
 @click.argument("paths", nargs=-1, required=True)
@@ -49,6 +50,18 @@ MOST_ALIKE = 3
     metavar="REGEX",
     help="The first group of this regular expression in the path is the rank.",
 )
+@click.option(
+    "--step-range",
+    metavar="REGEX",
+    help="The ranges (NVTX or annotations) that are training steps, by name. The last number in"
+    " what it matches is the step's; without one they are counted. Default: ProfilerStep#N, or"
+    " ranges like 'step N', 'train_step N', 'iteration N', 'iter_N'.",
+)
+@click.option(
+    "--trust-packed",
+    is_flag=True,
+    help="Also read gzip files that unpack to more than 200 times their size, as bombs do.",
+)
 @click.option("--run", type=click.IntRange(min=1), help="Which run, if several lie there.")
 @click.option(
     "-j",
@@ -65,6 +78,8 @@ def ingest(
     output: Path,
     ranks: tuple[str, ...],
     rank_from: str | None,
+    step_range: str | None,
+    trust_packed: bool,
     run: int | None,
     jobs: int | None,
     quiet: bool,
@@ -85,6 +100,8 @@ def ingest(
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
             run=run,
+            step_range=step_range,
+            trust_packed=trust_packed,
             jobs=jobs,
             progress=bars,
         )

@@ -41,11 +41,12 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     """Move the staged events of `trace` into the base tables, linked, nested and put into steps."""
     con.execute(
         "CREATE OR REPLACE TEMP TABLE finish_source AS"
-        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format",
-        [source_id, trace.format],
+        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format, $3::VARCHAR AS step_range",
+        [source_id, trace.format, trace.step_range],
     )
     _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
-    con.execute(_script("finish.sql"))
+    for name in ("nest.sql", "steps.sql", "infer_steps.sql", "finish.sql"):
+        con.execute(_script(name))
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:

@@ -1,60 +1,11 @@
--- Staging tables -> base tables, for one source: ranges nested per thread, steps found, every op put into its step.
--- Input: new_gpu_ops, new_host_ops and classified as link.sql leaves them, new_collective_calls, new_ranks,
--- finish_source(source_id, format).
+-- Staging tables -> base tables, for one source, every op put into its step.
+-- Input: new_gpu_ops, new_host_ops and classified as link.sql leaves them, parents (nest.sql), new_steps (steps.sql),
+-- new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
--- How deep each range lies in its thread: starts and ends in time order, ends first, longer ranges first; a range of no
--- length counts as 1 ns so that it closes after it opened.
-CREATE OR REPLACE TEMP TABLE nested AS
-WITH ranges AS (
-    SELECT hash(rank, pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + greatest(duration_ns, 1) AS end_ns, op_id
-    FROM new_host_ops WHERE nests
-),
-edges AS (
-    SELECT thread, start_ns AS at_ns, 1 AS change, end_ns, op_id FROM ranges
-    UNION ALL
-    SELECT thread, end_ns AS at_ns, -1 AS change, end_ns, op_id FROM ranges
-),
-counted AS (
-    SELECT *, sum(change) OVER (PARTITION BY thread ORDER BY at_ns, change, end_ns DESC, op_id ROWS UNBOUNDED PRECEDING) - 1 AS depth
-    FROM edges
-)
-SELECT thread, CAST(depth AS INTEGER) AS depth, at_ns AS start_ns, end_ns, op_id FROM counted WHERE change = 1;
-
--- Steps as the run marks them: ProfilerStep#N of the PyTorch profiler, else the numbered ranges ("step 3", "iteration_3")
--- of the name that marks most of them. A number that occurs twice in a file keeps its longest range.
-CREATE OR REPLACE TEMP TABLE new_steps AS
-WITH marked AS (
-    SELECT
-        rank, start_local_ns, duration_ns,
-        regexp_extract(name, '^(ProfilerStep#|(?i:(?:train(?:ing)?[ _-]?)?(?:step|iter|iteration)[ _#:=-]*))(\d{1,15})$', ['family', 'number']) AS mark
-    FROM new_host_ops
-    WHERE kind IN ('annotation', 'nvtx') AND rank IS NOT NULL AND duration_ns > 0
-),
-families AS (
-    SELECT rank, mark.family AS family, count(DISTINCT mark.number) AS numbers, sum(duration_ns) AS total_ns
-    FROM marked WHERE mark.number <> '' GROUP BY rank, mark.family
-),
-best AS (
-    SELECT rank, arg_max(family, (family = 'ProfilerStep#', numbers, total_ns)) AS family FROM families GROUP BY rank
-)
-SELECT
-    m.rank,
-    CAST(m.mark.number AS BIGINT) AS step,
-    arg_max(m.start_local_ns, m.duration_ns) AS start_local_ns,
-    max(m.duration_ns) AS duration_ns,
-    CASE WHEN best.family = 'ProfilerStep#' THEN 'ProfilerStep' ELSE 'nvtx' END AS source
-FROM marked AS m JOIN best ON m.rank = best.rank AND m.mark.family = best.family
-GROUP BY m.rank, best.family, m.mark.number;
-
--- Where each host op lies. Its parent is the range one level up that opened last; its step the one it starts in.
+-- Where each host op lies: in its parent, and in the step it starts in.
 CREATE OR REPLACE TEMP TABLE placed AS
-WITH parents AS (
-    SELECT c.op_id, c.depth, CASE WHEN p.end_ns > c.start_ns THEN p.op_id END AS parent_id
-    FROM nested AS c
-    ASOF LEFT JOIN nested AS p ON c.thread = p.thread AND c.depth = p.depth + 1 AND c.start_ns >= p.start_ns
-),
-stepped AS (
+WITH stepped AS (
     SELECT h.op_id, CASE WHEN h.start_local_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
     FROM (SELECT rank, op_id, start_local_ns FROM new_host_ops) AS h
     ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns
@@ -99,7 +50,7 @@ INSERT INTO base.collective_calls
 SELECT
     f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
     c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
-    c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns, l.step, c.evidence
+    c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns, l.step, c.evidence
 FROM new_collective_calls AS c
 CROSS JOIN finish_source AS f
 LEFT JOIN (SELECT op_id, launch_op_id FROM new_gpu_ops) AS g ON g.op_id = c.gpu_op_id

@@ -14,9 +14,28 @@ and could run on another machine. It fills the staging tables of staging.sql and
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import duckdb
+
+from traceweave.errors import TraceweaveError
+
+BAD_FILE = (
+    TraceweaveError,
+    duckdb.Error,
+    sqlite3.Error,
+    OSError,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    RuntimeError,
+    MemoryError,
+)
+"""What a hostile or damaged file can make a reader raise; it fails that file and no other."""
 
 OP_IDS_PER_SOURCE = 1_000_000_000
 """op_id = source_id * this + position of the event in its file."""
@@ -70,6 +89,8 @@ class Trace:
     """Where in the unpacked file its events lie, if its format can read them in parts."""
     notes: tuple[str, ...] = ()
     """What the user should know about how this file was read."""
+    step_range: str | None = None
+    """Regular expression (RE2) of the names of the ranges that the user calls steps."""
 
     def with_ranks(self, ranks: dict[int, tuple[int, str]]) -> Trace:
         """Return a copy whose processes carry the (rank, rank_source) given per process key."""

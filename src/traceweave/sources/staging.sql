@@ -15,7 +15,8 @@ CREATE OR REPLACE TEMP TABLE new_host_ops (
     kind VARCHAR,                                      -- 'op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os', 'mpi'
     name VARCHAR, pid BIGINT, tid BIGINT,
     start_local_ns BIGINT, duration_ns BIGINT,
-    nests BOOLEAN,                                     -- false: may overlap others of its thread without nesting (nvtx start/end ranges)
+    nesting BIGINT,                                    -- on one thread, ranges of one nesting close in the reverse order they opened
+                                                       -- (NVTX: those of a domain); NULL: nests in nothing (NVTX start/end ranges)
     correlation BIGINT, sequence BIGINT, args JSON
 );
 
@@ -24,6 +25,7 @@ CREATE OR REPLACE TEMP TABLE new_collective_calls (
     op VARCHAR,                                        -- the vocabulary of DESIGN section 4; see macro collective_op
     group_name VARCHAR, group_desc VARCHAR, group_ranks INTEGER[], group_size INTEGER,
     comm_id VARCHAR,                                   -- communicator hash, hex, where the trace has one
+    comm_rank INTEGER, comm_peer INTEGER,              -- this rank's and the peer's number inside that communicator
     seq BIGINT, dtype VARCHAR,
     bytes BIGINT,                                      -- S of nccl-tests: the whole buffer
     peer INTEGER, stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,

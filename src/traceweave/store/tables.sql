@@ -136,6 +136,9 @@ CREATE TABLE base.collective_calls (
     group_ranks INTEGER[],
     group_size INTEGER,
     comm_id VARCHAR,
+    -- numbers inside the communicator, where nothing else is known: of this rank, and of a send's or recv's peer
+    comm_rank INTEGER,
+    comm_peer INTEGER,
     seq BIGINT,
     dtype VARCHAR,
     bytes BIGINT,

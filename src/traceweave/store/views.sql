@@ -407,7 +407,7 @@ SELECT
     h.start_ns, h.end_ns, NULL AS launch_op_id
 FROM host_ops AS h
 WHERE h.kind = 'op'
-    AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT rank FROM base.gpu_ops)
+    AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops)
     AND h.op_id NOT IN (SELECT host_op_id FROM base.collective_calls WHERE host_op_id IS NOT NULL)
 UNION ALL
 SELECT
@@ -415,7 +415,7 @@ SELECT
     k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id
 FROM collectives AS k
 WHERE k.gpu_op_id IS NULL
-    AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT rank FROM base.gpu_ops);
+    AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops);
 
 -- relation: memory_events | one row per allocation or release that the profiler recorded
 -- column: rank INTEGER | global rank

@@ -80,12 +80,15 @@ _LABELS_SQL = f"""
 CREATE OR REPLACE TEMP TABLE weave_labels AS
 SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
 FROM (
-    SELECT {_LABEL_KEY}, count(*) AS calls
-    FROM (SELECT * REPLACE (CASE WHEN evidence <> 'host op' THEN stream END AS stream)
-          FROM base.collective_calls)
+    SELECT
+        rank, group_name, group_desc, any_value(k.group_ranks) AS group_ranks, group_size,
+        comm_id, evidence, CASE WHEN evidence <> 'host op' THEN stream END AS stream,
+        hash(k.group_ranks) AS members, count(*) AS calls
+    FROM base.collective_calls AS k
     GROUP BY ALL
 )
 """
+# lists of members are long and few: by their 64-bit hash they are compared once each
 
 _CALLS_SQL = """
 WITH types AS (
@@ -110,7 +113,7 @@ JOIN weave_labels AS l
     ON k.rank = l.rank
     AND k.group_name IS NOT DISTINCT FROM l.group_name
     AND k.group_desc IS NOT DISTINCT FROM l.group_desc
-    AND k.group_ranks IS NOT DISTINCT FROM l.group_ranks
+    AND hash(k.group_ranks) = l.members
     AND k.group_size IS NOT DISTINCT FROM l.group_size
     AND k.comm_id IS NOT DISTINCT FROM l.comm_id
     AND k.evidence = l.evidence

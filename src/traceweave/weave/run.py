@@ -18,6 +18,7 @@ from traceweave.weave.groups import Group, find_groups, read_labels
 from traceweave.weave.lines import RankInfo
 from traceweave.weave.match import match_calls
 from traceweave.weave.outcome import HOW, Matches
+from traceweave.weave.peers import resolve_peers
 from traceweave.weave.violations import Violations, find_violations
 
 METHODS = ("ends", "wall clock")
@@ -49,6 +50,7 @@ class WeaveSummary:
 
 def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     """Fill groups, base.matches and clocks of `con`, replacing what an earlier call wrote there."""
+    resolve_peers(con)
     ranks = _read_ranks(con)
     calls = read_calls(con)
     groups, group_of_label = find_groups(

@@ -5,7 +5,7 @@
 
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].
-CREATE OR REPLACE TEMP MACRO elements(shape) AS CASE len(shape) WHEN 0 THEN 1 ELSE CAST(list_product(shape) AS BIGINT) END;
+CREATE OR REPLACE TEMP MACRO elements(shape) AS CASE WHEN len(shape) = 0 THEN 1 WHEN list_min(shape) >= 0 THEN TRY_CAST(list_product(shape) AS BIGINT) END;
 
 CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
     TRY_CAST(json_extract(args, '$."Input Dims"[0]') AS BIGINT[]),
@@ -46,7 +46,7 @@ FROM kernels AS k
 ASOF LEFT JOIN issuers AS i ON k.tid = i.tid AND k.launched_ns >= i.start_local_ns
 ASOF LEFT JOIN announcements AS n ON k.tid = n.tid AND k.launched_ns >= n.start_local_ns;
 
-INSERT INTO new_collective_calls
+INSERT INTO new_collective_calls BY NAME
 WITH named AS (
     SELECT
         communication_kernels.*,
@@ -73,10 +73,10 @@ SELECT
     k.dtype,
     CASE
         WHEN k.message_bytes IS NOT NULL THEN k.message_bytes
-        WHEN k.elements IS NOT NULL THEN k.elements * dtype_bytes(k.dtype)
+        WHEN k.elements IS NOT NULL THEN TRY_CAST(CAST(k.elements AS HUGEINT) * dtype_bytes(k.dtype) AS BIGINT)
         WHEN k.op = 'all_gather' THEN
-            first_tensor_elements(k.announced_args) * dtype_bytes(k.dtype) * coalesce(g.size, k.group_size, s.world_size)
-        ELSE coalesce(first_tensor_elements(k.announced_args), first_tensor_elements(k.issuer_args)) * dtype_bytes(k.dtype)
+            TRY_CAST(CAST(first_tensor_elements(k.announced_args) AS HUGEINT) * dtype_bytes(k.dtype) * coalesce(g.size, k.group_size, s.world_size) AS BIGINT)
+        ELSE TRY_CAST(CAST(coalesce(first_tensor_elements(k.announced_args), first_tensor_elements(k.issuer_args)) AS HUGEINT) * dtype_bytes(k.dtype) AS BIGINT)
     END AS bytes,
     TRY_CAST(coalesce(CASE WHEN k.op = 'send' THEN k.keys[10] END, CASE WHEN k.op = 'recv' THEN k.keys[11] END) AS INTEGER) AS peer,
     k.stream,
@@ -89,7 +89,7 @@ LEFT JOIN new_groups AS g ON g.name = k.group_name;
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
-INSERT INTO new_collective_calls
+INSERT INTO new_collective_calls BY NAME
 WITH named AS (
     SELECT op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
@@ -114,7 +114,7 @@ SELECT
     NULL AS comm_id,
     NULL AS seq,
     json_extract_string(o.args, '$."Input type"[0]') AS dtype,
-    first_tensor_elements(o.args) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS bytes,
+    TRY_CAST(CAST(first_tensor_elements(o.args) AS HUGEINT) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS BIGINT) AS bytes,
     NULL AS peer,
     o.tid AS stream,
     o.start_local_ns,

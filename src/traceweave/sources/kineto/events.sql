@@ -78,7 +78,7 @@ SELECT
     TRY_CAST(s.tid AS BIGINT) AS tid,
     s.start_ns,
     s.duration_ns,
-    true AS nests,
+    0 AS nesting,
     CASE WHEN k.kind IN ('runtime', 'driver') THEN nullif(TRY_CAST(json_extract_string(s.args, '$.correlation') AS BIGINT), 0) END AS correlation,
     CASE WHEN k.kind = 'op' THEN TRY_CAST(json_extract_string(s.args, '$."Sequence number"') AS BIGINT) END AS sequence,
     s.args
@@ -136,11 +136,12 @@ INSERT INTO base.counters
 SELECT
     (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
     pid AS device,
-    CASE WHEN len(json_keys(args)) = 1 THEN name ELSE name || '.' || key END AS name,
+    CASE WHEN len(json_keys(args)) = 1 THEN name ELSE concat_ws('.', name, series.key) END AS name,
     start_ns AS at_local_ns,
-    TRY_CAST(json_extract_string(args, '$."' || replace(key, '"', '\"') || '"') AS DOUBLE) AS value,
+    TRY_CAST(series.atom AS DOUBLE) AS value,
     NULL AS unit
-FROM (SELECT *, unnest(json_keys(args)) AS key FROM events WHERE lane = 'counter');
+FROM events, json_each(args) AS series
+WHERE lane = 'counter';
 
 INSERT INTO base.other_events
 SELECT

@@ -5,6 +5,7 @@ Issues whose kind begins with 'skipped' count events that are not stored; all ot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import duckdb
@@ -14,9 +15,11 @@ from traceweave.sources.nsys.event_tables import (
     CUDA_EVENT,
     GRAPH_TRACE,
     MEMORY_USAGE,
+    NVTX,
+    RUNTIME,
     EventTable,
 )
-from traceweave.sources.nsys.sqlite_reader import Export
+from traceweave.sources.nsys.export import Export
 
 _STORED = """
     SELECT op_id FROM new_gpu_ops
@@ -25,6 +28,15 @@ _STORED = """
     UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $source_id
     UNION ALL SELECT op_id FROM base.counters WHERE source_id = $source_id
 """
+
+NEWEST_SCHEMA = (3, 28)
+"""Of nsys 2026.4."""
+KNOWN_NVTX_TYPES = (*range(33, 40), 59, 60, *range(64, 77), 97, 98, 99)
+"""Categories, marks, thread names, ranges, domains, the same as text imports, names of CUDA
+objects.
+"""
+KNOWN_CALL_CLASSES = (0, 1, 67)
+"""Runtime, driver, backtrace."""
 
 EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-overwrite=true"
 
@@ -48,6 +60,8 @@ def find_issues(
     yield from _graphs(con, export)
     yield from _open_ranges(con)
     yield from _collectives_without_bytes(con)
+    yield from _unknown_kinds(con)
+    yield from _unknown_schema(export)
     yield from _diagnostics(con)
     yield from _call_chains(export)
     if undecoded_payloads:
@@ -141,13 +155,52 @@ def _open_ranges(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
 
 
 def _collectives_without_bytes(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
-    count = _count(con, "SELECT count(*) FROM new_collective_calls WHERE bytes IS NULL")
+    count = _count(
+        con,
+        "SELECT count(*) FROM new_collective_calls WHERE bytes IS NULL AND gpu_op_id IS NOT NULL",
+    )
     if count:
         yield Issue(
             "collectives without size",
             count,
             "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
             f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+        )
+
+
+def _unknown_kinds(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
+    """Yield one row per column of codes that holds codes of no known meaning."""
+    for what, table, column, known in (
+        ("NVTX event type", NVTX.staged, "eventType", KNOWN_NVTX_TYPES),
+        ("class of CUDA call", RUNTIME.staged, "eventClass", KNOWN_CALL_CLASSES),
+    ):
+        rows = con.execute(
+            f"SELECT {column}, count(*) FROM {table}"
+            f" WHERE {column} IS NOT NULL AND NOT list_contains($known, {column})"
+            " GROUP BY 1 ORDER BY 1",
+            {"known": list(known)},
+        ).fetchall()
+        if rows:
+            codes = ", ".join(str(code) for code, _ in rows[:5])
+            yield Issue(
+                f"unknown {what}",
+                sum(count for _, count in rows),
+                f"events whose {column} is of unknown meaning are kept in other_events",
+                codes,
+            )
+
+
+def _unknown_schema(export: Export) -> Iterator[Issue]:
+    options = dict(export.pairs("EXPORT_META_DATA") + export.pairs("META_DATA_EXPORT"))
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", options.get("EXPORT_SCHEMA_VERSION", ""))
+    if match and (int(match[1]), int(match[2])) > NEWEST_SCHEMA:
+        newest = ".".join(map(str, NEWEST_SCHEMA))
+        yield Issue(
+            "unknown export schema",
+            1,
+            f"the export is of a schema newer than {newest}, the last one known here: what was"
+            " renamed since is missing",
+            match[0],
         )
 
 

@@ -14,6 +14,8 @@ import adbc_driver_manager
 import adbc_driver_sqlite.dbapi
 import pyarrow as pa
 
+from traceweave.sources.nsys.export import repaired
+
 ROWS_PER_BATCH = 65_536
 
 FastReaderError = (adbc_driver_manager.Error, pa.ArrowInvalid, OSError)
@@ -39,16 +41,4 @@ def read_fast(uri: str, select: str, schema: pa.Schema) -> Iterator[pa.RecordBat
             is_first = False
             if rows.schema.types != schema.types:
                 raise pa.ArrowInvalid("a column holds values of several types")
-            yield pa.RecordBatch.from_arrays([_repaired(c) for c in rows.columns], schema=schema)
-
-
-def _repaired(column: pa.Array) -> pa.Array:
-    """Replace bytes that are no UTF-8, which the driver lets through."""
-    if not pa.types.is_string(column.type):
-        return column
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        raw = column.cast(pa.binary()).to_pylist()
-        return pa.array([None if b is None else b.decode("utf-8", "replace") for b in raw])
-    return column
+            yield pa.RecordBatch.from_arrays([repaired(c) for c in rows.columns], schema=schema)

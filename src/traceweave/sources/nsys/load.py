@@ -25,10 +25,14 @@ from traceweave.sources.nsys.event_tables import (
     TIME_COLUMNS,
     EventTable,
 )
+from traceweave.sources.nsys.export import DamagedError, Export
+from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.other_events import insert_other_events
-from traceweave.sources.nsys.sqlite_reader import DamagedError, Export, open_export
+from traceweave.sources.nsys.processes import mpi_ranks
 
-_STEPS = ("prepare.sql", "gpu.sql", "host.sql", "nvtx.sql", "other.sql")
+_STEPS = (
+    "prepare.sql", "gpu.sql", "host.sql", "mpi.sql", "nvtx.sql", "autograd.sql", "other.sql",
+)  # fmt: skip
 _SQL_TYPES = {
     pa.int64(): "BIGINT",
     pa.string(): "VARCHAR",
@@ -59,7 +63,7 @@ class _Progress:
     """Turns rows read into bytes of the file, so that all reports sum to its size."""
 
     def __init__(self, export: Export, size_bytes: int, report: Report) -> None:
-        self._rows_left = sum(_last_rowid(export, table.name) for table in LOADED)
+        self._rows_left = sum(export.rows_about(table.name) for table in LOADED)
         self._bytes_left = size_bytes
         self._report = report
 
@@ -146,6 +150,7 @@ class _Loader:
             [self._source_id, clock.base_ns, sole, self._last_time()],
         )
         self._read_metric_names()
+        self._read_communicators()
         self._read_json_payloads()
 
     def _last_time(self) -> int | None:
@@ -193,6 +198,29 @@ class _Loader:
             | {c: pa.string() for c in ("name", "unit")},
             "INSERT INTO nsys_network_metric_names"
             " SELECT DISTINCT ON (metricsListId, metricsIdx) * FROM batch",
+        )
+
+    def _read_communicators(self) -> None:
+        """Read MPI's communicators. A handle means something in its process only; the root's rank
+        and the root's number for it name a communicator for the run."""
+        self._con.execute(
+            "CREATE OR REPLACE TEMP TABLE nsys_mpi_ranks (process BIGINT, rank INTEGER);"
+            "CREATE OR REPLACE TEMP TABLE nsys_mpi_communicators (mpi_rank INTEGER, handle BIGINT,"
+            " created BIGINT, comm VARCHAR, comm_rank INTEGER, size INTEGER)"
+        )
+        for process, rank in mpi_ranks(self._export).items():
+            self._con.execute("INSERT INTO nsys_mpi_ranks VALUES (?, ?)", [process, rank])
+        columns = (
+            "rank", "commHandle", "timestamp", "parentHandle", "localRank", "size", "groupRoot",
+            "groupRootUid",
+        )  # fmt: skip
+        self._copy(
+            "MPI_COMMUNICATORS",
+            {column: pa.int64() for column in columns},
+            "INSERT INTO nsys_mpi_communicators SELECT rank, commHandle, timestamp,"
+            " CASE WHEN parentHandle = 0 THEN 'MPI_COMM_WORLD'"
+            " ELSE format('MPI communicator {}.{}', groupRoot, groupRootUid) END, localRank, size"
+            " FROM batch",
         )
 
     def _read_json_payloads(self) -> None:
@@ -257,13 +285,6 @@ def _temporary_tables(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
             ).fetchall()
             for (name,) in rows:
                 con.execute(f'DROP {kind} "{name}"')
-
-
-def _last_rowid(export: Export, table: str) -> int:
-    if table not in export.tables:
-        return 0
-    rows = export.rows(f'SELECT max(rowid) FROM "{table}"')
-    return rows[0][0] if rows and isinstance(rows[0][0], int) else 0
 
 
 def _script(name: str) -> str:

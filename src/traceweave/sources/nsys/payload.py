@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceweave.sources.nsys.sqlite_reader import Export
+from traceweave.sources.nsys.export import Export
 
 _HEADER_BYTES = 32
 _STATIC_SCHEMA = 1 << 24

@@ -16,10 +16,13 @@ from traceweave.sources.nsys.event_tables import (
     OS_CALLS,
     RUNTIME,
 )
+from traceweave.sources.nsys.export import Export
+from traceweave.sources.nsys.folder_reader import TABLE_SUFFIXES, is_export_folder
+from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
 from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
-from traceweave.sources.nsys.sqlite_reader import SQLITE_MAGIC, Export, open_export
+from traceweave.sources.nsys.sqlite_reader import SQLITE_MAGIC
 from traceweave.sources.unpack import read_head
 
 _OURS = (b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_", b"OSRT_API", b"SCHED_EVENTS")
@@ -30,7 +33,9 @@ _NCCL_BY_ENUM = {15: "2.26", 16: "2.27", 19: "2.28"}
 
 
 def recognize(path: Path, head: bytes) -> bool:
-    """Tell whether the file is an nsys SQLite export; `head` is its start, unpacked if gzip."""
+    """Tell whether a file (or folder) is an nsys export; `head` is its start, unpacked."""
+    if path.is_dir():
+        return is_export_folder(path)
     if not head.startswith(SQLITE_MAGIC):
         return False
     peek = read_head(path, _PEEK_BYTES)
@@ -47,7 +52,7 @@ def recognize(path: Path, head: bytes) -> bool:
 def probe(path: Path) -> Trace:
     """Describe an export: its processes with the evidence for their ranks, its clock, its maker.
 
-    Raises InputError if it cannot be opened as SQLite.
+    Raises InputError if it cannot be opened.
     """
     with open_export(path) as export:
         clock = read_clock(export)
@@ -58,7 +63,7 @@ def probe(path: Path) -> Trace:
         return Trace(
             path=path,
             format="nsys",
-            size_bytes=path.stat().st_size,
+            size_bytes=_size(path),
             processes=tuple(_process(export, c, ranks) for c in candidates),
             producer=options.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
             producer_version=options.get("EXPORT_PRODUCT_VERSION"),
@@ -66,6 +71,12 @@ def probe(path: Path) -> Trace:
             last_ns=last,
             notes=_notes(export, clock, candidates, ranks),
         )
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(f.stat().st_size for f in path.iterdir() if f.suffix in TABLE_SUFFIXES)
+    return path.stat().st_size
 
 
 def _process(export: Export, candidate: Candidate, ranks: Ranks) -> Process:

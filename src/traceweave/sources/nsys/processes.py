@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from traceweave.sources.nsys.event_tables import KERNELS, NVTX, OS_CALLS, RUNTIME
-from traceweave.sources.nsys.sqlite_reader import Export
+from traceweave.sources.nsys.export import Export
 
 PROCESS_MASK = -(1 << 24)
 """globalTid & PROCESS_MASK = globalPid: the lowest 24 bits are the thread id."""

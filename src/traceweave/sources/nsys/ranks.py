@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN
+from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.payload import COMMUNICATOR, decode_one, read_schemas
 from traceweave.sources.nsys.processes import PROCESS_MASK, Candidate, mpi_ranks
-from traceweave.sources.nsys.sqlite_reader import Export
 
 # (rank, world size) as torchrun, Slurm, Open MPI, PMI, PMIx and MVAPICH2 name them
 _RANK_VARIABLES = (
@@ -79,7 +79,7 @@ def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
             ledger.add(global_pid, evidence)
     for global_pid, rank in mpi_ranks(export).items():
         if global_pid in processes:
-            ledger.add(global_pid, RankEvidence(rank, "MPI_RANKS"))
+            ledger.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
     environment = read_environment(export)
     if len(candidates) == 1:
         # it is the environment of the process nsys launched: right for `srun nsys profile python`;
@@ -143,7 +143,7 @@ def _communicators(export: Export) -> list[tuple[int, dict[str, int]]]:
     rows = export.rows(
         f"SELECT globalTid & {PROCESS_MASK}, {blob}, {text} FROM {NVTX.name}"
         " WHERE textId IN (SELECT id FROM StringIds WHERE value GLOB ?)"
-        f" AND coalesce({blob}, {text}) IS NOT NULL",
+        f" AND ({blob} IS NOT NULL OR {text} IS NOT NULL)",
         [_COMMUNICATOR_CALLS],
     )
     schemas = read_schemas(export)
@@ -165,6 +165,14 @@ def _fields(binary: object, text: object, schemas: object) -> dict[str, int]:
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+
+
+def _mpi_world(export: Export) -> int | None:
+    """Return the size of MPI_COMM_WORLD: of the communicators without a parent."""
+    if not export.has("MPI_COMMUNICATORS", "parentHandle", "size"):
+        return None
+    rows = export.rows("SELECT DISTINCT size FROM MPI_COMMUNICATORS WHERE parentHandle = 0")
+    return rows[0][0] if len(rows) == 1 and isinstance(rows[0][0], int) else None
 
 
 def _from_thread_names(export: Export) -> dict[int, int]:

@@ -1,9 +1,4 @@
-"""Reading an nsys SQLite export: whatever tables and columns it has, as Arrow batches.
-
-Exports have no indexes, tables without rows are missing, columns differ by version, so nothing is
-taken for granted: a missing table reads as empty, a missing column as NULL, a value of the wrong
-type as NULL.
-"""
+"""Reading an nsys SQLite export: whatever tables and columns it has, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -20,6 +15,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from traceweave.errors import InputError
+from traceweave.sources.nsys.export import DamagedError, Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
@@ -31,25 +27,13 @@ _UNPACKED_PER_PACKED = 200
 """Real exports pack 3 to 10 times; a file that unpacks beyond this is taken for a gzip bomb."""
 
 
-class DamagedError(Exception):
-    """A table ended in unreadable pages; what came before was yielded."""
-
-
 @dataclass(frozen=True)
-class Export:
-    """An open export: its connection and the columns of its tables."""
+class SqliteExport(Export):
+    """An open SQLite export and its connection."""
 
-    path: Path
     uri: str
     """What the open file, unpacked, is called in SQLite."""
     con: sqlite3.Connection
-    tables: Mapping[str, frozenset[str]]
-    damaged: str | None = None
-    """Why the file as a whole is known to be incomplete; None if nothing says so."""
-
-    def has(self, table: str, *columns: str) -> bool:
-        """Tell whether the table exists with all of these columns."""
-        return table in self.tables and self.tables[table].issuperset(columns)
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query that yields few; no rows where pages are unreadable."""
@@ -58,25 +42,15 @@ class Export:
         except sqlite3.DatabaseError:
             return []
 
-    def pairs(self, table: str) -> list[tuple[str, str]]:
-        """Return the (name, value) rows of a metadata table; none if it is missing."""
-        if not self.has(table, "name", "value"):
-            return []
-        rows = self.rows(f"SELECT name, value FROM {_quoted(table)}")
-        return [(str(name), str(value)) for name, value in rows]
-
-    def count(self, table: str) -> int:
-        """Return the number of rows of a table, 0 if it is missing or unreadable."""
+    def rows_about(self, table: str) -> int:
+        """Return the last row's number: nothing is deleted from an export."""
         if table not in self.tables:
             return 0
-        rows = self.rows(f"SELECT count(*) FROM {_quoted(table)}")
-        return int(rows[0][0]) if rows else 0
+        rows = self.rows(f"SELECT max(rowid) FROM {quoted(table)}")
+        return rows[0][0] if rows and isinstance(rows[0][0], int) else 0
 
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table in file order with exactly these columns.
-
-        Raises DamagedError after the last readable row if the table cannot be read to its end.
-        """
+        """Yield the rows of a table in file order with exactly these columns."""
         schema = pa.schema(list(columns.items()))
         select = self._select(table, columns)
         done = 0
@@ -118,12 +92,12 @@ class Export:
 
     def _select(self, table: str, columns: Mapping[str, pa.DataType]) -> str:
         present = self.tables[table]
-        fields = ", ".join(_quoted(c) if c in present else "NULL" for c in columns)
-        return f"SELECT {fields} FROM {_quoted(table)}"
+        fields = ", ".join(quoted(c) if c in present else "NULL" for c in columns)
+        return f"SELECT {fields} FROM {quoted(table)}"
 
 
 @contextmanager
-def open_export(path: Path) -> Iterator[Export]:
+def open_sqlite(path: Path) -> Iterator[SqliteExport]:
     """Open an export read-only, unpacked to a temporary file first if it is gzip.
 
     Raises InputError if it is no readable SQLite file at all.
@@ -157,7 +131,7 @@ def unpack(path: Path, target: Path) -> str | None:
 
 
 @contextmanager
-def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Export]:
+def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[SqliteExport]:
     # immutable: no lock and no journal is looked for, so read-only and network folders work
     uri = f"file:{quote(str(database.resolve()))}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as con:
@@ -172,12 +146,12 @@ def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Expo
                 f"{path}: cannot be read as SQLite ({error});"
                 " export the report again with `nsys export --type sqlite`"
             ) from error
-        yield Export(path, uri, con, tables, damaged or _cut_short(database, con))
+        yield SqliteExport(path, tables, damaged or _cut_short(database, con), uri, con)
 
 
 def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
     try:
-        return frozenset(str(r[1]) for r in con.execute(f"PRAGMA table_info({_quoted(table)})"))
+        return frozenset(str(r[1]) for r in con.execute(f"PRAGMA table_info({quoted(table)})"))
     except sqlite3.DatabaseError:
         return frozenset()
 
@@ -216,7 +190,3 @@ def _fits(value: Any, type_: pa.DataType) -> bool:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

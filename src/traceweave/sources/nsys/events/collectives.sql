@@ -3,6 +3,22 @@
 -- A kernel's launch lies inside the range of the call (ncclAllReduce), or, for grouped calls, inside the outermost
 -- ncclGroupEnd: one kernel then does the work of all calls of the group.
 
+-- NCCL's element types (ncclDataType_t), called as torch calls them.
+CREATE OR REPLACE TEMP MACRO nccl_dtype(text) AS CASE lower(regexp_replace(text, '^nccl', ''))
+    WHEN '0' THEN 'Char' WHEN 'int8' THEN 'Char'
+    WHEN '1' THEN 'Byte' WHEN 'uint8' THEN 'Byte'
+    WHEN '2' THEN 'Int' WHEN 'int32' THEN 'Int'
+    WHEN '3' THEN 'UInt32' WHEN 'uint32' THEN 'UInt32'
+    WHEN '4' THEN 'Long' WHEN 'int64' THEN 'Long'
+    WHEN '5' THEN 'UInt64' WHEN 'uint64' THEN 'UInt64'
+    WHEN '6' THEN 'Half' WHEN 'float16' THEN 'Half' WHEN 'half' THEN 'Half'
+    WHEN '7' THEN 'Float' WHEN 'float32' THEN 'Float' WHEN 'float' THEN 'Float'
+    WHEN '8' THEN 'Double' WHEN 'float64' THEN 'Double' WHEN 'double' THEN 'Double'
+    WHEN '9' THEN 'BFloat16' WHEN 'bfloat16' THEN 'BFloat16'
+    WHEN '10' THEN 'Float8_e4m3fn' WHEN 'float8e4m3' THEN 'Float8_e4m3fn'
+    WHEN '11' THEN 'Float8_e5m2' WHEN 'float8e5m2' THEN 'Float8_e5m2'
+END;
+
 -- NCCL's own ranges. Without the row that names the domain (cut exports) the names tell. The tracer of NCCL 2.28 and
 -- later writes names without the prefix.
 CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
@@ -53,22 +69,28 @@ calls AS (
         call, '^(allreduce|allgather|reducescatter|broadcast|bcast|reduce|alltoall|alltoallv|gather|scatter|send|recv)$'
     )
 ),
-payloads AS (
+fields AS (
     SELECT
         op_id,
-        any_value(value) FILTER (entry = 'NCCL communicator ID' AND value <> '0') AS comm,
+        any_value(value) FILTER (entry IN ('NCCL communicator ID', 'commHash') AND value <> '0') AS comm,
         any_value(try_cast(value AS BIGINT)) FILTER (entry IN ('Message size [bytes]', 'Bytes')) AS bytes,
-        any_value(try_cast(value AS INTEGER)) FILTER (entry IN ('Peer rank', 'Peer')) AS peer
+        -- what the tracer of nsys 2025.6.1 and NCCL 2.28 (--trace=nccl) writes instead
+        any_value(try_cast(value AS BIGINT)) FILTER (entry = 'count') AS count,
+        any_value(nccl_dtype(value)) FILTER (entry = 'dataType') AS dtype,
+        any_value(try_cast(value AS INTEGER)) FILTER (entry = 'commRank') AS comm_rank,
+        any_value(try_cast(value AS INTEGER)) FILTER (entry IN ('Peer rank', 'Peer', 'peer')) AS peer
     FROM nsys_payloads
     GROUP BY op_id
-)
-SELECT c.op_id, c.thread, c.start, c.op, coalesce(e.op_id, c.op_id) AS launcher, p.comm, p.bytes, p.peer
+),
+payloads AS (SELECT * REPLACE (coalesce(bytes, count * dtype_bytes(dtype)) AS bytes) FROM fields)
+SELECT
+    c.op_id, c.thread, c.start, c.op, coalesce(e.op_id, c.op_id) AS launcher, p.comm, p.bytes, p.dtype, p.comm_rank, p.peer
 FROM calls AS c
 LEFT JOIN nsys_nccl_levels AS e
     ON c.depth > 0 AND e.closes AND c.thread = e.thread AND c.group_number = e.group_number
 LEFT JOIN payloads AS p ON c.op_id = p.op_id;
 
--- Sizes of communicators, and whom their ranks are in this run, from the calls that create or end them.
+-- Sizes of communicators, and which of their ranks this file's processes are, from the calls that create or end them.
 CREATE OR REPLACE TEMP TABLE nsys_communicators AS
 SELECT
     any_value(value) FILTER (entry = 'NCCL communicator ID') AS comm,
@@ -136,7 +158,7 @@ judged AS (
         point_to_point AND NOT peers_known AS opaque
     FROM launchers
 )
-SELECT c.launcher, c.op_id, c.start, c.op, c.comm, c.bytes, c.peer, FALSE AS whole_buffer
+SELECT c.launcher, c.op_id, c.start, c.op, c.comm, c.bytes, c.dtype, c.comm_rank, c.peer, FALSE AS whole_buffer
 FROM nsys_nccl_calls AS c
 JOIN judged AS j ON c.launcher = j.launcher
 WHERE NOT coalesce(j.is_torch_op, FALSE) AND NOT j.opaque
@@ -156,6 +178,8 @@ SELECT
     CASE WHEN bool_and(c.bytes IS NOT NULL) THEN
         CASE WHEN bool_and(c.op = 'recv') THEN sum(c.bytes) ELSE sum(c.bytes) FILTER (c.op = 'send') END
     END::BIGINT,
+    CASE WHEN count(DISTINCT c.dtype) = 1 THEN any_value(c.dtype) END,
+    any_value(c.comm_rank),
     NULL,
     TRUE
 FROM nsys_nccl_calls AS c
@@ -174,9 +198,11 @@ calls AS (
 ),
 sizes AS (SELECT comm, max(size) AS size FROM nsys_communicators GROUP BY comm),
 members AS (SELECT comm, comm_rank, any_value(rank) AS rank FROM nsys_communicators GROUP BY ALL),
+-- a communicator that one process has twice (a GPU per thread) does not number it
+own AS (SELECT comm, rank, min(comm_rank) AS comm_rank FROM nsys_communicators GROUP BY ALL HAVING count(DISTINCT comm_rank) = 1),
 -- kernels and calls of one launcher are paired in order; more calls than kernels means fused calls
 attached AS (
-    SELECT k.*, c.op_id AS host_op_id, c.op, c.comm, c.bytes AS call_bytes, c.peer AS comm_peer, c.whole_buffer
+    SELECT k.*, c.op_id AS host_op_id, c.op, c.comm, c.bytes AS call_bytes, c.dtype, c.comm_rank, c.peer AS comm_peer, c.whole_buffer
     FROM nsys_comm_kernels AS k
     LEFT JOIN calls AS c
         ON k.launcher = c.launcher AND k.nth = CASE
@@ -191,13 +217,16 @@ SELECT
     coalesce(a.op, nullif(a.torch_op, 'unknown'), collective_op(a.name)) AS op,
     s.size AS group_size,
     CASE WHEN a.comm IS NOT NULL THEN '0x' || lower(to_hex(try_cast(a.comm AS UBIGINT))) END AS comm_id,
+    coalesce(own.comm_rank, a.comm_rank) AS comm_rank,
+    a.comm_peer,
+    a.dtype,
     -- NCCL counts these per rank; bytes here is the whole buffer
     CASE
         WHEN a.op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') AND NOT a.whole_buffer
             THEN a.call_bytes * s.size
         ELSE a.call_bytes
     END AS bytes,
-    -- NCCL numbers peers inside the communicator
+    -- NCCL numbers peers inside the communicator, whose other ranks may be in other files: then weave finds out
     coalesce(m.rank, CASE WHEN s.size = w.world_size THEN a.comm_peer END) AS peer,
     a.stream,
     a.start_local_ns,
@@ -206,4 +235,5 @@ SELECT
 FROM attached AS a
 LEFT JOIN sizes AS s ON a.comm = s.comm
 LEFT JOIN members AS m ON a.comm = m.comm AND a.comm_peer = m.comm_rank
+LEFT JOIN own ON a.comm = own.comm AND a.rank = own.rank
 LEFT JOIN nsys_processes AS w ON a.rank = w.rank;

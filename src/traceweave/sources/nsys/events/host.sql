@@ -24,7 +24,7 @@ SELECT
     nsys_tid(c.globalTid) AS tid,
     c.start + c.base_ns AS start_local_ns,
     c."end" - c.start AS duration_ns,
-    TRUE AS nests,
+    -1 AS nesting,
     c.correlationId AS correlation,
     nsys_args([
         nsys_member('full name', CASE WHEN c.full_name <> c.name THEN c.full_name END),
@@ -66,7 +66,7 @@ SELECT
     nsys_tid(o.globalTid) AS tid,
     o.start + s.base_ns AS start_local_ns,
     o."end" - o.start AS duration_ns,
-    TRUE AS nests,
+    -2 AS nesting,
     nsys_args([
         nsys_member('return value', o.returnValue), nsys_member('nesting level', o.nestingLevel)
     ]) AS args
@@ -93,7 +93,7 @@ SELECT
     nsys_tid(c.globalTid) AS tid,
     c.start + s.base_ns AS start_local_ns,
     coalesce(c."end", s.end_ns) - c.start AS duration_ns,
-    TRUE AS nests,
+    -3 AS nesting,
     nsys_args([
         nsys_member('size', c.size),
         nsys_member('receive size', c.recvSize),

@@ -72,7 +72,7 @@ SELECT
     nsys_tid(n.globalTid) AS tid,
     n.start + n.base_ns AS start_local_ns,
     coalesce(n."end", s.end_ns) - n.start AS duration_ns,
-    n.eventType IN (59, 70) AS nests,
+    CASE WHEN n.eventType IN (59, 70) THEN coalesce(n.domainId, 0) END AS nesting,
     try_cast(nullif(regexp_extract(n.full_text, ', seq = (\d+)', 1), '') AS BIGINT) AS sequence,
     n.args
 FROM nsys_nvtx_named AS n

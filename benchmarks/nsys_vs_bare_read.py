@@ -1,0 +1,135 @@
+"""Time loading an nsys export against doing nothing but reading the same columns.
+
+    python benchmarks/nsys_vs_bare_read.py [--copies 30] [--runs 3] [--export FILE]
+
+Without --export a simulated report of two ranks (FSDP, emit_nvtx, NCCL payloads; 11 MB) is made and
+repeated COPIES times one after another. The bare read fetches every column that the loader reads
+through ADBC's SQLite driver into Arrow batches and drops them. The loader's time is that of
+`traceweave.ingest`: the finished database on disk, with launches linked, ranges nested, args as
+JSON, collectives matched and clocks fitted. Each runs in a fresh process, in turns; CPU seconds are
+of all threads, and the largest resident memory is the process's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+READ = """
+import resource, sys, time
+import adbc_driver_sqlite.dbapi, pyarrow
+from pathlib import Path
+from traceweave.sources.nsys.event_tables import LOADED
+from traceweave.sources.nsys.open_export import open_export
+begin, rows = time.perf_counter(), 0
+with open_export(Path(sys.argv[1])) as export:
+    for table in LOADED:
+        if table.name in export.tables:
+            for batch in export.batches(table.name, table.types):
+                rows += batch.num_rows
+"""
+LOAD = """
+import resource, sys, tempfile, time
+from pathlib import Path
+import adbc_driver_sqlite.dbapi, duckdb, pyarrow, scipy.sparse, traceweave
+begin = time.perf_counter()
+with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
+    result = traceweave.ingest(sys.argv[1], Path(folder) / "run.duckdb")
+    rows = sum(source.events_read for source in result.sources)
+"""
+TELL = """
+usage = resource.getrusage(resource.RUSAGE_SELF)
+cpu = usage.ru_utime + usage.ru_stime
+print(time.perf_counter() - begin, cpu, usage.ru_maxrss // 1024, rows)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--copies", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--export", type=Path, help="a real export instead")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.export or replicate(simulated(Path(folder)), options.copies)
+        size = path.stat().st_size / 1e6
+        print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+        print(f"{size:.0f} MB\n")
+        print("| | wall s | CPU s | MB/s of CPU | rows | memory, MB |")
+        print("|---|---|---|---|---|---|")
+        results: dict[str, list[list[float]]] = {"bare read": [], "traceweave": []}
+        for _ in range(options.runs):
+            results["bare read"].append(measure(READ, path))
+            results["traceweave"].append(measure(LOAD, path))
+        for name, runs in results.items():
+            wall, cpu, memory, rows = (
+                statistics.median(column) for column in zip(*runs, strict=True)
+            )
+            print(
+                f"| {name} | {wall:.1f} | {cpu:.1f} | {size / cpu:.0f} | {rows:.0f} |"
+                f" {memory:.0f} |"
+            )
+        pairs = list(zip(*results.values(), strict=True))
+        for number, kind in enumerate(("wall", "CPU")):
+            ratio = statistics.median(bare[number] / whole[number] for bare, whole in pairs)
+            print(f"\nspeed of loading / speed of reading, {kind}: {ratio:.2f}")
+
+
+def simulated(folder: Path) -> Path:
+    """Write the report of two ranks."""
+    from traceweave.simulate import Config, simulate, write_nsys
+
+    run = simulate(Config(ranks=2, steps=20, layers=24, parallelism="fsdp"))
+    return write_nsys(run, folder, ranks_per_report=2, emit_nvtx=True)[0]
+
+
+def replicate(path: Path, copies: int) -> Path:
+    """Append the events of a report to itself, each time later and with correlation ids anew."""
+    with closing(sqlite3.connect(path)) as con:
+        con.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        tables = [r[0] for r in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        events = []
+        for table in tables:
+            columns = [r[1] for r in con.execute(f"PRAGMA table_info({table})")]
+            if "start" in columns and con.execute(f"SELECT count(*) FROM {table}").fetchone()[0]:
+                events.append((table, columns))
+        (last,) = con.execute("SELECT max(end) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+        (ids,) = con.execute(
+            "SELECT max(correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+        ).fetchone()
+        counts = {t: con.execute(f"SELECT max(rowid) FROM {t}").fetchone()[0] for t, _ in events}
+        for copy in range(1, copies):
+            shifts = {"start": copy * last, "end": copy * last, "correlationId": copy * (ids + 1)}
+            for table, columns in events:
+                values = ", ".join(
+                    f'"{c}" + {shifts[c]}' if c in shifts else f'"{c}"' for c in columns
+                )
+                # made once: communicators, domains and names of threads
+                once = (
+                    " AND (eventType = 59 AND start > 1000000000)" if table == "NVTX_EVENTS" else ""
+                )
+                con.execute(
+                    f"INSERT INTO {table} SELECT {values} FROM {table}"
+                    f" WHERE rowid <= {counts[table]}{once}"
+                )
+        con.commit()
+    return path
+
+
+def measure(script: str, path: Path) -> list[float]:
+    """Return wall seconds, CPU seconds, MB of memory and rows of one run."""
+    command = [sys.executable, "-c", script + TELL, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [float(value) for value in done.stdout.split()]
+
+
+if __name__ == "__main__":
+    main()

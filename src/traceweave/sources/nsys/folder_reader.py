@@ -1,0 +1,179 @@
+"""Reading an nsys export that is a folder with one Parquet or Arrow file per table.
+
+`nsys export --type parquetdir` writes Parquet, `--type arrowdir` Arrow streams. The columns are
+those of the SQLite form; unsigned numbers are kept as the same bits, signed, as SQLite does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceweave.errors import InputError
+from traceweave.sources.nsys.export import DamagedError, Export, repaired
+
+TABLE_SUFFIXES = (".parquet", ".arrow")
+SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENUM_NSYS_EVENT_TYPE")
+"""A folder that holds two of these tables is an export; the first is in every one."""
+
+_ROWS_PER_BATCH = 65_536
+_RAW_BYTES = "binaryData"
+"""Declared as text, but holds whatever bytes the program attached."""
+
+
+def is_export_folder(path: Path) -> bool:
+    """Tell whether the folder is an export, from the names of its files."""
+    return any(
+        sum((path / (sign + suffix)).is_file() for sign in SIGNS) >= 2 for suffix in TABLE_SUFFIXES
+    )
+
+
+class _Table(Protocol):
+    """One file of the folder."""
+
+    schema: pa.Schema
+    row_count: int
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns, batch by batch."""
+
+
+class _ParquetTable:
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        import pyarrow.parquet as pq
+
+        self._file = stack.enter_context(pq.ParquetFile(path))
+        self.schema = self._file.schema_arrow
+        self.row_count: int = self._file.metadata.num_rows
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self._file.iter_batches(_ROWS_PER_BATCH, columns=list(columns))
+
+
+class _ArrowTable:
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        # mapped, not read: what nsys writes is not compressed
+        source = stack.enter_context(pa.memory_map(str(path)))
+        try:
+            table = pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            table = pa.ipc.open_stream(source).read_all()
+        self._table = table
+        self.schema = table.schema
+        self.row_count: int = table.num_rows
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self._table.select(list(columns)).to_batches(_ROWS_PER_BATCH)
+
+
+@dataclass(frozen=True)
+class FolderExport(Export):
+    """An open folder of tables."""
+
+    files: Mapping[str, _Table]
+    con: duckdb.DuckDBPyConnection
+    """For queries over few columns."""
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query that yields few; no rows where they are unreadable."""
+        words = Counter(re.findall(r"\w+", sql))
+        named = [table for table in self.files if table in words]
+        numbers = count(1)
+        numbered = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
+        try:
+            for table in named:
+                self.con.register(table, self._stream(table, words))
+            return self.con.execute(numbered, list(parameters)).fetchall()
+        except (duckdb.Error, pa.ArrowInvalid, DamagedError):
+            return []
+        finally:
+            for table in named:
+                self.con.unregister(table)
+
+    def _stream(self, table: str, words: Counter[str]) -> pa.RecordBatchReader | pa.Table:
+        """Return the columns of a table that a query names; in memory if it reads them twice."""
+        schema = self.files[table].schema
+        types = {f.name: _plain(f) for f in schema if f.name in words}
+        types = types or {schema.names[0]: _plain(schema.field(0))}
+        batches = self.batches(table, types)
+        if words[table] > 1:
+            return pa.Table.from_batches(batches, pa.schema(list(types.items())))
+        return pa.RecordBatchReader.from_batches(pa.schema(list(types.items())), batches)
+
+    def rows_about(self, table: str) -> int:
+        """Return the number of rows."""
+        return self.files[table].row_count if table in self.files else 0
+
+    def count(self, table: str) -> int:
+        """Return the number of rows."""
+        return self.rows_about(table)
+
+    def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table in file order with exactly these columns."""
+        file, schema = self.files[table], pa.schema(list(columns.items()))
+        present = [c for c in columns if c in self.tables[table]]
+        try:
+            for batch in file.read(present):
+                found = dict(zip(batch.schema.names, batch.columns, strict=True))
+                arrays = [
+                    _converted(found[c], t) if c in found else pa.nulls(batch.num_rows, t)
+                    for c, t in columns.items()
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DamagedError(f"{table}: {error}") from error
+
+
+@contextmanager
+def open_folder(path: Path) -> Iterator[FolderExport]:
+    """Open an export folder. Raises InputError if none of its files can be read."""
+    damaged: list[str] = []
+    files: dict[str, _Table] = {}
+    with ExitStack() as stack, duckdb.connect() as con:
+        for file in sorted(path.iterdir()):
+            if file.suffix not in TABLE_SUFFIXES or file.name.startswith("ENUM_"):
+                continue
+            kind = _ParquetTable if file.suffix == ".parquet" else _ArrowTable
+            try:
+                files.setdefault(file.stem, kind(file, stack))
+            except (pa.ArrowInvalid, OSError) as error:
+                damaged.append(f"{file.name}: {str(error).splitlines()[0]}")
+        if not files:
+            reason = damaged[0] if damaged else "it is empty"
+            raise InputError(
+                f"{path}: none of its tables can be read ({reason}); export the report again"
+            )
+        tables = {name: frozenset(table.schema.names) for name, table in files.items()}
+        yield FolderExport(path, tables, "; ".join(damaged) or None, files, con)
+
+
+def _plain(field: pa.Field) -> pa.DataType:
+    """Return the type of SQLite that a column would have there."""
+    if field.name == _RAW_BYTES:
+        return pa.binary()
+    if pa.types.is_integer(field.type) or pa.types.is_boolean(field.type):
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(field.type) else pa.string()
+
+
+def _converted(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return a column as another type; NULL where it cannot be."""
+    if column.type == pa.uint64() and type_ == pa.int64():
+        return column.view(pa.int64())
+    if pa.types.is_string(column.type) and pa.types.is_binary(type_):
+        return column.cast(type_)
+    try:
+        return repaired(pc.cast(column, type_))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(column), type_)

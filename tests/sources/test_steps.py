@@ -1,0 +1,75 @@
+"""Which ranges are training steps, and what their numbers are."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.sources.nsys_export import nvtx, write_export
+from traceweave.errors import UsageError
+from traceweave.ingestion import ingest
+from traceweave.sources import nsys
+from traceweave.store.schema import create_tables
+
+
+def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[int, int, str]]:
+    """(step, position of its range in `names`, source) of a report with one range per name."""
+    path = write_export(
+        path / "steps.sqlite",
+        epoch=0,
+        NVTX_EVENTS=[nvtx(11, 100 * i, 100 * i + 90, name) for i, name in enumerate(names)],
+    )
+    trace = dataclasses.replace(nsys.probe(path), step_range=step_range)
+    trace = trace.with_ranks({trace.processes[0].key: (0, "test")})
+    with duckdb.connect() as con:
+        create_tables(con)
+        nsys.load(con, trace, 1, lambda _: None)
+        return con.execute(
+            "SELECT step, start_local_ns // 100, source FROM base.steps ORDER BY 1"
+        ).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["step 3", "step 4", "warmup", "iter_1"], [(3, 0, "nvtx"), (4, 1, "nvtx")]),
+        (["ProfilerStep#7", "step 3", "step 4"], [(7, 0, "ProfilerStep")]),
+        (["Train_Step: 1/20", "Train_Step: 2/20"], [(1, 0, "nvtx"), (2, 1, "nvtx")]),
+        (["iteration 5 of 9"], [(5, 0, "nvtx")]),
+        (["forward", "backward 2", "stepwise 3"], []),
+    ],
+)
+def test_steps_as_runs_usually_mark_them(
+    tmp_path: Path, names: list[str], expected: list[tuple[int, int, str]]
+) -> None:
+    assert steps(tmp_path, names, None) == expected
+
+
+def test_the_user_names_the_ranges_of_steps(tmp_path: Path) -> None:
+    """The last number in what the expression matches counts, and nothing else is a step."""
+    names = ["gpu0 batch 16 end", "step 1", "gpu0 batch 17 end", "gpu0 batch 17"]
+    assert steps(tmp_path, names, r"batch \d+ end") == [(16, 0, "nvtx"), (17, 2, "nvtx")]
+
+
+def test_ranges_without_numbers_are_counted(tmp_path: Path) -> None:
+    names = ["train", "eval", "train", "train"]
+    assert steps(tmp_path, names, "^train$") == [(0, 0, "nvtx"), (1, 2, "nvtx"), (2, 3, "nvtx")]
+
+
+def test_an_expression_that_matches_nothing_leaves_no_steps(tmp_path: Path) -> None:
+    assert steps(tmp_path, ["step 1", "step 2"], "epoch") == []
+
+
+def test_ingest_takes_the_expression(tmp_path: Path) -> None:
+    path = write_export(tmp_path / "r.sqlite", NVTX_EVENTS=[nvtx(11, 10, 20, "microbatch 4")])
+    ingest(path, tmp_path / "run.duckdb", step_range="^microbatch")
+    with duckdb.connect(str(tmp_path / "run.duckdb"), read_only=True) as con:
+        assert con.execute("SELECT rank, step, duration_ns FROM steps").fetchall() == [(0, 0, 10)]
+
+
+def test_a_wrong_expression_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--step-range 'step \('.*not a regular expression"):
+        ingest(tmp_path, tmp_path / "run.duckdb", step_range="step (")
