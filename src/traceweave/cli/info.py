@@ -81,6 +81,8 @@ def print_overview(database: Path, overview: Overview) -> None:
                     break_long_words=False,
                 )
             )
+    name = units.printable(str(database))
+    click.echo(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
 
 
 _RANKS = ("rank", "host", "gpu_name", "span_ns", "steps", "gpu_ops", "host_ops", "collectives",

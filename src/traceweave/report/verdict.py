@@ -8,12 +8,11 @@ from typing import NamedTuple
 from traceweave.report.quantities import MISSING, duration, percent, rank_list
 from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
-from traceweave.report.sections.collectives import (
-    Collectives,
-    waiting_in_words,
-    waits_in_words,
+from traceweave.report.sections.findings import (
+    Findings,
+    findings_in_words,
+    headline_in_words,
 )
-from traceweave.report.sections.gaps import Gaps, gaps_in_words
 from traceweave.report.sections.inputs import Inputs, hardware, losses
 
 
@@ -53,24 +52,20 @@ class Verdict:
     parts: tuple[Part, ...]
 
 
-def judge(
-    inputs: Inputs, budget: Budget, gaps: Gaps, collectives: Collectives, clocks: Clocks
-) -> Verdict:
-    """Put the findings of all sections in one paragraph."""
+def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) -> Verdict:
+    """Put the time budget, the costliest findings and how far to trust them in one paragraph."""
     cpu = is_cpu_run(inputs)
     sentences = [
         Sentence(_timeline(inputs, budget), "input"),
         Sentence(budget_in_words(budget, cpu), "budget"),
-        Sentence(waiting_in_words(collectives), "collectives"),
-        Sentence(waits_in_words(collectives, len(inputs.ranks)), "collectives"),
-        Sentence(gaps_in_words(gaps), "gaps"),
+        Sentence(findings_in_words(findings), "findings"),
         Sentence(clocks_in_words(clocks), "clocks"),
         Sentence(losses(inputs) if inputs.sources else "", "input"),
     ]
     if not inputs.ranks:
         sentences = [s for s in sentences if s.anchor == "input"]
     return Verdict(
-        headline=_headline(inputs, budget, cpu),
+        headline=_headline(inputs, budget, findings, cpu),
         subject=hardware(inputs) if inputs.ranks else "",
         sentences=tuple(s for s in sentences if s.text),
         figures=_figures(budget),
@@ -99,21 +94,15 @@ def _timeline(inputs: Inputs, budget: Budget) -> str:
     return ""
 
 
-def _headline(inputs: Inputs, budget: Budget, cpu: bool) -> str:
+def _headline(inputs: Inputs, budget: Budget, findings: Findings, cpu: bool) -> str:
     if not inputs.ranks:
         return "This database holds no recorded ranks"
     if not budget.rows:
         return "No work was recorded that a time budget could be made of"
-    total = budget.total
-    losses_ = sorted(PARTS[1:], key=lambda part: -total[part[0]])
-    key, label, _ = losses_[0]
     what = "the step" if budget.has_steps else "the recording"
     work = "is CPU operators at work" if cpu else "is compute"
-    if not total[key]:
-        return f"All of {what} {work}"
-    loss = {"Idle": "idle time"}.get(label, label.lower())
-    compute = percent(share(total, "compute_ns"))
-    return f"{compute} of {what} {work}; the largest loss is {loss}, {percent(share(total, key))}"
+    compute = percent(share(budget.total, "compute_ns"))
+    return f"{compute} of {what} {work}; {headline_in_words(findings)}"
 
 
 def _figures(budget: Budget) -> tuple[Figure, ...]:

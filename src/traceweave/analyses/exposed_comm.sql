@@ -1,0 +1,158 @@
+-- analysis: exposed_comm | how long each collective kept its rank from computing, split into waiting and transfer
+-- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and who was late?
+-- topic: communication
+-- grain: one row per rank and collective
+-- reads: clocks, collective_instances, collectives, device_ops, groups
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step in which it was issued; NULL outside any step
+-- column: op VARCHAR | which operation
+-- column: group_id INTEGER | process group; NULL if it could not be assigned to one
+-- column: bytes BIGINT | size S as nccl-tests defines it; NULL if the trace does not say
+-- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
+-- column: start_ns BIGINT | start, common clock
+-- column: duration_ns BIGINT | length, waiting included
+-- column: wait_ns BIGINT | by how much it took longer than on the rank where it was shortest: the wait without any clock; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
+-- column: exposed_ns BIGINT | how much of it no compute ran on the rank = exposed_wait_ns + exposed_transfer_ns
+-- column: exposed_wait_ns BIGINT | of its first wait_ns; NULL like it
+-- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it
+-- column: late_rank INTEGER | the rank that started last, later than all others by more than what the clocks can tell; NULL if none did, or if it is this one
+-- column: late_ns BIGINT | of the wait, as far as no compute ran, the part from the start of the last but one to that of late_rank; NULL if there is none
+-- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
+-- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
+-- caveat: waiting and transfer are told apart without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
+-- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
+-- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins: they are not split.
+WITH p2p AS (
+    SELECT DISTINCT a.rank, b.rank AS peer
+    FROM collectives AS a JOIN collectives AS b USING (collective_id)
+    WHERE a.op = 'send' AND b.op = 'recv'
+),
+spanning AS (
+    SELECT DISTINCT g.group_id
+    FROM groups AS g JOIN p2p ON list_contains(g.ranks, p2p.rank) AND list_contains(g.ranks, p2p.peer)
+),
+calls AS MATERIALIZED (
+    SELECT
+        k.call_id,
+        k.rank,
+        k.step,
+        k.op,
+        k.group_id,
+        k.bytes,
+        k.collective_id,
+        k.start_ns,
+        k.end_ns,
+        k.duration_ns,
+        CASE
+            WHEN i.ranks_seen > 1 AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier', 'send_recv')
+                THEN k.start_ns + k.duration_ns - i.transfer_min_ns
+        END AS waited_until_ns,
+        i.last_start_ns,
+        i.last_rank
+    FROM collectives AS k
+    LEFT JOIN collective_instances AS i USING (collective_id)
+),
+delays AS (
+    SELECT collective_id, any_value(last_start_ns) AS last_start_ns, max(start_ns) AS second_start_ns
+    FROM calls
+    WHERE waited_until_ns IS NOT NULL AND rank <> last_rank
+    GROUP BY collective_id
+),
+resolutions AS (
+    SELECT k.collective_id, max(coalesce(c.residual_ns, 9223372036854775807)) AS resolution_ns
+    FROM calls AS k
+    LEFT JOIN (SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank) AS c USING (rank)
+    GROUP BY k.collective_id
+),
+late AS (
+    SELECT d.collective_id, d.second_start_ns, d.last_start_ns
+    FROM delays AS d JOIN resolutions AS r USING (collective_id)
+    WHERE d.last_start_ns - d.second_start_ns >= greatest(r.resolution_ns, 1)
+),
+-- a rank that waits in several collectives at once waits for the first of them: no moment is charged twice
+charged AS (
+    SELECT
+        k.call_id,
+        l.last_start_ns AS late_until_ns,
+        least(
+            greatest(
+                k.start_ns,
+                l.second_start_ns,
+                max(l.last_start_ns) OVER (
+                    PARTITION BY k.rank ORDER BY greatest(k.start_ns, l.second_start_ns), l.last_start_ns, k.call_id
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                )
+            ),
+            l.last_start_ns
+        ) AS late_from_ns
+    FROM calls AS k JOIN late AS l ON l.collective_id = k.collective_id AND k.rank <> k.last_rank
+),
+edges AS (
+    SELECT
+        k.call_id,
+        k.rank,
+        unnest([
+            {'edge': 1, 'at_ns': k.start_ns},
+            {'edge': 2, 'at_ns': k.waited_until_ns},
+            {'edge': 3, 'at_ns': c.late_from_ns},
+            {'edge': 4, 'at_ns': c.late_until_ns},
+            {'edge': 5, 'at_ns': k.end_ns}
+        ], recursive := true)
+    FROM calls AS k LEFT JOIN charged AS c USING (call_id)
+),
+-- one sort of all compute, the edges among it without an end, after what starts at the same moment: both sweeps have to see
+-- the same order
+swept AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY rank ORDER BY at_ns, edge NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS covered_until_ns
+    FROM (
+        SELECT rank, start_ns AS at_ns, end_ns, NULL AS call_id, NULL AS edge
+        FROM device_ops
+        WHERE category = 'compute' AND rank IN (SELECT rank FROM calls)
+        UNION ALL
+        SELECT rank, at_ns, NULL, call_id, edge FROM edges WHERE at_ns IS NOT NULL
+    )
+),
+-- time without compute up to each edge; only differences of it mean anything
+reached AS (
+    SELECT
+        call_id,
+        edge,
+        at_ns + tw_overhang_ns(covered_until_ns, at_ns) - coalesce(sum(tw_added_ns(at_ns, end_ns, covered_until_ns)) OVER (
+            PARTITION BY rank ORDER BY at_ns, edge NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ), 0) AS free_ns
+    FROM swept
+    QUALIFY call_id IS NOT NULL
+),
+measured AS (
+    SELECT
+        call_id,
+        any_value(free_ns) FILTER (WHERE edge = 1) AS start_free_ns,
+        any_value(free_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
+        any_value(free_ns) FILTER (WHERE edge = 3) AS from_free_ns,
+        any_value(free_ns) FILTER (WHERE edge = 4) AS until_free_ns,
+        any_value(free_ns) FILTER (WHERE edge = 5) AS end_free_ns
+    FROM reached
+    GROUP BY call_id
+)
+SELECT
+    k.rank,
+    k.step,
+    k.op,
+    k.group_id,
+    k.bytes,
+    k.collective_id,
+    k.start_ns,
+    k.duration_ns,
+    k.waited_until_ns - k.start_ns AS wait_ns,
+    CAST(m.end_free_ns - m.start_free_ns AS BIGINT) AS exposed_ns,
+    CAST(m.waited_free_ns - m.start_free_ns AS BIGINT) AS exposed_wait_ns,
+    CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) AS exposed_transfer_ns,
+    CASE WHEN m.until_free_ns IS NOT NULL THEN k.last_rank END AS late_rank,
+    CAST(m.until_free_ns - m.from_free_ns AS BIGINT) AS late_ns,
+    k.op IN ('send', 'recv') OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged
+FROM calls AS k JOIN measured AS m USING (call_id)
+ORDER BY exposed_ns DESC, k.start_ns, k.rank, k.op, k.group_id NULLS LAST

@@ -1,0 +1,206 @@
+-- analysis: health | one screen with the answers that a person wants first
+-- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
+-- topic: overview
+-- grain: one row per answer, always in the same order (line)
+-- reads: clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, memory_events, ranks, sources, steps
+-- column: answer VARCHAR | what the row is about
+-- column: value DOUBLE | the number; NULL: see verdict
+-- column: unit VARCHAR | its unit: 'ms', '%', 'GB', 'us', 'x' (times)
+-- column: verdict VARCHAR | what it says, in plain words
+-- column: rank INTEGER | the rank it is about; NULL: all, or none in particular
+-- column: step BIGINT | the step it is about; NULL: all, or none in particular
+-- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
+-- order: line
+-- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
+-- caveat: findings says what each of these costs and what to try.
+WITH budget AS MATERIALIZED (
+    SELECT *
+    FROM (SELECT *, bool_or(step IS NOT NULL) OVER () AS has_steps FROM analysis_breakdown() WHERE window_ns > 0)
+    WHERE step IS NOT NULL OR NOT has_steps
+),
+totals AS MATERIALIZED (
+    SELECT
+        count(*) AS windows,
+        sum(window_ns) AS window_ns,
+        sum(compute_ns) AS compute_ns,
+        sum(exposed_comm_ns) AS exposed_comm_ns,
+        sum(exposed_memory_ns) AS exposed_memory_ns,
+        sum(comm_ns) AS comm_ns,
+        sum(overlap_ns) AS overlap_ns,
+        count(DISTINCT rank) AS ranks,
+        CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
+        any_value(has_steps) AS has_steps
+    FROM budget
+    HAVING count(*) > 0
+),
+idle AS (
+    SELECT i.cause, sum(i.idle_ns) AS idle_ns, arg_max(i.rank, i.idle_ns) AS rank
+    FROM analysis_idle_causes() AS i CROSS JOIN totals AS t
+    WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
+    GROUP BY i.cause
+),
+steps_by_length AS (
+    SELECT step, max(window_ns) AS length_ns, arg_max(rank, window_ns) AS rank
+    FROM budget
+    WHERE step IS NOT NULL
+    GROUP BY step
+),
+steadiness AS (
+    SELECT
+        count(*) AS steps,
+        tw_percentile(length_ns, 0.5) AS p50_ns,
+        tw_percentile(length_ns, 0.95) AS p95_ns,
+        max(length_ns) AS max_ns,
+        arg_max(step, length_ns) AS longest,
+        arg_max(rank, length_ns) AS rank
+    FROM steps_by_length
+    HAVING count(*) > 0
+),
+mfu AS (
+    SELECT mfu, dtype FROM analysis_mfu() WHERE rank IS NULL
+),
+late AS (
+    SELECT e.late_rank, e.rank, sum(e.late_ns) / any_value(w.windows) AS late_ns
+    FROM analysis_exposed_comm() AS e
+    JOIN (SELECT rank, count(*) AS windows FROM budget GROUP BY rank) AS w USING (rank)
+    CROSS JOIN totals AS t
+    WHERE e.late_rank IS NOT NULL AND NOT e.is_staged AND (e.step IS NOT NULL OR NOT t.has_steps)
+    GROUP BY e.late_rank, e.rank
+),
+-- what the rank that waits longest for it waits, as in findings; a rank that only passes a delay on makes fewer wait
+latest AS (
+    SELECT late_rank AS rank, max(late_ns) AS late_ns
+    FROM late
+    GROUP BY late_rank
+    HAVING max(late_ns) > 0
+    ORDER BY sum(late_ns) DESC, late_rank
+    LIMIT 1
+),
+shared AS (
+    SELECT count(*) AS instances FROM collective_instances WHERE ranks_seen > 1
+),
+tail AS (
+    SELECT op, duration_p50_ns, duration_p99_ns, tail_ratio, slowest_rank, slowest_step
+    FROM analysis_tails()
+    WHERE instances >= 5 AND tail_ratio IS NOT NULL AND op <> 'send_recv'
+    ORDER BY (duration_p99_ns - duration_p50_ns) * calls DESC, op
+    LIMIT 1
+),
+memory AS (
+    SELECT rank, device, greatest(peak_allocated_bytes, coalesce(peak_reserved_bytes, 0)) AS peak_bytes, peak_allocated_bytes, fragmentation_at_peak
+    FROM analysis_memory()
+    WHERE peak_reserved_bytes IS NOT NULL OR NOT starts_with(lower(device), 'cpu')
+    ORDER BY peak_bytes DESC, rank, device
+    LIMIT 1
+),
+clocked AS (
+    SELECT
+        count(*) AS ranks,
+        count(residual_p95_ns) AS known,
+        max(residual_p95_ns) AS residual_ns,
+        arg_max(rank, residual_p95_ns) AS rank,
+        CAST(sum(violations) AS BIGINT) AS violations
+    FROM analysis_clock_quality()
+    HAVING count(*) > 0
+),
+recorded AS (
+    SELECT count(*) AS ranks, max(world_size) AS world_size FROM ranks HAVING count(*) > 0
+),
+lost AS (
+    SELECT count(*) FILTER (WHERE status <> 'ok') AS files FROM sources
+),
+rows AS (
+    SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
+        format('median of {} on {}', tw_many(s.steps, 'step'), tw_many(t.ranks, 'rank')) AS verdict,
+        NULL AS rank, NULL AS step, 'breakdown' AS proof
+    FROM steadiness AS s CROSS JOIN totals AS t
+    UNION ALL
+    SELECT 1, 'recording', window_ns / windows / 1e6, 'ms', 'mean over ' || tw_many(ranks, 'rank') || '; no steps marked', NULL, NULL, 'breakdown'
+    FROM totals
+    WHERE NOT has_steps
+    UNION ALL
+    SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
+        CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'breakdown'
+    FROM steadiness
+    WHERE steps > 1
+    UNION ALL
+    SELECT 3, 'MFU', 100 * m.mfu, '%',
+        CASE WHEN m.mfu IS NULL THEN 'not computable: mfu says why' ELSE 'of the GPU''s peak in ' || m.dtype END, NULL, NULL, 'mfu'
+    FROM mfu AS m CROSS JOIN totals
+    UNION ALL
+    SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
+    UNION ALL
+    SELECT 11, 'exposed comm', 100.0 * exposed_comm_ns / window_ns, '%', 'only communication runs', NULL, NULL, 'exposed_comm'
+    FROM totals
+    UNION ALL
+    SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
+    UNION ALL
+    SELECT
+        CASE i.cause
+            WHEN 'launch_bound' THEN 13 WHEN 'sync' THEN 14 WHEN 'data_loading' THEN 15 WHEN 'dependency' THEN 16
+            WHEN 'kernel_delay' THEN 17 WHEN 'unknown' THEN 18 ELSE 19
+        END,
+        'idle: ' || replace(i.cause, '_', ' '),
+        100.0 * i.idle_ns / t.window_ns,
+        '%',
+        CASE i.cause
+            WHEN 'launch_bound' THEN 'the host launches too late'
+            WHEN 'sync' THEN 'the host had waited for the GPU'
+            WHEN 'data_loading' THEN 'the host waits for data'
+            WHEN 'dependency' THEN 'waits for another stream'
+            WHEN 'kernel_delay' THEN 'queued kernels take time to start'
+            WHEN 'unknown' THEN 'no cause is recorded'
+            ELSE 'gaps too short to have a cause'
+        END,
+        NULL,
+        NULL,
+        'idle_causes'
+    FROM idle AS i CROSS JOIN totals AS t
+    UNION ALL
+    SELECT 20, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
+        CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
+    FROM totals
+    UNION ALL
+    SELECT 21, 'worst straggler', l.late_ns / 1e6, 'ms',
+        CASE
+            WHEN s.instances = 0 THEN 'no collective seen on two ranks'
+            WHEN l.rank IS NULL THEN 'nobody is late beyond clock noise'
+            ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.late_ns * t.windows / t.window_ns))
+        END,
+        l.rank, NULL, 'stragglers'
+    FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE
+    WHERE t.comm_ns > 0
+    UNION ALL
+    SELECT 22, 'longest tail', duration_p99_ns / 1e6, 'ms',
+        format('p99 of {}, {} medians', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
+    FROM tail
+    UNION ALL
+    SELECT 23, 'memory peak', peak_bytes / 1e9, 'GB',
+        'most in use' || coalesce('; ' || tw_percent(fragmentation_at_peak) || ' of it free', ''), rank, NULL, 'memory'
+    FROM memory
+    UNION ALL
+    SELECT 24, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
+        CASE
+            WHEN ranks = 1 THEN 'one rank needs no alignment'
+            WHEN known < ranks THEN format('{} of {} ranks are not aligned', ranks - known, ranks)
+            WHEN violations > 0 THEN format('{} collectives end before they begin', violations)
+            ELSE 'differences below it are noise'
+        END, rank, NULL, 'clock_quality'
+    FROM clocked
+    UNION ALL
+    SELECT 25, 'ranks', ranks, '',
+        CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END
+        || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END,
+        NULL, NULL, 'pop'
+    FROM recorded CROSS JOIN lost
+)
+SELECT
+    answer,
+    CAST(value AS DOUBLE) AS value,
+    unit,
+    verdict,
+    CAST(rank AS INTEGER) AS rank,
+    CAST(step AS BIGINT) AS step,
+    proof
+FROM rows
+ORDER BY line

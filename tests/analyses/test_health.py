@@ -1,0 +1,94 @@
+"""health: one screen, its numbers those of the analyses that it names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analyses.builders import Builder, rows
+from traceweave.cli import layout, units
+
+
+def _run(build: Builder) -> None:
+    """Two ranks, two steps; rank 1 computes 20 us longer in the second.
+
+    Per step: 40 us compute, 20 us all-reduce, 20 us copy, 20 us of nothing (launched late).
+    """
+    for rank in (0, 1):
+        build.rank(rank)
+        for number in (0, 1):
+            at = number * 100_000
+            late = 20_000 if rank and number else 0
+            build.step(rank, number, (at, at + 100_000), (at, at + 100_000))
+            build.gpu(rank, (at, at + 40_000 + late), launch=build.launch(rank, (at, at + 10)))
+            build.gpu(rank, (at + 40_000 + late, at + 80_000), "communication", "ncclAllReduce")
+            build.gpu(rank, (at + 80_000, at + 90_000), "memory")
+            build.gpu(
+                rank,
+                (at + 100_000, at + 100_000),
+                launch=build.launch(rank, (at + 95_000, at + 95_010)),
+            )
+    build.group(0, [0, 1])
+    build.collective({0: (40_000, 80_000), 1: (40_000, 80_000)}, step=0)
+    build.collective({0: (140_000, 180_000), 1: (160_000, 180_000)}, step=1)
+
+
+def test_every_answer_is_there_with_its_number(build: Builder) -> None:
+    _run(build)
+    got = {
+        r["answer"]: (r["value"], r["unit"], r["rank"], r["step"])
+        for r in rows(build.con, "health")
+    }
+    assert got.pop("step time") == (0.1, "ms", None, None)
+    assert got.pop("jitter") == (0.0, "%", 0, 0)
+    assert got.pop("MFU") == (None, "%", None, None)
+    budget = {
+        "compute": 45.0,
+        "exposed comm": 35.0,
+        "exposed copies": 10.0,
+        "idle: launch bound": 10.0,
+    }
+    for answer, share in budget.items():
+        value, unit, _, _ = got.pop(answer)
+        assert (value, unit) == (pytest.approx(share), "%")
+    assert got.pop("overlap") == (0.0, "%", None, None)
+    # 20 us in one of two steps
+    assert got.pop("worst straggler") == (0.01, "ms", 1, None)
+    assert got.pop("clock resolution") == (0.0, "us", 0, None)
+    assert got.pop("ranks") == (2.0, "", None, None)
+    assert got == {}
+
+
+def test_the_time_budget_adds_up(build: Builder) -> None:
+    _run(build)
+    parts = [
+        r["value"]
+        for r in rows(build.con, "health")
+        if r["answer"].startswith(("compute", "exposed", "idle"))
+    ]
+    assert sum(parts) == pytest.approx(100)
+
+
+def test_one_rank_alone_is_told_so(build: Builder) -> None:
+    build.rank(0)
+    build.gpu(0, (0, 5_000_000))
+    build.gpu(0, (5_000_000, 8_000_000), "communication")
+    build.collective({0: (5_000_000, 8_000_000)}, matched=False)
+    said = {r["answer"]: r["verdict"] for r in rows(build.con, "health")}
+    assert said["recording"] == "mean over 1 rank; no steps marked"
+    assert said["worst straggler"] == "no collective seen on two ranks"
+    assert said["clock resolution"] == "one rank needs no alignment"
+    assert said["ranks"] == "no trace says of how many"
+
+
+def test_it_fits_the_page(build: Builder) -> None:
+    _run(build)
+    found = rows(build.con, "health")
+    names = list(found[0])
+    cells = [[units.human(name, row[name]) for name in names] for row in found]
+    lines, left_out = layout.lay_out(
+        names, cells, [name in ("value", "rank", "step") for name in names]
+    )
+    assert max(map(len, lines)) <= layout.WIDTH
+    assert left_out == []
+    assert not any("…" in line for line in lines)
+    assert len(lines) == 2 + len(found)
