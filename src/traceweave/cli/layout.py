@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 WIDTH = 100
 GAP = "  "
 MOST_BLOCKS = 4
 """A table too wide for the page goes on below itself this often; then columns are left out."""
-KEYS = frozenset({"rank", "step", "op", "group_id", "device", "stream", "collective_id", "name"})
+KEYS = frozenset(
+    {"rank", "step", "op", "group_id", "device", "stream", "collective_id", "name"}
+    | {"severity", "rule"}
+)
 """Leading columns of these names say what a row is, so every block begins with them."""
+PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
+"""Columns of these names hold sentences: they are broken over lines, never cut."""
+PROSE_WIDTH = 32
+"""Characters to a line that a sentence gets at least."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,16 @@ class _Column:
     @property
     def needed(self) -> int:
         """Numbers are never cut, text is."""
-        return self.wanted if self.numeric else min(self.wanted, max(12, *map(len, self.head)))
+        if self.numeric:
+            return self.wanted
+        least = PROSE_WIDTH if self.heading in PROSE else 20 if self.heading in KEYS else 12
+        return min(self.wanted, max(least, *map(len, self.head)))
+
+    def lines(self, cell: str, width: int) -> list[str]:
+        """Return what a cell shows in a column of this width, line by line."""
+        if self.heading in PROSE:
+            return textwrap.wrap(cell, width) or [""]
+        return [cell if len(cell) <= width else cell[: width - 1] + "…"]
 
 
 def lay_out(
@@ -48,8 +66,9 @@ def lay_out(
 ) -> tuple[list[str], list[str]]:
     """Return the lines of a table, and the headings of the columns that found no room.
 
-    Text wider than the room is cut with an ellipsis. A table still too wide goes on below itself,
-    its key columns repeated, and drops the columns without any value.
+    Text wider than the room is cut with an ellipsis, sentences are broken over lines. A table still
+    too wide goes on below itself, its key columns repeated, and drops the columns without any
+    value.
     """
     columns = [
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
@@ -100,8 +119,10 @@ def _draw(block: Sequence[_Column], width: int) -> list[str]:
     numeric = [column.numeric for column in block]
     lines = [_line(level, widths, numeric) for level in zip(*heads, strict=True)]
     lines.append(GAP.join("─" * w for w in widths))
-    rows = zip(*(column.cells for column in block), strict=True)
-    return lines + [_line(row, widths, numeric) for row in rows]
+    for row in zip(*(column.cells for column in block), strict=True):
+        cells = [c.lines(cell, w) for c, cell, w in zip(block, row, widths, strict=True)]
+        lines += [_line(line, widths, numeric) for line in zip_longest(*cells, fillvalue="")]
+    return lines
 
 
 def _width(widths: Sequence[int]) -> int:
@@ -121,8 +142,7 @@ def _shrunk(widths: list[int], least: Sequence[int], width: int) -> list[int]:
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
     parts = []
     for cell, width, number in zip(cells, widths, numeric, strict=True):
-        text = cell if len(cell) <= width else cell[: width - 1] + "…"
-        parts.append(text.rjust(width) if number else text.ljust(width))
+        parts.append(cell.rjust(width) if number else cell.ljust(width))
     return GAP.join(parts).rstrip()
 
 
