@@ -18,8 +18,8 @@ KEYS = frozenset(
 """Leading columns of these names say what a row is, so every block begins with them."""
 PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
 """Columns of these names hold sentences: they are broken over lines, never cut."""
-PROSE_WIDTH = 32
-"""Characters to a line that a sentence gets at least."""
+LEAST_WIDTH = dict.fromkeys(PROSE, 32) | {"rule": 20}
+"""Characters to a line that text gets at least, where that is not 12."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class _Column:
         """Numbers are never cut, text is."""
         if self.numeric:
             return self.wanted
-        least = PROSE_WIDTH if self.heading in PROSE else 20 if self.heading in KEYS else 12
-        return min(self.wanted, max(least, *map(len, self.head)))
+        return min(self.wanted, max(LEAST_WIDTH.get(self.heading, 12), *map(len, self.head)))
 
     def lines(self, cell: str, width: int) -> list[str]:
         """Return what a cell shows in a column of this width, line by line."""
