@@ -51,7 +51,7 @@ format: $(STAMP)
 
 ## lock: pin what the current environment has, after an upgrade that passed `make test`
 lock:
-	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools > requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools | sed "s/+cpu$$//" > requirements.lock
 
 clean:
 	rm -rf $(VENV) demo site
