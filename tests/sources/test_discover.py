@@ -50,7 +50,7 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
     assert {(item.path.name, item.reason) for item in found.passed_over} == {
         ("config.json", "JSON, but not a PyTorch profiler trace"),
         ("train.log", "not a trace"),
-        ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8"),
+        ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8, convert it"),
         ("all.zip", "a zip archive; unpack it first"),
     }
     assert found.broken == ()
@@ -421,5 +421,5 @@ def test_a_real_utf16_file_is_passed_over(corpus: Path) -> None:
 
     assert found == PassedOver(
         corpus / "kineto" / "odd" / "utf16_empty.pt.trace.json",
-        "UTF-16 text; profilers write UTF-8",
+        "UTF-16 text; profilers write UTF-8, convert it",
     )

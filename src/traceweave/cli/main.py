@@ -94,6 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return INTERRUPTED
     except _database_errors() as error:
+        if _was_interrupted(error):
+            _complain("interrupted")
+            return INTERRUPTED
+        if isinstance(error, RuntimeError):
+            raise
         _complain(f"the database cannot be read: {error}; ingest the traces again")
         return BAD_INPUT
 
@@ -102,7 +107,13 @@ def _database_errors() -> tuple[type[Exception], ...]:
     """Return what DuckDB raises where a file is damaged; asked only if something is raised."""
     import duckdb
 
-    return (duckdb.Error,)
+    return (duckdb.Error, RuntimeError)
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    from traceweave.store.database import was_interrupted
+
+    return was_interrupted(error)
 
 
 def _usage_message(error: click.ClickException) -> str:

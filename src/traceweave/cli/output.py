@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from traceweave.cli import layout, units
-from traceweave.errors import InputError, UsageError
+from traceweave.errors import InputError, QueryError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def print_rows(
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    click.echo(" ".join(text.split()), err=True)
+    click.echo(units.printable(" ".join(text.split())), err=True)
 
 
 def page_width(stream: IO[str]) -> int:
@@ -71,7 +71,7 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
 
     try:
         with pq.ParquetWriter(output, reader.schema) as writer:
-            for batch in reader:
+            for batch in _batches(reader):
                 writer.write_batch(batch)
     except (OSError, pa.ArrowNotImplementedError) as error:
         raise InputError(f"{output}: cannot be written: {error}") from error
@@ -81,7 +81,7 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
 def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(reader.schema.names)
-    for batch in reader:
+    for batch in _batches(reader):
         for row in _rows(batch):
             writer.writerow(["" if value is None else _plain(value) for value in row])
 
@@ -91,7 +91,7 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
 
     names = reader.schema.names
     separator = "[\n"
-    for batch in reader:
+    for batch in _batches(reader):
         for row in _rows(batch):
             record = orjson.dumps(dict(zip(names, row, strict=True)), default=_plain)
             stream.write(separator + record.decode())
@@ -105,7 +105,7 @@ def _write_text(
     names = reader.schema.names
     rows: list[list[str]] = []
     hidden = 0
-    for batch in reader:
+    for batch in _batches(reader):
         room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
         hidden += max(batch.num_rows - room, 0)
         rows += [
@@ -125,8 +125,23 @@ def _write_text(
         note(f"{hidden:,} more rows; --rows 0 shows all")
 
 
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a query, which runs while they are read and may fail on the way."""
+    import pyarrow as pa
+
+    from traceweave.store.database import first_line
+
+    try:
+        yield from reader
+    except (OSError, pa.ArrowInvalid) as error:
+        raise QueryError(first_line(error)) from error
+
+
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    columns = [column.to_pylist() for column in batch.columns]
+    try:
+        columns = [column.to_pylist() for column in batch.columns]
+    except (OverflowError, ValueError) as error:
+        raise QueryError(f"a value cannot be shown ({error}); cast it to VARCHAR") from error
     return zip(*columns, strict=True)
 
 

@@ -8,6 +8,9 @@ from decimal import Decimal
 EPOCH_FROM_NS = 10**17
 """A time in ns beyond this (1973) is a moment, anything shorter a duration."""
 
+LAST_NS = 2**63
+"""A time in ns beyond this (2262) is no moment that the tables can hold."""
+
 _DURATIONS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
@@ -21,7 +24,8 @@ def human(name: str, value: object) -> str:
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, int | float) and name.endswith("_ns"):
-        return moment(int(value)) if value > EPOCH_FROM_NS else duration(value)
+        is_moment = EPOCH_FROM_NS < value < LAST_NS
+        return moment(int(value)) if is_moment else duration(value)
     if isinstance(value, int) and (name.startswith("bytes") or name.endswith("_bytes")):
         return size(value)
     if isinstance(value, float):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,21 +13,8 @@ import duckdb
 
 from traceweave.errors import TraceweaveError
 from traceweave.sources.discover import Source
-from traceweave.sources.model import Loaded
+from traceweave.sources.model import BAD_FILE, Loaded
 from traceweave.store.database import first_line
-
-BAD_FILE = (
-    TraceweaveError,
-    duckdb.Error,
-    sqlite3.Error,
-    OSError,
-    EOFError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-)
-"""What a hostile or damaged file can make a reader raise; it fails that file and no other."""
-
 
 _SOURCE_TABLES = (
     "rank_sources",
@@ -119,8 +105,8 @@ def _load(
     try:
         trace = replace(source.trace, path=source.read_from)
         outcome = Outcome(source, source.format.load(cursor, trace, source_id, report))
-    except (duckdb.FatalException, duckdb.InterruptException):
-        raise
+    except (duckdb.FatalException, duckdb.InterruptException, duckdb.IOException):
+        raise  # of the database that is written, no fault of the file
     except BAD_FILE as error:
         _undo(cursor, source_id)
         outcome = Outcome(source, None, _reason(error, source))

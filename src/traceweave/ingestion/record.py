@@ -87,10 +87,17 @@ def _issue_row(source_id: int, issue: Issue) -> tuple[object, ...]:
 
 def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Sequence[object]]) -> None:
     """Insert few rows into a table whose name is written in this program."""
-    listed = [list(row) for row in rows]
+    listed = [[_storable(value) for value in row] for row in rows]
     if listed:
         marks = ", ".join("?" * len(listed[0]))
         con.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
+
+
+def _storable(value: object) -> object:
+    """Return text without the lone surrogates by which Python names files that are not UTF-8."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
 
 
 def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:

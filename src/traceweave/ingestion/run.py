@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import duckdb
 
 from traceweave.errors import UsageError
 from traceweave.ingestion.load import Progress, load_all
@@ -14,7 +17,7 @@ from traceweave.ingestion.result import IngestResult
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
-from traceweave.store.database import drafting
+from traceweave.store.database import drafting, first_line
 from traceweave.weave import weave
 
 
@@ -25,6 +28,8 @@ def ingest(
     ranks: Mapping[str, int | Sequence[int]] | None = None,
     rank_from: str | None = None,
     run: int | None = None,
+    trust_packed: bool = False,
+    step_range: str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
     formats: Sequence[Format] | None = None,
@@ -32,10 +37,13 @@ def ingest(
     """Read the traces under `paths` (files, folders, globs) into the database `output`.
 
     `ranks` gives files (by name or end of path) their rank, `rank_from` is a regular expression
-    whose first group in the path is the rank, `run` chooses among several runs, `jobs` is the
-    number of files read at a time (default: all cores). A file that cannot be read is reported in
-    the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
-    replaced at the very end. Raises InputError if nothing can be read or it is ambiguous.
+    whose first group in the path is the rank, `run` chooses among several runs, `trust_packed`
+    takes gzip files that unpack to more than 200 times their size and 1 GiB, `step_range` is a
+    regular expression (RE2) of the names of the ranges that are training steps, numbered by the
+    last number in what it matches or else counted; `jobs` is the number of files read at a time
+    (default: all cores). A file that cannot be read is reported in the result and in the tables
+    `sources` and `ingest_issues`. The old database, if any, is replaced at the very end. Raises
+    InputError if nothing can be read or it is ambiguous, UsageError for a wrong expression.
     """
     began = time.monotonic()
     if jobs is not None and jobs < 1:
@@ -43,11 +51,20 @@ def ingest(
     jobs = jobs or os.cpu_count() or 1
     progress = progress or _Silent()
     rules = _rules(ranks, rank_from)
+    _check_step_range(step_range)
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
     with drafting(Path(output), jobs) as draft:
         progress.stage("looking at the files")
-        found = discover(paths, formats or known_formats(), draft.scratch, rules=rules, run=run)
-        outcomes = load_all(draft.con, found.sources, jobs, progress)
+        found = discover(
+            paths,
+            formats or known_formats(),
+            draft.scratch,
+            rules=rules,
+            run=run,
+            trust_packed=trust_packed,
+        )
+        sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
+        outcomes = load_all(draft.con, sources, jobs, progress)
         results = record(draft.con, found, outcomes)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
@@ -69,6 +86,19 @@ def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | Non
         for name, given in (ranks or {}).items()
     }
     return RankRules(by_file, compile_rank_pattern(rank_from) if rank_from else None)
+
+
+def _check_step_range(pattern: str | None) -> None:
+    if pattern is None:
+        return
+    with duckdb.connect() as con:
+        try:
+            con.execute("SELECT regexp_matches('', $1)", [pattern]).fetchall()
+        except duckdb.Error as error:
+            reason = first_line(error)
+            raise UsageError(
+                f"--step-range {pattern!r}: not a regular expression: {reason}"
+            ) from error
 
 
 class _Silent:

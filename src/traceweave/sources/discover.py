@@ -7,14 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from traceweave.errors import InputError, TraceweaveError
+from traceweave.errors import InputError
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
-from traceweave.sources.model import Trace
+from traceweave.sources.model import BAD_FILE, Trace
 from traceweave.sources.nsys import export_report
 from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, choose_run, split_runs
-from traceweave.sources.unpack import read_head
+from traceweave.sources.unpack import read_head, refuse_bomb
+from traceweave.store.database import first_line
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,13 @@ def discover(
     *,
     rules: RankRules | None = None,
     run: int | None = None,
+    trust_packed: bool = False,
 ) -> Discovery:
     """Find the traces under `paths`, give every process its rank, and settle on one run.
 
-    `scratch` is a folder for what nsys exports, which must outlive the loading. Raises
-    InputError where it is ambiguous what belongs together, and where there is no trace at all.
+    `scratch` is a folder for what nsys exports, which must outlive the loading; `trust_packed`
+    takes gzip files of any unpacked size. Raises InputError where it is ambiguous what belongs
+    together, and where there is no trace at all.
     """
     found = find(paths, formats)
     passed_over = [item for item in found if isinstance(item, PassedOver)]
@@ -61,7 +64,7 @@ def discover(
     candidates = [item for item in found if isinstance(item, Candidate)]
     sources: list[Source] = []
     with ThreadPoolExecutor() as pool:
-        for result in pool.map(lambda c: _probe(c, formats, scratch), candidates):
+        for result in pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates):
             if isinstance(result, Source):
                 sources.append(result)
             else:
@@ -99,18 +102,24 @@ def _ranks(source: Source) -> list[int]:
     return sorted(p.rank for p in source.trace.processes if p.rank is not None)
 
 
-def _probe(candidate: Candidate, formats: Sequence[Format], scratch: Path) -> Source | Broken:
+def _probe(
+    candidate: Candidate, formats: Sequence[Format], scratch: Path, trust_packed: bool
+) -> Source | Broken:
     """Return the candidate as a source, or why it cannot be one."""
     try:
         if candidate.format is None:
             format_, read_from = _export(candidate.path, formats, scratch)
         else:
             format_, read_from = candidate.format, candidate.path
+        if not trust_packed:
+            refuse_bomb(read_from)
         trace = format_.probe(read_from)
-        size = candidate.path.stat().st_size
-        return Source(replace(trace, path=candidate.path, size_bytes=size), format_, read_from)
-    except (TraceweaveError, OSError, EOFError) as error:
-        reason = str(error).removeprefix(f"{candidate.path}: ")
+        if read_from != candidate.path:
+            size = candidate.path.stat().st_size
+            trace = replace(trace, path=candidate.path, size_bytes=size)
+        return Source(trace, format_, read_from)
+    except BAD_FILE as error:
+        reason = first_line(error).removeprefix(f"{candidate.path}: ")
         return Broken(candidate.path, format_by_name(candidate.path.name), reason)
 
 
@@ -142,4 +151,7 @@ def _nothing_found(
     if not reasons:
         return f"{names}: no files there; name a folder with the traces of all ranks"
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
-    return f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more})"
+    return (
+        f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more}); give PyTorch"
+        " Profiler JSON (.json, .json.gz) or nsys reports and exports (.nsys-rep, .sqlite)"
+    )

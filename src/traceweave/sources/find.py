@@ -6,12 +6,16 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.sources.formats import Format
+from traceweave.sources.model import BAD_FILE
+from traceweave.sources.nsys import is_export_folder
 from traceweave.sources.unpack import read_head
+from traceweave.store.database import first_line
 
 HEAD_BYTES = 256 * 1024
 """How much of a file, unpacked, decides what it is."""
@@ -24,8 +28,8 @@ TRACE_SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz")
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 
 _OTHER_CONTENT = (
-    (b"\xff\xfe", "UTF-16 text; profilers write UTF-8"),
-    (b"\xfe\xff", "UTF-16 text; profilers write UTF-8"),
+    (b"\xff\xfe", "UTF-16 text; profilers write UTF-8, convert it"),
+    (b"\xfe\xff", "UTF-16 text; profilers write UTF-8, convert it"),
     (b"PK\x03\x04", "a zip archive; unpack it first"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first"),
     (b"\xfd7zXZ", "xz-compressed; unpack it first"),
@@ -35,7 +39,10 @@ _OTHER_CONTENT = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that one of the formats recognized, or an nsys report that needs exporting first."""
+    """A file that one of the formats recognized, or an nsys report that needs exporting first.
+
+    An nsys export may be a folder with one file per table.
+    """
 
     path: Path
     """As the user named it."""
@@ -95,9 +102,11 @@ def find(paths: Sequence[str | Path], formats: Sequence[Format]) -> list[Found]:
 def _expand(paths: Sequence[str | Path]) -> Iterator[Path]:
     for given in paths:
         path = Path(given)
-        if path.is_dir():
+        if not str(given) or "\0" in str(given):
+            raise InputError(f"{str(given)!r}: not a path; name files, folders or globs")
+        if os.path.isdir(path):
             yield from _walk(path, set())
-        elif path.exists() or path.is_symlink():
+        elif os.path.lexists(path):
             yield path
         else:
             matches = sorted(glob.glob(str(given), recursive=True))
@@ -119,6 +128,10 @@ def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
     if (status.st_dev, status.st_ino) in entered:
         return
     entered.add((status.st_dev, status.st_ino))
+    with suppress(PermissionError):
+        if is_export_folder(folder):
+            yield folder
+            return
     for name in names:
         # hidden: version control, editors, drafts of databases, '._rank0.json' of macOS
         if not name.startswith("."):
@@ -128,6 +141,10 @@ def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> Found:
     if stat.S_ISDIR(status.st_mode):
+        with suppress(*BAD_FILE):
+            for format_ in formats:
+                if format_.recognize(path, b""):
+                    return Candidate(path, format_)
         return PassedOver(path, "a folder that cannot be searched")
     if not stat.S_ISREG(status.st_mode):
         return PassedOver(path, "not a regular file")
@@ -142,9 +159,12 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     except InputError as error:
         reason = str(error).removeprefix(f"{path}: ")
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
-    for format_ in formats:
-        if format_.recognize(path, head):
-            return Candidate(path, format_)
+    try:
+        for format_ in formats:
+            if format_.recognize(path, head):
+                return Candidate(path, format_)
+    except BAD_FILE as error:
+        return Broken(path, format_by_name(name), f"cannot be read: {first_line(error)}")
     return _explain(path, head, meant)
 
 
@@ -189,6 +209,10 @@ def _without_exported_reports(found: Iterable[Found]) -> list[Found]:
 def _export(report: Candidate, traces: set[Path]) -> Path | None:
     for suffix in (".sqlite", ".sqlite.gz"):
         export = report.path.with_suffix(suffix)
+        if export in traces:
+            return export
+    for ending in ("_pqtdir", "_arwdir"):  # folders, as `nsys export` calls them
+        export = report.path.with_name(report.path.stem + ending)
         if export in traces:
             return export
     return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from isal import igzip_lib, isal_zlib
+from isal import igzip_lib
 
 from traceweave.errors import InputError
 
@@ -15,11 +15,41 @@ BLOCK_BYTES = 4 << 20
 
 GZIP_MAGIC = b"\x1f\x8b"
 
+BOMB_BYTES = 1 << 30
+BOMB_RATIO = 200
+"""Traces pack 10 to 30 times; what unpacks to more than both is taken for a gzip bomb."""
+
+_SLICE_BYTES = 32 << 10
+"""Packed bytes that are unpacked at a time, and lost where they turn out to be damaged."""
+
+_TRAILER_BYTES = 8
+"""Checksum and length at the end of a gzip stream."""
+
 
 def is_packed(path: Path) -> bool:
     """Tell by its first bytes whether a file is gzip."""
     with path.open("rb") as file:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+
+def refuse_bomb(path: Path) -> None:
+    """Raise InputError for a gzip file that unpacks to an absurd size, by unpacking it once.
+
+    Deflate cannot pack more than 1032 times, so files below a megabyte pass without a look.
+    """
+    packed_bytes = path.stat().st_size
+    if packed_bytes * 1032 <= BOMB_BYTES or not is_packed(path):
+        return
+    most = max(BOMB_BYTES, packed_bytes * BOMB_RATIO)
+    unpacked_bytes = 0
+    with path.open("rb") as file:
+        for piece in ByteStream(file).pieces():
+            unpacked_bytes += len(piece)
+            if unpacked_bytes > most:
+                raise InputError(
+                    f"{path}: unpacks to more than {BOMB_RATIO} times its size, as gzip bombs do;"
+                    " if you trust it, use --trust-packed"
+                )
 
 
 class ByteStream:
@@ -41,11 +71,11 @@ class ByteStream:
         self.damaged: str | None = None
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield pieces of at most `block_bytes`, as far as the file can be unpacked."""
+        """Yield pieces of about `block_bytes`, as far as the file can be unpacked."""
         raw = self._raw()
         first = next(raw, b"")
         if first.startswith(GZIP_MAGIC):
-            yield from self._unpacked(first, raw)
+            yield from self._gathered(self._unpacked(_slices(first, raw)))
         elif first:
             yield first
             yield from raw
@@ -56,26 +86,61 @@ class ByteStream:
                 self._report(len(piece))
             yield piece
 
-    def _unpacked(self, packed: bytes, raw: Iterator[bytes]) -> Iterator[bytes]:
+    def _gathered(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the same bytes in pieces of at least `block_bytes`, the last one aside."""
+        gathered: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            gathered.append(piece)
+            size += len(piece)
+            if size >= self._block_bytes:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield b"".join(gathered)
+
+    def _unpacked(self, slices: Iterator[bytes]) -> Iterator[bytes]:
         """Unpack member after member, a bounded piece at a time, giving out all that is whole."""
-        member = isal_zlib.decompressobj(wbits=31)
-        while True:
-            try:
-                piece = member.decompress(packed, max_length=self._block_bytes)
-            except igzip_lib.IsalError as error:  # type: ignore[misc]  # its stub says instance
-                self.damaged = f"the gzip stream is damaged ({error})"
-                return
-            if piece:
-                yield piece
-            packed = member.unused_data if member.eof else member.unconsumed_tail
-            if not packed and (member.eof or not piece):
-                packed = next(raw, b"")
-                if not packed:
-                    self.damaged = None if member.eof else "the gzip stream ends too early"
+        member = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
+        members = 0
+        for packed in slices:
+            while packed or not (member.needs_input or member.eof):
+                if member.eof:
+                    packed = packed.lstrip(b"\0")  # padding between or after members is legal
+                    if not packed:
+                        break
+                    member = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
+                    members += 1
+                try:
+                    piece = member.decompress(packed, max_length=self._block_bytes)
+                except igzip_lib.IsalError as error:  # type: ignore[misc]  # its stub says instance
+                    where = "what follows the gzip stream" if members else "the gzip stream"
+                    self.damaged = f"{where} is damaged ({error})"
                     return
-            if member.eof:
-                packed = packed.lstrip(b"\0")  # padding between or after members is legal
-                member = isal_zlib.decompressobj(wbits=31)
+                packed = member.unused_data if member.eof else b""
+                if piece:
+                    yield piece
+        if not member.eof:
+            self.damaged = "the gzip stream ends too early"
+
+
+def _slices(first: bytes, raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield packed bytes in small slices, a trailer at the very end by itself.
+
+    A decompressor that meets damage keeps what it unpacked in that call, so the calls are small,
+    and a wrong checksum costs nothing.
+    """
+    held = first
+    for piece in raw:
+        yield from _cut(held[:-_TRAILER_BYTES])
+        held = held[-_TRAILER_BYTES:] + piece
+    yield from _cut(held[:-_TRAILER_BYTES])
+    yield held[-_TRAILER_BYTES:]
+
+
+def _cut(packed: bytes) -> Iterator[bytes]:
+    for start in range(0, len(packed), _SLICE_BYTES):
+        yield packed[start : start + _SLICE_BYTES]
 
 
 def read_head(path: Path, size: int) -> bytes:

@@ -54,6 +54,9 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     try:
         _check_version(con, path)
         if read_only:
+            # a function of an extension would otherwise have DuckDB look for it in the network
+            con.execute("SET autoinstall_known_extensions = false")
+            con.execute("SET autoload_known_extensions = false")
             con.execute("SET enable_external_access = false")
             con.execute("SET lock_configuration = true")
     except BaseException:
@@ -73,7 +76,8 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path}: is a folder; name a file, for example {path / 'run.duckdb'}")
     if path.exists() and not _is_ours(path):
         raise InputError(
-            f"{path}: exists and is not a traceweave database; name another file with -o"
+            f"{path}: exists and is not a traceweave database, or a damaged one; remove it, or"
+            " name another file with -o"
         )
 
 
@@ -101,7 +105,7 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             con.execute("SET temp_directory = ?", [str(scratch / "spill")])
             con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
             con.execute("SET threads = ?", [jobs])
-            con.execute("SET enable_progress_bar = false")
+            _hide_progress_bar(con)
             con.begin()
             create_tables(con)
             con.commit()
@@ -111,11 +115,30 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             con.close()
         _fold_log(target)
         os.replace(file, target)
-    except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        raise InputError(f"{target}: cannot be written: {first_line(error)}") from error
+    except (RuntimeError, OSError, duckdb.Error) as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
+        if not isinstance(error, OSError | duckdb.IOException | duckdb.OutOfMemoryException):
+            raise
+        reason = first_line(error).rpartition("Original error: ")[2]
+        raise InputError(
+            f"{target}: cannot be written: {reason}; make room, or name another place with -o"
+        ) from error
     finally:
         _remove(file)
         _remove(scratch)
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Tell whether an error is what DuckDB makes of Ctrl-C, or came while it was cleaned up after.
+
+    Its Python package raises a RuntimeError in place of KeyboardInterrupt.
+    """
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
+            return True
+        error = error.__context__
+    return False
 
 
 def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
@@ -146,7 +169,9 @@ def _attach(path: Path) -> duckdb.DuckDBPyConnection:
     """
     con = duckdb.connect()
     try:
-        con.execute("SET enable_progress_bar = false")
+        _hide_progress_bar(con)
+        # DuckDB compares every pair of rows where it expects few; it can be wrong by millions
+        con.execute("SET asof_loop_join_threshold = 0")
         con.execute("SET temp_directory = ?", [f"{path}.tmp"])
         con.execute("ATTACH ? AS run (READ_ONLY)", [str(path)])
         con.execute("USE run")
@@ -156,17 +181,30 @@ def _attach(path: Path) -> duckdb.DuckDBPyConnection:
     return con
 
 
+def _hide_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
+    # in a notebook without ipywidgets it is off already, and DuckDB refuses the setting
+    if con.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (True,):
+        con.execute("SET enable_progress_bar = false")
+
+
 def _check_version(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    version = _schema_version(con)
+    try:
+        version = _schema_version(con)
+    except duckdb.Error as error:
+        raise DatabaseError(
+            f"{path}: is damaged ({first_line(error)}); ingest the traces again"
+        ) from error
     if version is None:
         raise DatabaseError(
             f"{path}: a DuckDB database, but not one of traceweave; make one with"
             " 'traceweave ingest'"
         )
     if version != str(SCHEMA_VERSION):
+        newer = version.isdecimal() and int(version) > SCHEMA_VERSION
         raise DatabaseError(
-            f"{path}: written with schema version {version}, this traceweave reads"
-            f" {SCHEMA_VERSION}; ingest the traces again"
+            f"{path}: written by {'a newer' if newer else 'another'} traceweave (schema version"
+            f" {version}, this one reads {SCHEMA_VERSION}); ingest the traces again"
+            + (", or upgrade traceweave" if newer else "")
         )
 
 
@@ -185,8 +223,12 @@ def _is_ours(path: Path) -> bool:
         raise
     except DatabaseError:
         return False
-    with con:
+    try:
         return _schema_version(con) is not None
+    except duckdb.Error:
+        return False
+    finally:
+        con.close()
 
 
 def _fold_log(target: Path) -> None:

@@ -8,7 +8,8 @@ import duckdb
 
 from traceweave.sources import derive
 from traceweave.sources.kineto.properties import Properties, parse_properties
-from traceweave.sources.kineto.reader import Reading, read_events
+from traceweave.sources.kineto.reader import read_events
+from traceweave.sources.kineto.repair import Unparsed
 from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
 
 _LOST = {
@@ -18,7 +19,7 @@ _LOST = {
     "negative duration": "events that end before they start",
     "unpaired B/E": "begin or end events without their partner",
     "unpaired arrow": "flow events whose partner or operation is not in the file",
-    "damaged event": "events that are not valid JSON",
+    "damaged event": "events that are not valid JSON, cut off or larger than 64 MiB",
 }
 
 
@@ -37,7 +38,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         con.execute(_script("events.sql"))
         derive.link(con)
         con.execute(_script("collectives.sql"))
-        loaded = _account(con, reading)
+        loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
         derive.finish(con, source_id, trace)
     except BaseException:
         con.rollback()
@@ -75,17 +76,15 @@ def _describe_source(
     )
 
 
-def _account(con: duckdb.DuckDBPyConnection, reading: Reading) -> Loaded:
+def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | None) -> Loaded:
     """Count what was read, and what of it is in no table, by kind."""
-    read = _count(con, "SELECT count(*) FROM new_events") + len(reading.unparsed)
+    read = _count(con, "SELECT count(*) FROM new_events") + unparsed.count
     lost = con.execute(_script("lost.sql")).fetchall()
     issues = [Issue(kind, count, _LOST[kind], example) for kind, count, example in lost]
-    if reading.unparsed:
-        example = reading.unparsed[0][:200].decode("utf-8", "replace")
-        issues.append(
-            Issue("damaged event", len(reading.unparsed), _LOST["damaged event"], example)
-        )
-    return Loaded(read, read - sum(i.count for i in issues), issues, reading.damaged)
+    if unparsed.count:
+        kind = "damaged event"
+        issues.append(Issue(kind, unparsed.count, _LOST[kind], unparsed.example))
+    return Loaded(read, read - sum(i.count for i in issues), issues, damaged)
 
 
 def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -20,15 +20,15 @@ _TOP_LEVEL_KEYS = (
 _SAMPLE_BYTES = 16 << 10
 """Of both ends of every block, to see times and processes."""
 
-_TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d+)\.\d{13,}\.pt\.trace\.json(\.gz)?")
+_TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?")
 """torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json."""
 
-_SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d+)(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
+_SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
 """Marks and metadata may carry times far outside the recording, spans do not."""
 
-_ANY_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d+)(?:\.(\d{1,3})\d*)?"?\s*[,}]')
+_ANY_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*[,}]')
 _HOST_EVENT_PID = re.compile(
-    rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime)".*?"pid"\s*:\s*(\d+)', re.S
+    rb'"cat"\s*:\s*"(?:cpu_op|user_annotation|cuda_runtime)".*?"pid"\s*:\s*(\d{1,18})\b', re.S
 )
 
 
@@ -55,7 +55,7 @@ def probe(path: Path) -> Trace:
         for block in stream.blocks():
             extent.look_at(block)
     properties = parse_properties(stream.head, stream.tail)
-    host, pid = _named_host(path.name)
+    host, pid = _named_host(path.name.encode("utf-8", "replace").decode())
     first_ns, last_ns = extent.epoch_ns(properties.base_ns)
     process = Process(
         key=0,
@@ -81,7 +81,7 @@ def probe(path: Path) -> Trace:
 
 
 def _event_bytes(stream: EventStream) -> tuple[int, int] | None:
-    if stream.damaged is not None or not stream.line_layout:
+    if stream.damaged is not None or stream.oversized or stream.close is None:
         return None
     return len(stream.head), stream.position
 

@@ -12,6 +12,16 @@ from typing import Any
 
 import orjson
 
+from traceweave.sources.kineto.repair import repair_event
+
+_MOST_INTEGER = 2**31 - 1
+"""Ranks, sizes and devices beyond are damage."""
+
+_LATEST_BASE_NS = 4 * 10**18
+"""The year 2096: base times beyond are damage, and sums with them could overflow."""
+
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
+
 
 @dataclass(frozen=True)
 class Group:
@@ -35,21 +45,23 @@ class Properties:
     groups: tuple[Group, ...] = ()
     gpu_names: tuple[tuple[int, str], ...] = ()
     host: str | None = None
+    damaged: str | None = None
+    """Why some of these may be missing."""
 
 
 def parse_properties(head: bytes, tail: bytes) -> Properties:
     """Read the text before the array (opening bracket included) and after it (closing bracket
     included).
     """
-    top = _top_level(head, tail)
+    top, damaged = _top_level(head, tail)
     info = _mapping(top.get("distributedInfo"))
-    base = _integer(top.get("baseTimeNanoseconds"))
+    base = _integer(top.get("baseTimeNanoseconds"), _LATEST_BASE_NS)
     devices = top.get("deviceProperties")
     host = _text(top.get("host_name"))
     return Properties(
         base_ns=base or 0,
         rank=_integer(info.get("rank")),
-        world_size=_integer(info.get("world_size")),
+        world_size=_integer(info.get("world_size")) or None,
         backend=_text(info.get("backend")),
         nccl_version=None
         if info.get("nccl_version") == "unknown"
@@ -57,29 +69,35 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
         groups=_groups(info.get("pg_config")),
         gpu_names=_gpu_names(devices),
         host=None if host == "removed" else host,
+        damaged=damaged,
     )
 
 
-def _top_level(head: bytes, tail: bytes) -> dict[str, Any]:
+def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
+    """Return the top level and what is wrong with it; a tail that is missing altogether is not."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        return {}
+        more = tail.strip() not in (b"", b"]")
+        return {}, "something follows its events" if more else None
+    damaged = None
+    if _EVENTS.search(tail):
+        damaged = "it has another traceEvents array, which was not read"
     text = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
-    try:
-        return _mapping(orjson.loads(text.decode("utf-8", "replace")))
-    except orjson.JSONDecodeError:
-        return _recognized_keys(text)
+    valid = repair_event(text)
+    if valid is None:
+        return _recognized_keys(text), damaged or "what surrounds its events is damaged or cut off"
+    return _mapping(orjson.loads(valid)), damaged
 
 
 def _recognized_keys(text: bytes) -> dict[str, Any]:
     """Pick single values out of a damaged top level."""
     found: dict[str, Any] = {}
-    if match := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d+)', text):
+    if match := re.search(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,20})\b', text):
         found["baseTimeNanoseconds"] = int(match[1])
     if match := re.search(rb'"distributedInfo"\s*:\s*\{', text):
         info = text[match.end() : match.end() + 4096]
         numbers = {
             key.decode(): int(value)
-            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d+)', info)
+            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d{1,20})\b', info)
         }
         found["distributedInfo"] = numbers
     return found
@@ -104,9 +122,9 @@ def _ranks(value: object) -> list[int] | None:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
             return None
-    if isinstance(value, list) and value and all(isinstance(rank, int) for rank in value):
-        return sorted(value)
-    return None
+    ranks = [_integer(rank) for rank in value] if isinstance(value, list) else []
+    known = [rank for rank in ranks if rank is not None]
+    return sorted(known) if known and len(known) == len(ranks) else None
 
 
 def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:
@@ -123,12 +141,13 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _integer(value: object) -> int | None:
-    if isinstance(value, bool):
+def _integer(value: object, most: int = _MOST_INTEGER) -> int | None:
+    """Return a whole number from 0 to `most`, also if it is written as text."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
         return None
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        return int(value)
-    return value if isinstance(value, int) else None
+    return value if 0 <= value <= most else None
 
 
 def _text(value: object) -> str | None:

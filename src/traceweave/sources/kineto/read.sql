@@ -6,13 +6,13 @@ CREATE OR REPLACE TEMP TABLE new_events AS
 WITH json_events AS (
     SELECT * FROM read_json([$pipes], format = 'array', columns = $columns, maximum_object_size = $max_bytes)
 ),
--- Outside this range (some 120 years around base time) a time is damage, and sums of two could overflow.
+-- Outside these ranges (120 years around base time, 30 years of duration) a time is damage, and sums could overflow.
 timed AS (
     SELECT
         * EXCLUDE (ts, dur, cat),
         lower(cat) AS cat,
         CASE WHEN $ts_us BETWEEN -4e15 AND 4e15 THEN $ts_ns END AS since_base_ns,
-        CASE WHEN dur IS NULL THEN 0 WHEN $dur_us BETWEEN -4e15 AND 4e15 THEN $dur_ns END AS duration_ns
+        CASE WHEN dur IS NULL THEN 0 WHEN $dur_us BETWEEN -1e15 AND 1e15 THEN $dur_ns END AS duration_ns
     FROM json_events
 )
 SELECT
@@ -26,7 +26,7 @@ SELECT
         WHEN ph = 'X' THEN 'span'
         WHEN ph IN ('B', 'E') THEN 'mark'
         WHEN ph IN ('s', 't', 'f') THEN CASE WHEN cat IN ('ac2g', 'async_gpu', 'async_cpu_to_gpu') THEN 'launch arrow' ELSE 'arrow' END
-        WHEN ph = 'C' THEN 'counter'
+        WHEN ph = 'C' AND name IS NOT NULL AND json_type(args) = 'OBJECT' AND len(json_keys(args)) > 0 THEN 'counter'
         WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
         ELSE 'other'
     END AS lane

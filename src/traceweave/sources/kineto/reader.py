@@ -21,14 +21,12 @@ from string import Template
 from typing import IO
 
 import duckdb
-import orjson
 
-from traceweave.sources.kineto.stream import EventStream, Part
+from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
+from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream, Part
 
-MAX_EVENT_BYTES = 16 << 20
+MAX_FAST_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
-
-MAX_EVENT_BYTES_WITH_CARE = 64 << 20
 
 MIN_PART_BYTES = 2 << 20
 """A part smaller than this is not worth a thread."""
@@ -71,13 +69,13 @@ _FAST = _Times(
     type="DOUBLE",
     us="{0}",
     ns="CAST(floor({0}) AS BIGINT) * 1000 + CAST(round(({0} - floor({0})) * 1000) AS BIGINT)",
-    max_event_bytes=MAX_EVENT_BYTES,
+    max_event_bytes=MAX_FAST_EVENT_BYTES,
 )
 _EXACT = _Times(
     type="VARCHAR",
     us="TRY_CAST({0} AS DECIMAL(20, 3))",
     ns="CAST(TRY_CAST({0} AS DECIMAL(20, 3)) * 1000 AS BIGINT)",
-    max_event_bytes=MAX_EVENT_BYTES_WITH_CARE,
+    max_event_bytes=MAX_EVENT_BYTES,
 )
 
 
@@ -91,8 +89,8 @@ class Reading:
 
     head: bytes
     tail: bytes
-    unparsed: list[bytes]
-    """Events that are not JSON; empty unless the file is damaged."""
+    unparsed: Unparsed
+    """What was no event; nothing unless the file is damaged."""
     damaged: str | None
 
 
@@ -107,15 +105,20 @@ def read_events(
     `event_bytes` is where in the unpacked file the events lie, if they can be read in parts: then
     as many parts as DuckDB has threads are read at a time. Most files are read at full speed; the
     few that cannot be (absolute times with decimals, events that are not JSON) are read again with
-    care.
+    care, and those that DuckDB still refuses (a key that occurs twice) are written anew.
 
     Raises:
         InputError: the file has no traceEvents array.
     """
-    try:
+    with suppress(_InexactTimes, *_REFUSED):
         return _read_fast(con, path, report, _parts(con, event_bytes))
-    except (_InexactTimes, duckdb.Error):
-        return _read_with_care(con, path)
+    with suppress(*_REFUSED):
+        return _read_with_care(con, path, bytes)
+    return _read_with_care(con, path, rewrite_block)
+
+
+_REFUSED = (duckdb.InvalidInputException, duckdb.DataError)
+"""What DuckDB says of text that is not the JSON it expects."""
 
 
 def _parts(con: duckdb.DuckDBPyConnection, event_bytes: tuple[int, int] | None) -> list[Part]:
@@ -144,23 +147,35 @@ def _read_fast(
             for part in parts
         ]
         _copy(con, _FAST, [_refuse_inexact(stream.blocks()) for stream in streams])
-    first, last = streams[0], streams[-1]
-    return Reading(first.head, last.tail, _leftover(last), last.damaged)
+    return _reading(streams, Unparsed())
 
 
-def _read_with_care(con: duckdb.DuckDBPyConnection, path: Path) -> Reading:
-    unparsed: list[bytes] = []
+def _read_with_care(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    finish: Callable[[bytes], bytes],
+) -> Reading:
+    unparsed = Unparsed()
     with path.open("rb") as file:
         stream = EventStream(file)
-        _copy(con, _EXACT, [_repaired(_quote_times(stream.blocks()), unparsed)])
-    damaged = stream.damaged
-    if damaged is None and unparsed:
-        damaged = f"{len(unparsed)} events are not valid JSON"
-    return Reading(stream.head, stream.tail, unparsed + _leftover(stream), damaged)
+        blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
+        _copy(con, _EXACT, [(finish(_quote_times(block)) for block in blocks if block)])
+    return _reading([stream], unparsed)
 
 
-def _leftover(stream: EventStream) -> list[bytes]:
-    return [stream.truncated] if stream.truncated else []
+def _reading(streams: list[EventStream], unparsed: Unparsed) -> Reading:
+    first, last = streams[0], streams[-1]
+    damaged = last.damaged
+    if damaged is None and unparsed.count:
+        are = "event is" if unparsed.count == 1 else "events are"
+        damaged = f"{unparsed.count} {are} not valid JSON"
+    for stream in streams:
+        for beginning in stream.oversized:
+            unparsed.add(beginning)
+            damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
+    if last.truncated:
+        unparsed.add(last.truncated)
+    return Reading(first.head, last.tail, unparsed, damaged)
 
 
 def _copy(con: duckdb.DuckDBPyConnection, times: _Times, parts: Sequence[Iterator[bytes]]) -> None:
@@ -221,77 +236,6 @@ def _refuse_inexact(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield block
 
 
-def _quote_times(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _quote_times(block: bytes) -> bytes:
     """Make text of times that a double cannot hold (torch 2.2 and 2.3 wrote them absolute)."""
-    for block in blocks:
-        yield _INEXACT_TIME.sub(rb'\1"\2"', block) if _has_inexact_times(block) else block
-
-
-def _repaired(blocks: Iterator[bytes], unparsed: list[bytes]) -> Iterator[bytes]:
-    """Keep the events that parse, alone or after repair; collect the others."""
-    for block in blocks:
-        try:
-            orjson.loads(b"[" + block + b"]")
-        except orjson.JSONDecodeError:
-            block = b",".join(_repaired_events(block, unparsed))
-        if block:
-            yield block
-
-
-def _repaired_events(block: bytes, unparsed: list[bytes]) -> Iterator[bytes]:
-    for event in split_events(block):
-        valid = repair_event(event)
-        if valid is None:
-            unparsed.append(event)
-        else:
-            yield valid
-
-
-def split_events(block: bytes) -> list[bytes]:
-    """Split `{...},{...}` into its events, where an event is assumed to begin with a new
-    `{"ph"`-like object.
-
-    Damaged text cannot be split exactly; the line layout of Kineto, or failing that the `},{`
-    between two events, is the best guess.
-    """
-    pieces = re.split(rb"(?<=\n  \}),\s*(?=\{)", block)
-    if len(pieces) == 1:
-        pieces = re.split(rb'(?<=\}),\s*(?=\{\s*"(?:ph|name|cat|ts|pid)")', block)
-    return pieces
-
-
-def repair_event(event: bytes) -> bytes | None:
-    """Return the event as valid JSON, mending what old profilers got wrong; None if it is beyond
-    repair.
-
-    Mended: invalid UTF-8, lone backslashes (Windows paths in names), NaN and Infinity, raw control
-    characters.
-    """
-    for mend in (_as_is, _replace_invalid_utf8, _escape_backslashes, _null_for_nan, _drop_control):
-        event = mend(event)
-        try:
-            parsed = orjson.loads(event)
-        except orjson.JSONDecodeError:
-            continue
-        return event if isinstance(parsed, dict) else None
-    return None
-
-
-def _as_is(event: bytes) -> bytes:
-    return event
-
-
-def _replace_invalid_utf8(event: bytes) -> bytes:
-    return event.decode("utf-8", "replace").encode()
-
-
-def _escape_backslashes(event: bytes) -> bytes:
-    return re.sub(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})', rb"\\\\", event)
-
-
-def _null_for_nan(event: bytes) -> bytes:
-    return re.sub(rb"(?<=[:\[,])\s*-?(?:NaN|Infinity|nan|inf)(?=\s*[,\]}])", b" null", event)
-
-
-def _drop_control(event: bytes) -> bytes:
-    return re.sub(rb"[\x00-\x1f]", b" ", event)
+    return _INEXACT_TIME.sub(rb'\1"\2"', block) if _has_inexact_times(block) else block

@@ -2,41 +2,43 @@
 
 A Kineto trace is one JSON object whose `traceEvents` array holds nearly all of its bytes.
 `EventStream` yields that array as blocks of whole events, without ever holding the file, and keeps
-the small rest (the other top-level keys).
-
-Two ways to find the boundaries:
-
-- line layout: Kineto and every pretty printer write an event's closing brace alone at the start of
-  a line, at one fixed indent. A JSON string cannot hold a raw newline, so that line is always a
-  boundary. Found at memory speed.
-- structural: for everything else (one-line files, hand-made files) braces outside strings are
-  counted with numpy.
+the small rest (the other top-level keys). cut.py finds the boundaries.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO
 
-import numpy as np
-
 from traceweave.errors import InputError
+from traceweave.sources.kineto.cut import (
+    BETWEEN,
+    BOUNDARY,
+    Cut,
+    array_start,
+    closing_line,
+    cut_at_lines,
+    cut_structurally,
+    line_boundary,
+)
 from traceweave.sources.unpack import BLOCK_BYTES, ByteStream
 
-MAX_HEAD_BYTES = 256 << 20
-"""A header larger than this (process groups of a huge job take megabytes) is no Kineto header."""
+MAX_TOP_BYTES = 256 << 20
+"""More than this before or after the events (process groups of a huge job take megabytes) is no
+Kineto file."""
+
+MAX_EVENT_BYTES = 64 << 20
+"""A larger event is left out, so that memory stays bounded."""
+
+EXAMPLE_BYTES = 200
+"""Of an event that is left out, this much is kept to show."""
 
 _LAYOUT_BYTES = 256
 """Bytes of the array that show how its events are laid out."""
 
-_ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_ARRAY_END = re.compile(rb"\s*\]")
-
-
-_Cut = tuple[bytes, bytes, bool]
-"""(whole events, rest of the buffer, whether the array ended right after them)"""
+_BETWEEN_BYTES = 64
+"""White space that may lie between an event and what follows it."""
 
 Part = tuple[int | None, int | None]
 """The bytes of the unpacked file between which a part of the events lies; None: first, last.
@@ -56,8 +58,9 @@ class EventStream:
         head: bytes before the array, its opening bracket included.
         tail: bytes after the array, from its closing bracket on; b'' if the array never ends.
         truncated: bytes of an event that the file ends in the middle of.
+        oversized: how each event began that was left out because of its size.
         damaged: why the file could not be read to its end; None if it could.
-        line_layout: whether boundaries were found by lines; known once blocks were cut.
+        close: how events end in the line layout, None in other layouts; of the latest block.
         position: byte of the unpacked file up to which events were cut.
     """
 
@@ -67,14 +70,17 @@ class EventStream:
         report: Callable[[int], None] | None = None,
         block_bytes: int = BLOCK_BYTES,
         part: Part | None = None,
+        max_event_bytes: int = MAX_EVENT_BYTES,
     ) -> None:
         self._bytes = ByteStream(file, report, block_bytes)
         self._part = part
+        self._max_event_bytes = max_event_bytes
         self.head = b""
         self.tail = b""
         self.truncated = b""
+        self.oversized: list[bytes] = []
         self.damaged: str | None = None
-        self.line_layout = False
+        self.close: bytes | None = None
         self.position = 0
 
     def blocks(self) -> Iterator[bytes]:
@@ -86,65 +92,99 @@ class EventStream:
         pieces = self._bytes.pieces()
         buffer = self._skip_head(pieces)
         self.position = len(self.head)
-        close = _closing_line(buffer)
-        self.line_layout = close is not None
-        cut = _cut_structurally if close is None else partial(_cut_at_lines, close=close)
+        self.close = close = closing_line(buffer)
+        cut = cut_structurally if close is None else partial(cut_at_lines, close=close)
         if self._part is not None and close is not None:
             start, end = self._part
             if start is not None:
                 buffer = self._skip_to(start, buffer, pieces, close)
             if end is not None:
-                if self.position > end + len(close):
+                if self.position >= end + len(close):
                     return  # one event spans the whole part
                 cut = partial(self._cut_until, end, close=close)
+        last = False
         while True:
-            events, rest, ended = cut(buffer)
+            events, rest, ended, more = cut(buffer, last=last)
             self.position += len(buffer) - len(rest)
             if events:
                 yield events
             if ended:
-                self.tail = rest + b"".join(pieces) if rest else b""
+                self.tail = self._read_tail(rest, pieces)
                 break
-            piece = next(pieces, b"")
-            if not piece:
-                self.truncated = rest.strip().strip(b",")
+            buffer = rest
+            if more:
+                continue
+            if last and self.close is not None and (self._part is None or self._part[1] is None):
+                self.close = None  # the last events are laid out otherwise, or cut off
+                cut = cut_structurally
+                continue
+            if last:
+                self.truncated = rest.strip(BETWEEN)
                 self.damaged = "the file ends inside its traceEvents array"
                 break
+            if len(rest) > self._max_event_bytes:
+                buffer = rest = self._skip_event(rest, pieces)
+            piece = next(pieces, b"")
+            last = not piece
             buffer = rest + piece
         if self._bytes.damaged is not None:
             self.damaged = self._bytes.damaged
 
     def _skip_to(self, start: int, buffer: bytes, pieces: Iterator[bytes], close: bytes) -> bytes:
         """Drop the events that close before `start`, and the one that closes first after it."""
-        boundary = _boundary(close)
+        boundary = line_boundary(close)
         while (found := boundary.search(buffer, max(0, start - self.position))) is None:
-            kept = buffer[-len(close) - _BETWEEN_EVENTS :]
+            kept = buffer[-len(close) - _BETWEEN_BYTES :]
             self.position += len(buffer) - len(kept)
-            buffer = kept + next(pieces)
+            if not (piece := next(pieces, b"")):
+                raise InputError("it became shorter while it was read; wait until it is written")
+            buffer = kept + piece
         end = found.end() if found[1] == b"," else found.start(1)
         self.position += end
         return buffer[end:]
 
-    def _cut_until(self, end: int, buffer: bytes, close: bytes) -> _Cut:
-        """Cut like `_cut_at_lines`, up to the event that closes first after `end`."""
-        found = _boundary(close).search(buffer, max(0, end - self.position))
+    def _cut_until(self, end: int, buffer: bytes, close: bytes, last: bool) -> Cut:
+        """Cut like `cut_at_lines`, up to the event that closes first after `end`."""
+        found = line_boundary(close).search(buffer, max(0, end - self.position))
         if found is None or found[1] != b",":
-            return _cut_at_lines(buffer, close)
-        return buffer[: found.start(1)].lstrip(b", \t\r\n"), b"", True
+            return cut_at_lines(buffer, close, last)
+        return Cut(buffer[: found.start(1)].lstrip(BETWEEN), b"", ended=True)
+
+    def _skip_event(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
+        """Drop an event that is too large to hold and return what follows it."""
+        self.oversized.append(rest[:EXAMPLE_BYTES])
+        boundary = BOUNDARY if self.close is None else line_boundary(self.close)
+        while (found := boundary.search(rest)) is None:
+            kept = rest[-_BETWEEN_BYTES:]
+            self.position += len(rest) - len(kept)
+            if not (piece := next(pieces, b"")):
+                return b""
+            rest = kept + piece
+        end = found.start() + 1 if self.close is None else found.start(1)
+        self.position += end
+        return rest[end:].lstrip(BETWEEN) if self.close is None else rest[end:].lstrip(b",")
+
+    def _read_tail(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
+        """Return what follows the events, as far as it is not absurdly long."""
+        if not rest:
+            return b""
+        tail = bytearray(rest)
+        for piece in pieces:
+            tail += piece
+            if len(tail) > MAX_TOP_BYTES:
+                self.damaged = f"more than {MAX_TOP_BYTES >> 20} MiB follow its events"
+                break
+        return bytes(tail)
 
     def _skip_head(self, pieces: Iterator[bytes]) -> bytes:
         """Read up to the array and return what follows its opening bracket."""
         head = b""
         for piece in pieces:
+            searched = len(head)
             head += piece
-            start = 0 if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else None
-            if start is not None:
-                end = head.index(b"[") + 1
-            elif match := _ARRAY_KEY.search(head):
-                end = match.end()
-            elif len(head) > MAX_HEAD_BYTES:
-                break
-            else:
+            if (end := array_start(head, searched)) is None:
+                if len(head) > MAX_TOP_BYTES:
+                    break
                 continue
             self.head = head[:end]
             rest = head[end:]
@@ -153,66 +193,4 @@ class EventStream:
             return rest
         if self._bytes.damaged is not None:
             raise InputError(self._bytes.damaged)
-        raise InputError("it has no traceEvents array")
-
-
-_BETWEEN_EVENTS = 64
-"""White space that may lie between an event and what follows it."""
-
-
-def _boundary(close: bytes) -> re.Pattern[bytes]:
-    """Match the end of an event; group 1 is the comma, or the white space and bracket after it."""
-    return re.compile(re.escape(close) + rb"(,|\s*\])")
-
-
-def _closing_line(buffer: bytes) -> bytes | None:
-    """Return how events end in the line layout, a newline first; None in other layouts."""
-    layout = re.match(rb"\s*?(\r?\n[ \t]*)\{\s*?\r?\n", buffer)
-    return None if layout is None else layout.group(1) + b"}"
-
-
-def _cut_at_lines(buffer: bytes, close: bytes) -> _Cut:
-    """Cut after the last line that closes an event; the array ends where it has no comma."""
-    if _ARRAY_END.match(buffer):
-        return b"", buffer.lstrip(), True
-    # counting is several times faster than searching, and most buffers hold no end of the array
-    if buffer.count(close) > buffer.count(close + b","):
-        last = re.search(re.escape(close) + rb"(?=\s*\])", buffer)
-        if last is not None:
-            return buffer[: last.end()].lstrip(b", \t\r\n"), buffer[last.end() :].lstrip(), True
-    end = buffer.rfind(close + b",")
-    if end < 0:
-        return b"", buffer, False
-    end += len(close)
-    return buffer[:end].lstrip(b", \t\r\n"), buffer[end + 1 :], False
-
-
-def _cut_structurally(buffer: bytes) -> _Cut:
-    """Cut after the last object that closes at the array's own level."""
-    marks, depth = _depths(buffer)
-    outside = np.flatnonzero(depth < 0)
-    stop = len(marks) if not len(outside) else int(outside[0])
-    closed = np.flatnonzero(depth[:stop] == 0)
-    end = int(marks[closed[-1]]) + 1 if len(closed) else 0
-    events = buffer[:end].lstrip(b", \t\r\n")
-    if stop < len(marks):
-        return events, buffer[int(marks[stop]) :], True
-    return events, buffer[end:].lstrip(b", \t\r\n") if end else buffer, False
-
-
-def _depths(buffer: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of braces and brackets outside strings, and the depth after each.
-
-    `buffer` must begin outside any string, at depth 0.
-    """
-    plain = buffer
-    if b"\\" in plain:  # escapes cannot hide a quote any more: \\ first, then \"
-        plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    octets = np.frombuffer(plain, np.uint8)
-    quotes = np.flatnonzero(octets == ord('"'))
-    folded = octets | 0x20  # [ ] become { }
-    marks = np.flatnonzero((folded == ord("{")) | (folded == ord("}")))
-    outside = (np.searchsorted(quotes, marks) & 1) == 0
-    marks = marks[outside]
-    steps = np.where(folded[marks] == ord("{"), 1, -1)
-    return marks, np.cumsum(steps)
+        raise InputError("it has no traceEvents array; is it a PyTorch Profiler trace?")

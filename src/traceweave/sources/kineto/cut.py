@@ -1,0 +1,177 @@
+"""Finding where events end, in a stretch of the event array.
+
+Two ways to find the boundaries:
+
+- line layout: Kineto and every pretty printer write an event's closing brace alone at the start of
+  a line, at one fixed indent. A JSON string cannot hold a raw newline, so that line is always a
+  boundary. Found at memory speed.
+- structural: for everything else (one-line files, hand-made files) braces outside strings are
+  counted with numpy.
+
+Damage can hide boundaries (an unescaped quote turns strings inside out) or fake them; both ways go
+on at the next place that can only be a boundary, so that one bad event costs no other.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+BETWEEN = b", \t\r\n"
+"""What may lie between two events."""
+
+BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:)')
+"""The end of an event and what lies before the next one. In valid JSON this never occurs inside a
+string, where quotes are escaped."""
+
+_ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_ARRAY_END = re.compile(rb"\s*\]")
+_AFTER_ARRAY = re.compile(rb'\]\s*(,\s*(["}]|$)|\}|$)')
+
+_SUSPICIOUS_BYTES = 256 << 10
+"""An event longer than this may be one whose quotes are broken."""
+
+
+class Cut(NamedTuple):
+    """What a stretch of the event array was cut into."""
+
+    events: bytes
+    rest: bytes
+    ended: bool = False
+    """The array ended right after the events; `rest` begins with its closing bracket."""
+    more: bool = False
+    """Damage was met and passed; the rest can be cut further before more is read."""
+
+
+def array_start(head: bytes, searched: int = 0) -> int | None:
+    """Return where the events begin, after their opening bracket; None if that is still to come.
+
+    The first `searched` bytes are known not to hold it. A key of this name further inside is not
+    meant, unless there is no other.
+    """
+    if (text := head.lstrip(b"\xef\xbb\xbf \t\r\n")).startswith(b"["):
+        return len(head) - len(text) + 1
+    nested = None
+    for match in _ARRAY_KEY.finditer(head, max(0, searched - 256)):
+        if _scan(head[: match.start()]).final_depth == 1:
+            return match.end()
+        nested = nested or match.end()
+    return nested
+
+
+def closing_line(buffer: bytes) -> bytes | None:
+    """Return how events end in the line layout, a newline first; None in other layouts."""
+    layout = re.match(rb"\s*?(\r?\n[ \t]*)\{\s*?\r?\n", buffer)
+    return None if layout is None else layout.group(1) + b"}"
+
+
+def line_boundary(close: bytes) -> re.Pattern[bytes]:
+    """Match the end of an event; group 1 is the comma, or the white space and bracket after it."""
+    return re.compile(re.escape(close) + rb"(,|\s*\])")
+
+
+def cut_at_lines(buffer: bytes, close: bytes, last: bool) -> Cut:
+    """Cut after the last line that closes an event; the array ends where it has no comma.
+
+    `last`: nothing follows, so the event that ends the buffer is whole.
+    """
+    if _ARRAY_END.match(buffer):
+        return Cut(b"", buffer.lstrip(), ended=True)
+    # counting is several times faster than searching, and most buffers hold no end of the array
+    if buffer.count(close) > buffer.count(close + b","):
+        end = re.search(re.escape(close) + rb"(?=[\s,]*\])", buffer)
+        if end is not None:
+            rest = buffer[end.end() :].lstrip(BETWEEN)
+            return Cut(buffer[: end.end()].lstrip(BETWEEN), rest, ended=True)
+    if last and buffer.rstrip().endswith(close):
+        return Cut(buffer.strip(BETWEEN), b"")
+    at = buffer.rfind(close + b",")
+    if at < 0:
+        return Cut(b"", buffer)
+    at += len(close)
+    return Cut(buffer[:at].lstrip(BETWEEN), buffer[at + 1 :])
+
+
+def cut_structurally(buffer: bytes, last: bool) -> Cut:
+    """Cut after the last object that closes at the array's own level.
+
+    `last`: nothing follows, so what does not close never will.
+    """
+    scan = _scan(buffer)
+    outside = np.flatnonzero(scan.depth < 0)
+    stop = len(scan.marks) if not len(outside) else int(outside[0])
+    closed = np.flatnonzero(scan.depth[:stop] == 0)
+    end = int(scan.marks[closed[-1]]) + 1 if len(closed) else 0
+    if stop < len(scan.marks):
+        bracket = int(scan.marks[stop])
+        if _AFTER_ARRAY.match(buffer, bracket) and not _hides_boundary(buffer, scan, end, bracket):
+            # what is no object lies between the last event and the bracket, if anything
+            whole = bracket if buffer[end:bracket].strip(BETWEEN) else end
+            return Cut(buffer[:whole].strip(BETWEEN), buffer[bracket:], ended=True)
+        damaged = True
+    else:
+        suspicious = last or len(buffer) - end > _SUSPICIOUS_BYTES
+        damaged = suspicious and _hides_boundary(buffer, scan, end, len(buffer))
+    if damaged and (boundaries := [match.start() + 1 for match in BOUNDARY.finditer(buffer)]):
+        # from here on quotes are counted anew; what lies before is taken apart when it is read
+        end = boundaries[-1]
+        return Cut(buffer[:end].strip(BETWEEN), buffer[end:].lstrip(BETWEEN), more=True)
+    return Cut(buffer[:end].strip(BETWEEN), buffer[end:].lstrip(BETWEEN) if end else buffer)
+
+
+def split(block: bytes, close: bytes | None) -> list[bytes]:
+    """Return the events of a block one by one; those around damage may come in one piece."""
+    if close is not None:
+        pieces = re.split(re.escape(close) + rb"[\s,]*(?=\{)", block)
+        return [*(piece + close for piece in pieces[:-1]), pieces[-1]]
+    scan = _scan(block)
+    ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(block)]
+    pieces = [block[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
+    return [piece for piece in pieces if piece]
+
+
+def split_at_boundaries(piece: bytes) -> list[bytes]:
+    """Return what lies between the places that can only be boundaries."""
+    ends = [0, *(match.start() + 1 for match in BOUNDARY.finditer(piece)), len(piece)]
+    return [piece[a:b].strip(BETWEEN) for a, b in pairwise(ends)]
+
+
+class _Scan(NamedTuple):
+    """The braces and brackets of a text, all counted as braces."""
+
+    quotes: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.int64]
+    """Positions of those outside strings."""
+    depth: npt.NDArray[np.int64]
+    """Depth after each mark."""
+
+    @property
+    def final_depth(self) -> int:
+        return int(self.depth[-1]) if len(self.depth) else 0
+
+    def in_string(self, position: int) -> bool:
+        return bool(np.searchsorted(self.quotes, position) & 1)
+
+
+def _scan(text: bytes) -> _Scan:
+    """Find the braces of a text that begins outside any string, at depth 0."""
+    plain = text
+    if b"\\" in plain:  # escapes cannot hide a quote any more: \\ first, then \"
+        plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    octets = np.frombuffer(plain, np.uint8)
+    quotes = np.flatnonzero(octets == ord('"'))
+    folded = octets | 0x20  # [ ] become { }
+    marks = np.flatnonzero((folded == ord("{")) | (folded == ord("}")))
+    outside = (np.searchsorted(quotes, marks) & 1) == 0
+    marks = marks[outside]
+    steps = np.where(folded[marks] == ord("{"), 1, -1)
+    return _Scan(quotes, marks, np.cumsum(steps))
+
+
+def _hides_boundary(buffer: bytes, scan: _Scan, start: int, stop: int) -> bool:
+    """Tell whether the count of quotes takes a boundary for the inside of a string."""
+    return any(scan.in_string(m.start()) for m in BOUNDARY.finditer(buffer, start, stop))

@@ -1,0 +1,110 @@
+"""events_read = events_stored + events_skipped, by kind, counted from the tables themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.robustness.conftest import Load
+from tests.robustness.loading import Outcome, forget, load_file, unaccounted
+
+MOST_PACKED_BYTES = 1_500_000
+"""Larger files of the corpus are counted in tests/sources."""
+
+
+def check(con: duckdb.DuckDBPyConnection, outcome: Outcome, source_id: int = 1) -> None:
+    kinds = {issue.kind: issue.count for issue in outcome.issues}
+    assert outcome.read == outcome.stored + sum(kinds.values())
+    lost = sum(n for kind, n in kinds.items() if kind != "damaged event")
+    launch_arrows = con.execute(
+        "SELECT count(*) FROM new_events WHERE lane = 'launch arrow' AND $1 * 1000000000 + rowid IN"
+        " (SELECT op_id FROM base.other_events)",
+        [source_id],
+    ).fetchall()
+    assert launch_arrows == [(0,)]
+    missing = unaccounted(con, source_id)
+    unpaired = kinds.get("unpaired arrow", 0)
+    assert lost - unpaired <= len(missing) <= lost
+    assert con.execute("SELECT count(*) FROM new_events").fetchall() == [
+        (outcome.read - kinds.get("damaged event", 0),)
+    ]
+
+
+def test_every_event_of_every_fixture(con: duckdb.DuckDBPyConnection, fixtures: Path) -> None:
+    for path in sorted(fixtures.glob("*/*.json.gz")):
+        forget(con)
+        outcome = load_file(con, path)
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        assert (outcome.kind, outcome.read) == ("fully", len(events))
+        check(con, outcome)
+
+
+def test_every_event_of_the_small_files_of_the_corpus(
+    con: duckdb.DuckDBPyConnection, corpus: Path
+) -> None:
+    seen = set()
+    for path in sorted((corpus / "kineto").glob("*/*.json.gz")):
+        if path.stat().st_size > MOST_PACKED_BYTES or path.parent in seen:
+            continue
+        seen.add(path.parent)  # the ranks of a run are alike
+        forget(con)
+        outcome = load_file(con, path)
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        assert outcome.damaged is None, path
+        assert outcome.read == len(events), path
+        check(con, outcome)
+    assert len(seen) > 8
+
+
+def test_every_event_of_a_damaged_real_file(
+    load: Load, con: duckdb.DuckDBPyConnection, fixtures: Path
+) -> None:
+    whole = gzip.decompress((fixtures / "ddp_gloo_straggler" / "rank2.json.gz").read_bytes())
+    half = len(whole) // 2
+    damages = {
+        "a hole": whole[:half] + whole[half + 3000 :],
+        "zeros": whole[:half] + bytes(3000) + whole[half + 3000 :],
+        "one line": json.dumps(json.loads(whole))
+        .replace('"name": "aten', '"name": aten"', 3)
+        .encode(),
+        "no names": whole.replace(b'"ph": "X"', b'"ph": X', 5),
+        "cut": whole[:half],
+    }
+    for name, data in damages.items():
+        outcome = load(data)
+        assert outcome.damaged is not None, name
+        assert outcome.read > outcome.stored > 1000, name
+        check(con, outcome)
+
+
+def test_every_event_of_the_nsys_exports(
+    con: duckdb.DuckDBPyConnection, corpus: Path, fixtures: Path
+) -> None:
+    paths = [*fixtures.glob("*/*.sqlite"), *(corpus / "nsys").glob("*.sqlite")]
+    small = sorted(path for path in paths if path.stat().st_size < 4_000_000)
+    for path in small:
+        forget(con)
+        outcome = load_file(con, path)
+        assert outcome.refused is None, path
+        skipped = [i for i in outcome.issues if i.kind.startswith("skipped: ")]
+        assert outcome.read == outcome.stored + sum(i.count for i in skipped), path
+    assert len(small) > 3
+
+
+@pytest.mark.parametrize("kind", ["dur", "ts"])
+def test_a_kind_of_loss_is_counted_once_per_event(
+    load: Load, con: duckdb.DuckDBPyConnection, kind: str
+) -> None:
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1}
+        | ({kind: "never"} if i % 3 == 0 else {})
+        for i in range(90)
+    ]
+    outcome = load(json.dumps({"traceEvents": events}).encode())
+    name = {"dur": "no usable duration", "ts": "no usable timestamp"}[kind]
+    assert [(issue.kind, issue.count) for issue in outcome.issues] == [(name, 30)]
+    assert len(unaccounted(con)) == 30

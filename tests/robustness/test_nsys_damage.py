@@ -1,0 +1,98 @@
+"""Damaged, locked and foreign SQLite: loaded as far as it goes, the loss counted, or refused."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.robustness.conftest import Load
+from tests.robustness.loading import Outcome
+
+PAGE = 4096
+
+
+@pytest.fixture
+def export(fixtures: Path) -> bytes:
+    return (fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite").read_bytes()
+
+
+def accounted(outcome: Outcome) -> bool:
+    skipped = outcome.read - outcome.stored
+    return skipped == sum(i.count for i in outcome.issues if i.kind.startswith("skipped: "))
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
+    data = gzip.compress(export, 1) if packed else export
+    outcome = load(data[: int(len(data) * share)], "report.sqlite")
+
+    assert outcome.refused or outcome.damaged
+    assert accounted(outcome)
+    if share > 0.6:
+        assert 2000 < outcome.stored <= 3157
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_export_with_wrong_bytes(load: Load, export: bytes, seed: int) -> None:
+    chance = random.Random(seed)
+    data = bytearray(export)
+    if seed % 2:
+        page = chance.randrange(1, len(data) // PAGE) * PAGE
+        data[page : page + PAGE] = bytes(PAGE)
+    else:
+        for _ in range(40):
+            data[chance.randrange(100, len(data))] = chance.randrange(256)
+
+    outcome = load(bytes(data), "report.sqlite")
+
+    assert accounted(outcome)
+    assert outcome.stored <= 3157
+    if outcome.refused is not None:
+        assert "export the report again" in outcome.refused or "SQLite" in outcome.refused
+
+
+def write_ahead(data: bytes) -> bytes:
+    return data[:18] + b"\x02\x02" + data[20:]
+
+
+@pytest.mark.parametrize("change", [bytes, write_ahead])
+def test_an_export_that_another_program_holds_open(
+    load: Load, export: bytes, tmp_path: Path, change: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "report.sqlite"
+    path.write_bytes(export)
+    with closing(sqlite3.connect(path)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        outcome = load(change(export), "report.sqlite")
+
+    assert (outcome.kind, outcome.stored) == ("fully", 3157)
+
+
+FOREIGN = [
+    ("bookmarks", "CREATE TABLE moz_bookmarks (id INTEGER, title TEXT)"),
+    ("half an export", "CREATE TABLE StringIds (id INTEGER, value TEXT)"),
+    ("other columns", "CREATE TABLE StringIds (a); CREATE TABLE NVTX_EVENTS (b)"),
+    ("a view", "CREATE VIEW NVTX_EVENTS AS SELECT 1; CREATE TABLE StringIds (id, value)"),
+    ("hostile names", 'CREATE TABLE StringIds (id, value); CREATE TABLE "x""; DROP TABLE y; --" (start, "end"); CREATE TABLE NVTX_EVENTS ("a""b", start TEXT)'),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "script"), FOREIGN)
+def test_foreign_databases_are_refused_or_give_nothing(
+    load: Load, tmp_path: Path, name: str, script: str
+) -> None:
+    path = tmp_path / "foreign.sqlite"
+    with closing(sqlite3.connect(path)) as con:
+        con.executescript(script)
+
+    outcome = load(path.read_bytes(), "copy.sqlite")
+
+    assert outcome.refused is not None or outcome.stored == 0
+    assert accounted(outcome)

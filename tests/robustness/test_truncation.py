@@ -1,0 +1,115 @@
+"""Files cut off at any byte: what was whole before the cut is loaded, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.robustness.conftest import Load
+from traceweave.errors import InputError
+from traceweave.sources.kineto.stream import EventStream
+
+TRACE = Path(__file__).parent.parent / "fixtures" / "ddp_gloo_4ranks" / "rank0.json.gz"
+SLICE_PACKED_BYTES = 32 << 10
+
+
+@cache
+def real() -> tuple[bytes, list[Any], list[int]]:
+    """Return a real trace unpacked, its events, and where each of them ends."""
+    text = gzip.decompress(TRACE.read_bytes())
+    events = json.loads(text)["traceEvents"]
+    ends, at = [], text.index(b'"traceEvents"')
+    for _ in events:
+        at = text.index(b"\n  }", at) + 4
+        ends.append(at)
+    return text, events, ends
+
+
+def whole_events(data: bytes, block_bytes: int) -> tuple[list[Any], EventStream]:
+    stream = EventStream(io.BytesIO(data), block_bytes=block_bytes)
+    blocks = list(stream.blocks())
+    return json.loads(b"[" + b",".join(blocks) + b"]"), stream
+
+
+@given(data=st.data(), block_bytes=st.sampled_from([1 << 14, 1 << 18, 4 << 20]))
+@settings(max_examples=40, deadline=None)
+def test_a_real_trace_cut_at_any_byte_gives_every_event_before_the_cut(
+    data: st.DataObject, block_bytes: int
+) -> None:
+    text, events, ends = real()
+    cut = data.draw(st.integers(0, len(text)))
+    if cut < text.index(b"[", text.index(b'"traceEvents"')) + 1:
+        with pytest.raises(InputError, match="no traceEvents array"):
+            whole_events(text[:cut], block_bytes)
+        return
+
+    found, stream = whole_events(text[:cut], block_bytes)
+
+    assert found == events[: sum(end <= cut for end in ends)]
+    ended = cut > text.index(b"]", ends[-1])
+    assert stream.damaged == (None if ended else "the file ends inside its traceEvents array")
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_real_gzip_cut_at_any_byte_gives_nearly_every_event_before_the_cut(
+    data: st.DataObject,
+) -> None:
+    text, events, ends = real()
+    packed = TRACE.read_bytes()
+    cut = data.draw(st.integers(2, len(packed) - 1))
+    try:
+        found, stream = whole_events(packed[:cut], 4 << 20)
+    except InputError:
+        assert cut < 1000
+        return
+
+    assert found == events[: len(found)]
+    assert stream.damaged == "the gzip stream ends too early"
+    assert len(found) >= sum(end <= len(text) * (cut / len(packed)) * 0.8 for end in ends) - 50
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_gzip_with_a_wrong_byte_loses_at_most_what_follows_it(data: st.DataObject) -> None:
+    _, events, _ = real()
+    packed = bytearray(TRACE.read_bytes())
+    at = data.draw(st.integers(SLICE_PACKED_BYTES * 2, len(packed) - 1))
+    packed[at] ^= data.draw(st.integers(1, 255))
+    stream = EventStream(io.BytesIO(bytes(packed)), block_bytes=1 << 16)
+    text = b",".join(stream.blocks())
+
+    before = len(events) * (at - SLICE_PACKED_BYTES) // len(packed) // 2
+    assert json.loads(b"[" + text[: text.index(b"\n  },", len(text) // 8)] + b"}]")
+    assert text.count(b"\n  }") >= before
+    assert stream.damaged is not None
+
+
+@pytest.mark.parametrize("share", [0.001, 0.02, 0.5, 0.93, 0.9999])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_cut_file_is_loaded_with_the_loss_counted(load: Load, share: float, packed: bool) -> None:
+    text, _, ends = real()
+    data = TRACE.read_bytes() if packed else text
+    cut = int(len(data) * share)
+
+    outcome = load(data[:cut], "trace.json.gz" if packed else "trace.json")
+
+    if outcome.refused is not None:
+        assert share == 0.001
+        assert packed
+        return
+    assert outcome.damaged is not None
+    assert outcome.read == outcome.stored + sum(issue.count for issue in outcome.issues)
+    kinds = {issue.kind for issue in outcome.issues}
+    assert kinds <= {"damaged event", "unpaired arrow"}
+    if not packed:
+        whole = sum(end <= cut for end in ends)
+        assert outcome.read in (whole, whole + 1)
