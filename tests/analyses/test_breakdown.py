@@ -94,7 +94,7 @@ def test_a_rank_without_a_gpu_is_measured_on_its_cpu_operators(build: Builder) -
     [row] = rows(build.con, "breakdown")
     assert [row[part] for part in PARTS] == [40, 0, 0, 60]
     assert row["timeline"] == "cpu"
-    assert row["note"].startswith("no GPU ops: window is the host step; ")
+    assert row["note"].startswith("host window: no GPU ops; ")
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,9 @@ def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnectio
         "SELECT function_name, parameters FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_') ORDER BY ALL"
     ).fetchall()
-    pattern = re.compile(r"^-- macro: (\w+)\(([\w, ]+)\) \| \S", re.MULTILINE)
+    pattern = re.compile(r"^-- macro: (\w+)\(([\w, ]*)\) \| \S", re.MULTILINE)
     documented = [
-        (name, parameters.split(", "))
+        (name, parameters.split(", ") if parameters else [])
         for sql in macro_files().values()
         for name, parameters in pattern.findall(sql)
     ]

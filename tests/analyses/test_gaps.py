@@ -65,8 +65,10 @@ def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Buil
 
 def test_a_queued_kernel_that_starts_soon_is_kernel_delay(build: Builder) -> None:
     _two_kernels(build, 20 * US, 40 * US, launch=(12 * US, 18 * US))
+    build.host(0, (15 * US, 90 * US), "forward", kind="annotation")
     assert _one(build)["cause"] == "kernel_delay"
     assert _one(build, kernel_delay_ns=20 * US)["cause"] == "kernel_delay"
+    assert _one(build)["host_op"] is None  # the host has nothing to do with it
     assert _one(build, kernel_delay_ns=20 * US - 1)["cause"] == "unknown"
 
 
@@ -180,8 +182,9 @@ def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> No
     build.gpu(0, (0, 10 * US), name="first", launch=build.launch(0, (-2 * US, -1 * US)))
     build.gpu(0, (5 * US, 48 * US), "communication", name="all_reduce", stream=20)
     build.gpu(0, (50 * US, 60 * US), name="second", launch=build.launch(0, (5 * US, 6 * US)))
-    assert _one(build)["duration_ns"] == 2 * US  # the device is idle from 48 to 50
-    compute, *others = rows(build.con, "gaps", per="stream")
+    # the device is idle from 48 to 50
+    assert _one(build, min_gap_ns=2 * US)["duration_ns"] == 2 * US
+    compute, *others = rows(build.con, "gaps", per="stream", min_gap_ns=5 * US)
     assert (compute["stream"], compute["start_ns"], compute["end_ns"]) == (7, 10_000, 50_000)
     assert (compute["cause"], compute["waited_for_op"]) == ("dependency", "all_reduce")
     assert [(g["stream"], g["start_ns"], g["end_ns"], g["cause"]) for g in others] == [

@@ -41,7 +41,7 @@ def test_every_column(linear: Builder) -> None:
     got = rows(linear.con, "host_ops")
     assert [tuple(row[name] for name in names) for row in got] == [
         ("AddmmBackward0", 1, 100, 90, 100, 100, 1, 0, None, no_arrows),
-        ("aten::linear", 1, 100, 30, 46, 0, 2, 0, None, no_arrows),
+        ("aten::linear", 1, 100, 30, 46, 0, 2, 1, 100, None),
         ("aten::addmm", 1, 70, 55, 46, 46, 2, 1, 100, None),
     ]
     assert (got[2]["host_mean_ns"], got[2]["host_p50_ns"], got[2]["host_max_ns"]) == (70.0, 70, 70)
@@ -78,3 +78,68 @@ def test_calls_at_the_edges_of_neighbours_are_not_shared(build: Builder) -> None
     build.gpu(0, (40, 45), launch=build.launch(0, (11, 12), parent_id=second))
     got = {row["op"]: row["device_total_ns"] for row in rows(build.con, "host_ops")}
     assert got == {"first": 3, "second": 5}
+
+
+@pytest.fixture
+def modules(build: Builder) -> Builder:
+    """A model of two layers under a Python stack; the second one is called in the first."""
+    #  Model   0.................................100     thread 2: 200..AddmmBackward0..300
+    #    forward 1..............................99                    210-220 launch, 100 ns
+    #      Linear_0  10...............60
+    #         launch 12-14, 40 ns
+    #         Linear_1     20....40
+    #           addmm       22..38  launch 24-26, 7 ns
+    #      Tanh_0                      70..80  launch 72-74, 5 ns
+    build.rank(0)
+
+    def frame(at: tuple[int, int], name: str, depth: int, parent: int | None) -> int:
+        return build.host(0, at, name, "python", depth, parent_id=parent)
+
+    def launch(at: tuple[int, int], parent: int, gpu_ns: int, tid: int = 1) -> None:
+        call = build.launch(0, at, tid, parent_id=parent)
+        build.gpu(0, (500 + at[0], 500 + at[0] + gpu_ns), launch=call)
+
+    model = frame((0, 100), "nn.Module: Model_0", 0, None)
+    forward = frame((1, 99), "model.py(7): forward", 1, model)
+    first = frame((10, 60), "nn.Module: Linear_0", 2, forward)
+    launch((12, 14), first, 40)
+    second = frame((20, 40), "nn.Module: Linear_1", 3, first)
+    addmm = build.host(0, (22, 38), "aten::addmm", depth=4, parent_id=second)
+    launch((24, 26), addmm, 7)
+    launch((72, 74), frame((70, 80), "nn.Module: Tanh_0", 2, forward), 5)
+    back = build.host(0, (200, 300), "AddmmBackward0", tid=2)
+    launch((210, 220), back, 100, tid=2)
+    build.con.execute("INSERT INTO base.flows VALUES (0, 0, 'fwdbwd', ?, ?)", [addmm, back])
+    return build
+
+
+def test_modules_have_their_device_time_and_that_of_their_backward_pass(modules: Builder) -> None:
+    names = (
+        "op",
+        "host_total_ns",
+        "host_self_ns",
+        "device_total_ns",
+        "device_self_ns",
+        "device_backward_ns",
+    )
+    got = rows(modules.con, "host_ops", kind="module")
+    assert [tuple(row[name] for name in names) for row in got] == [
+        ("nn.Module: Model_0", 100, 40, 52, 0, 100),
+        ("nn.Module: Linear_0", 50, 30, 47, 40, 100),
+        ("nn.Module: Linear_1", 20, 20, 7, 7, 100),
+        ("nn.Module: Tanh_0", 10, 10, 5, 5, None),
+    ]
+
+
+def test_annotations_have_the_backward_pass_of_what_ran_in_them(modules: Builder) -> None:
+    modules.host(0, (5, 50), "block", "annotation", 2)
+    [row] = rows(modules.con, "host_ops", kind="annotation")
+    assert (row["device_total_ns"], row["backward_ops"], row["device_backward_ns"]) == (47, 1, 100)
+
+
+def test_percentiles_of_the_durations_on_the_host(build: Builder) -> None:
+    build.rank(0)
+    for length in range(1, 101):
+        build.host(0, (1000 * length, 1000 * length + length), "op")
+    [row] = rows(build.con, "host_ops")
+    assert [row[f"host_p{percent}_ns"] for percent in (50, 95, 99)] == [50, 95, 99]

@@ -14,10 +14,19 @@ def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
         "step", "ranks", "first_start_ns", "last_end_ns",
         "duration_min_ns", "duration_p50_ns", "duration_max_ns", "slowest_rank",
         "device_ranks", "device_min_ns", "device_p50_ns", "device_max_ns", "device_slowest_rank",
+        "source",
     ]  # fmt: skip
     assert rows(build.con, "steps") == [
-        dict(zip(names, (5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1), strict=True)),
-        dict(zip(names, (6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None), strict=True)),
+        dict(
+            zip(names, (5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1, "ProfilerStep"), strict=True)
+        ),
+        dict(
+            zip(
+                names,
+                (6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None, "ProfilerStep"),
+                strict=True,
+            )
+        ),
     ]
 
 
@@ -27,6 +36,16 @@ def test_of_equally_slow_ranks_the_lowest_is_named(build: Builder) -> None:
         build.step(rank, 1, host=(0, 10), device=(0, 10))
     [row] = rows(build.con, "steps")
     assert (row["slowest_rank"], row["device_slowest_rank"]) == (2, 2)
+
+
+def test_ranks_whose_steps_come_from_different_places(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        build.step(rank, 1, host=(0, 10))
+    build.con.execute("UPDATE base.steps SET source = 'inferred'")
+    assert rows(build.con, "steps")[0]["source"] == "inferred"
+    build.con.execute("UPDATE base.steps SET source = 'nvtx' WHERE rank = 1")
+    assert rows(build.con, "steps")[0]["source"] == "several"
 
 
 def test_an_empty_run_has_no_rows(build: Builder) -> None:

@@ -12,7 +12,7 @@ from traceweave.simulate import Config, Gap, simulate, write_kineto
 NAMES = (
     "rank", "step", "instances", "times_last", "caused_wait_ns", "cause", "below_resolution",
     "resolved_wait_ns", "delay_max_ns", "last_share", "note", "cause_detail", "cause_share",
-    "times_shortest",
+    "times_shortest", "shortest_share", "worst_steps", "worst_share", "host", "host_share", "stage",
 )  # fmt: skip
 NEVER = "it was never last"
 TOO_SMALL = "its delays are smaller than what the clocks can tell"
@@ -41,9 +41,72 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
         dict(zip(NAMES, row, strict=True))
         for row in (
             # ranks 2 and 0 idled longer than the others, and no launch is recorded to say why
-            (2, None, 4, 2, 110, "unknown_idle", False, 110, 50, 0.5, None, None, 1.0, 2),
-            (0, None, 4, 1, 40, "unknown_idle", False, 40, 20, 0.25, None, None, 1.0, 1),
-            (1, None, 3, 0, 0, None, False, 0, None, 0.0, NEVER, None, None, 0),
+            (
+                2,
+                None,
+                4,
+                2,
+                110,
+                "unknown_idle",
+                False,
+                110,
+                50,
+                0.5,
+                None,
+                None,
+                1.0,
+                2,
+                0.5,
+                2,
+                1.0,
+                None,
+                None,
+                None,
+            ),
+            (
+                0,
+                None,
+                4,
+                1,
+                40,
+                "unknown_idle",
+                False,
+                40,
+                20,
+                0.25,
+                None,
+                None,
+                1.0,
+                1,
+                0.25,
+                0,
+                0.0,
+                None,
+                None,
+                None,
+            ),
+            (
+                1,
+                None,
+                3,
+                0,
+                0,
+                None,
+                False,
+                0,
+                None,
+                0.0,
+                NEVER,
+                None,
+                None,
+                0,
+                0.0,
+                0,
+                0.0,
+                None,
+                None,
+                None,
+            ),
         )
     ]
 
@@ -60,6 +123,31 @@ def test_steps_can_be_told_apart(build: Builder) -> None:
         (1, 1, 2, 0, 0),
         (1, 2, 1, 0, 0),
     ]
+
+
+def test_persistence_is_told_by_step_by_host_and_by_stage(build: Builder) -> None:
+    # last, and by how much:  step 1: rank 2, 30   step 2: rank 1, 10   step 3: rank 2, 20
+    for rank in (0, 1, 2, 3):
+        build.rank(rank)
+        build.con.execute(
+            "UPDATE base.rank_sources SET host = ? WHERE rank = ?",
+            ["left" if rank < 2 else "right", rank],
+        )
+    build.group(5, [0, 2, 3])
+    build.con.execute("UPDATE groups SET role = 'pp'")
+    for step, last, late in ((1, 2, 30), (2, 1, 10), (3, 2, 20)):
+        start = 1000 * step
+        build.collective(
+            {rank: (start + late * (rank == last), start + 100) for rank in (0, 1, 2, 3)}, step=step
+        )
+    names = ("rank", "worst_steps", "worst_share", "host", "host_share", "stage", "shortest_share")
+    got = {row["rank"]: tuple(row[n] for n in names[1:]) for row in rows(build.con, "stragglers")}
+    assert got == {
+        0: (0, 0.0, "left", 30 / 180, "first", 0.0),
+        1: (1, 1 / 3, "left", 30 / 180, None, 1 / 3),
+        2: (2, 2 / 3, "right", 150 / 180, "middle", 2 / 3),
+        3: (0, 0.0, "right", 150 / 180, "last", 0.0),
+    }
 
 
 def test_delays_that_the_clocks_cannot_tell_are_below_resolution(build: Builder) -> None:

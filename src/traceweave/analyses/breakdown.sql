@@ -35,75 +35,8 @@ edges AS (
     UNION
     SELECT rank, end_ns AS at_ns FROM windows
 ),
--- an edge is a mark without an end
-marks AS (
-    SELECT
-        rank,
-        start_ns AS at_ns,
-        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
-        CASE WHEN category = 'communication' THEN end_ns END AS comm_end_ns,
-        CASE WHEN category = 'memory' THEN end_ns END AS memory_end_ns,
-        NULL AS edge_ns
-    FROM device_ops
-    UNION ALL
-    SELECT rank, at_ns, NULL, NULL, NULL, at_ns AS edge_ns FROM edges
-),
--- One sort of all ops, the edges among them. Which of an op and an edge at the same moment comes first is of no
--- consequence: what the op adds before the edge, the overhang takes away again.
-swept AS (
-    SELECT
-        *,
-        max(edge_ns) OVER before AS slot_from_ns,
-        max(compute_end_ns) OVER before AS compute_until_ns,
-        max(comm_end_ns) OVER before AS comm_until_ns,
-        max(memory_end_ns) OVER before AS memory_until_ns
-    FROM marks
-    WINDOW before AS (
-        PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    )
-),
-combined AS (
-    SELECT
-        *,
-        coalesce(compute_end_ns, comm_end_ns) AS busy_end_ns,
-        coalesce(compute_end_ns, comm_end_ns, memory_end_ns) AS any_end_ns,
-        greatest(compute_until_ns, comm_until_ns) AS busy_until_ns,
-        greatest(compute_until_ns, comm_until_ns, memory_until_ns) AS any_until_ns
-    FROM swept
-),
--- a slot holds the ops that start between two edges, and the edge that closes it
-slots AS (
-    SELECT
-        rank,
-        slot_from_ns,
-        max(edge_ns) AS edge_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN any_until_ns END) AS any_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN busy_until_ns END) AS busy_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN compute_until_ns END) AS compute_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN comm_until_ns END) AS comm_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN memory_until_ns END) AS memory_until_ns,
-        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) AS any_ns,
-        sum(tw_added_ns(at_ns, busy_end_ns, busy_until_ns)) AS busy_ns,
-        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) AS compute_ns,
-        sum(tw_added_ns(at_ns, comm_end_ns, comm_until_ns)) AS comm_ns,
-        sum(tw_added_ns(at_ns, memory_end_ns, memory_until_ns)) AS memory_ns
-    FROM combined
-    GROUP BY rank, slot_from_ns
-),
--- busy time of every kind from the beginning of the rank up to each edge
-totals AS (
-    SELECT
-        rank,
-        edge_ns,
-        sum(any_ns) OVER until_here - tw_overhang_ns(any_until_ns, edge_ns) AS any_ns,
-        sum(busy_ns) OVER until_here - tw_overhang_ns(busy_until_ns, edge_ns) AS busy_ns,
-        sum(compute_ns) OVER until_here - tw_overhang_ns(compute_until_ns, edge_ns) AS compute_ns,
-        sum(comm_ns) OVER until_here - tw_overhang_ns(comm_until_ns, edge_ns) AS comm_ns,
-        sum(memory_ns) OVER until_here - tw_overhang_ns(memory_until_ns, edge_ns) AS memory_ns
-    FROM slots
-    WINDOW until_here AS (
-        PARTITION BY rank ORDER BY slot_from_ns NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
+totals AS MATERIALIZED (
+    SELECT * FROM tw_busy_until('device_ops', 'edges')
 ),
 measured AS (
     SELECT
@@ -113,14 +46,14 @@ measured AS (
         w.start_ns,
         w.end_ns - w.start_ns AS window_ns,
         w.note,
-        CAST(z.any_ns - a.any_ns AS BIGINT) AS any_ns,
-        CAST(z.busy_ns - a.busy_ns AS BIGINT) AS busy_ns,
-        CAST(z.compute_ns - a.compute_ns AS BIGINT) AS compute_ns,
-        CAST(z.comm_ns - a.comm_ns AS BIGINT) AS comm_ns,
-        CAST(z.memory_ns - a.memory_ns AS BIGINT) AS memory_ns
+        z.any_ns - a.any_ns AS any_ns,
+        z.busy_ns - a.busy_ns AS busy_ns,
+        z.compute_ns - a.compute_ns AS compute_ns,
+        z.comm_ns - a.comm_ns AS comm_ns,
+        z.memory_ns - a.memory_ns AS memory_ns
     FROM windows AS w
-    JOIN totals AS a ON a.rank = w.rank AND a.edge_ns = w.start_ns
-    JOIN totals AS z ON z.rank = w.rank AND z.edge_ns = w.end_ns
+    JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
+    JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
 )
 SELECT
     rank,

@@ -7,6 +7,7 @@ A header is a block of comment lines `-- key: value`, in this form (order free, 
     -- topic: one of TOPICS
     -- grain: what one row is
     -- reads: relation, relation                 public relations only
+    -- needs: name, name                         tables that inputs.py makes first; optional
     -- param: name TYPE = default | meaning
     -- choice: name 'value' | meaning            one per value, if the values are listed
     -- column: name TYPE | meaning, unit         in the order of the result
@@ -30,10 +31,11 @@ from traceweave.store.schema import Column, parse_column
 Value: TypeAlias = str | int | float | bool | None
 """What a parameter of an analysis can hold."""
 
-TOPICS = ("time", "communication", "clocks")
+TOPICS = ("overview", "time", "compute", "communication", "parallelism", "clocks")
 """The subjects an analysis can belong to, in the order in which a reader meets them."""
 
 _SINGLE = ("analysis", "answers", "topic", "grain", "reads", "order")
+_OPTIONAL = ("needs",)
 _REPEATED = ("param", "choice", "column", "caveat")
 
 
@@ -78,6 +80,8 @@ class Analysis:
     topic: str
     grain: str
     reads: tuple[str, ...]
+    needs: tuple[str, ...]
+    """Tables tw_<name> that inputs.py makes before the statement runs."""
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     order: str
@@ -140,6 +144,7 @@ def parse(name: str, sql: str) -> Analysis:
         topic=fields["topic"][0],
         grain=fields["grain"][0],
         reads=tuple(fields["reads"][0].split(", ")),
+        needs=tuple(name for names in fields["needs"] for name in names.split(", ")),
         parameters=tuple(_parse_parameter(text, choices) for text in fields["param"]),
         columns=tuple(parse_column(text) for text in fields["column"]),
         order=fields["order"][0],
@@ -155,7 +160,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def _fields(name: str, sql: str) -> dict[str, list[str]]:
-    fields: dict[str, list[str]] = {key: [] for key in (*_SINGLE, *_REPEATED)}
+    fields: dict[str, list[str]] = {key: [] for key in (*_SINGLE, *_OPTIONAL, *_REPEATED)}
     for line in sql.splitlines():
         if not line.startswith("-- "):
             break

@@ -26,11 +26,6 @@
 WITH windows AS MATERIALIZED (
     SELECT rank, step, start_ns, end_ns FROM tw_windows($window)
 ),
-names AS MATERIALIZED (
-    SELECT name
-    FROM (SELECT DISTINCT name FROM host_ops WHERE kind IN ('annotation', 'op', 'nvtx', 'python'))
-    WHERE tw_is_data_loading(name)
-),
 loading AS MATERIALIZED (
     SELECT
         rank,
@@ -41,7 +36,7 @@ loading AS MATERIALIZED (
             PARTITION BY rank ORDER BY start_ns, end_ns DESC, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM host_ops
-    WHERE kind IN ('annotation', 'op', 'nvtx', 'python') AND name IN (SELECT name FROM names)
+    WHERE kind IN ('annotation', 'op', 'nvtx', 'python') AND name IN (SELECT name FROM tw_loading_names())
 ),
 known AS (
     SELECT DISTINCT rank FROM loading
@@ -77,8 +72,8 @@ named AS (
     QUALIFY row_number() OVER (PARTITION BY rank, step, window_start_ns ORDER BY sum(ns) DESC, name) = 1
 ),
 idle AS (
-    SELECT rank, step, CAST(sum(duration_ns) AS BIGINT) AS gpu_idle_ns
-    FROM analysis_gaps(p_window := $window, p_min_gap_ns := $min_gap_ns)
+    SELECT rank, step, CAST(sum(end_ns - start_ns) AS BIGINT) AS gpu_idle_ns
+    FROM tw_gaps($window, 'device', $min_gap_ns, 30000, TRUE)
     WHERE cause = 'data_loading'
     GROUP BY rank, step
 )

@@ -1,157 +1,206 @@
 -- analysis: host_ops | time of operators on the host and of the GPU work they launched, themselves and in total
--- answers: Which operators take the time, on the host and on the device, themselves and with all they call?
+-- answers: Which operators, modules or annotated parts take the time, on the host and on the device, themselves and with all they call?
 -- topic: time
--- grain: one row per operator name, over all ranks
+-- grain: one row per name, over all ranks
 -- reads: gpu_ops, host_ops, flows
 -- param: kind VARCHAR = 'op' | what counts as an operator
 -- choice: kind 'op' | PyTorch operators
 -- choice: kind 'annotation' | annotations of the PyTorch profiler
 -- choice: kind 'nvtx' | NVTX ranges; emit_nvtx makes one for every operator
--- choice: kind 'python' | Python functions, modules among them (nn.Module: ...)
+-- choice: kind 'python' | Python functions, modules among them
+-- choice: kind 'module' | calls of torch.nn.Module objects (nn.Module: ...), which the PyTorch profiler records with stacks or modules
 -- param: rank BIGINT = NULL | count this rank only; NULL: all
 -- param: step BIGINT = NULL | count operators that began in this step only; NULL: all
 -- column: op VARCHAR | name
 -- column: count BIGINT | calls
 -- column: host_total_ns BIGINT | sum of their durations on the host
--- column: host_self_ns BIGINT | the same without what was recorded directly inside them: operators, ranges, API calls
+-- column: host_self_ns BIGINT | the same without what was recorded directly inside them: operators, ranges, API calls; kind = 'module': without the modules inside
 -- column: host_mean_ns DOUBLE | host_total_ns / count
 -- column: host_p50_ns BIGINT | median duration
 -- column: host_max_ns BIGINT | longest
 -- column: device_total_ns BIGINT | sum of the durations of the GPU ops launched in them, at any depth
--- column: device_self_ns BIGINT | of those launched by them directly, not by a range inside
+-- column: device_self_ns BIGINT | of those launched in them, but in no range of the same kind inside
 -- column: gpu_ops BIGINT | GPU ops launched in them, at any depth
--- column: backward_ops BIGINT | backward operators that arrows lead to from them
--- column: device_backward_ns BIGINT | GPU time launched in those; NULL if the trace has no arrows for them
+-- column: backward_ops BIGINT | backward operators that arrows lead to from operators in them, at any depth
+-- column: device_backward_ns BIGINT | GPU time launched in those: the backward pass of what ran in them; NULL without arrows
 -- column: ranks BIGINT | ranks that called any
 -- column: note VARCHAR | why device_backward_ns is NULL; NULL if it is not
+-- column: host_p95_ns BIGINT | 95th percentile of the durations
+-- column: host_p99_ns BIGINT | 99th percentile
 -- order: device_total_ns DESC, host_total_ns DESC, op
+-- caveat: the backward pass runs in no module or annotation of the forward pass: device_total_ns + device_backward_ns is all that one costs.
 -- caveat: totals count an operator inside another of the same name twice, and totals of different names overlap; self times do neither.
 -- caveat: a GPU op belongs to the operator in whose time, on the same thread, its launching call began; GPU ops without a launch in the trace are in none.
--- caveat: arrows (fwdbwd) come from operators that recorded for autograd, in Kineto traces only; an operator that calls such a one has none itself.
-WITH ops AS MATERIALIZED (
-    SELECT
-        name,
-        coalesce(rank, -1) AS rank,
-        coalesce(pid, -1) AS pid,
-        coalesce(tid, -1) AS tid,
-        op_id,
-        start_ns,
-        end_ns,
-        duration_ns
-    FROM host_ops
-    WHERE kind = $kind
-        AND ($rank IS NULL OR rank = $rank)
-        AND ($step IS NULL OR step = $step)
+-- caveat: arrows (fwdbwd) come from operators that recorded for autograd, in Kineto traces only.
+WITH RECURSIVE names AS MATERIALIZED (
+    SELECT name, CAST(row_number() OVER () AS INTEGER) AS name_id
+    FROM (
+        SELECT DISTINCT name FROM host_ops WHERE kind = CASE WHEN $kind = 'module' THEN 'python' ELSE $kind END
+    )
+    WHERE $kind <> 'module' OR starts_with(name, 'nn.Module: ')
 ),
-calls AS MATERIALIZED (
+ops AS MATERIALIZED (
     SELECT
-        coalesce(h.rank, -1) AS rank,
-        coalesce(h.pid, -1) AS pid,
-        coalesce(h.tid, -1) AS tid,
-        h.start_ns,
-        h.kind,
+        n.name_id,
+        h.rank,
+        hash(h.rank, h.pid, h.tid) AS thread,
+        h.op_id,
         h.parent_id,
-        g.duration_ns AS gpu_ns
-    FROM gpu_ops AS g JOIN host_ops AS h ON h.op_id = g.launch_op_id
-    WHERE $rank IS NULL OR g.rank = $rank
+        h.start_ns,
+        h.end_ns,
+        h.duration_ns
+    FROM host_ops AS h JOIN names AS n USING (name)
+    WHERE h.kind = CASE WHEN $kind = 'module' THEN 'python' ELSE $kind END
+        AND ($rank IS NULL OR h.rank = $rank)
+        AND ($step IS NULL OR h.step = $step)
 ),
--- what a thread had launched up to each of its calls
-launched AS MATERIALIZED (
+others AS MATERIALIZED (
+    SELECT op_id, parent_id
+    FROM host_ops
+    WHERE parent_id IS NOT NULL AND kind NOT IN ('runtime', 'driver')
+        AND (kind <> $kind OR $kind = 'module')
+        -- between operators there are none, above them there are very many
+        AND (kind <> 'python' OR $kind IN ('module', 'python'))
+        AND op_id NOT IN (SELECT op_id FROM ops WHERE $kind = 'module')
+),
+-- the range of the same kind that each is in: its parent, or what that is in
+above AS (
+    SELECT op_id, parent_id FROM ops WHERE parent_id IS NOT NULL
+    UNION ALL
+    SELECT a.op_id, o.parent_id FROM above AS a JOIN others AS o ON o.op_id = a.parent_id
+),
+held AS MATERIALIZED (
+    SELECT a.op_id, o.name_id AS holder_id, o.op_id AS held_by
+    FROM above AS a JOIN ops AS o ON o.op_id = a.parent_id
+),
+launches AS MATERIALIZED (
+    SELECT hash(h.rank, h.pid, h.tid) AS thread, h.start_ns AS at_ns, g.gpu_ns, g.gpu_ops
+    FROM (
+        SELECT launch_op_id AS op_id, CAST(sum(duration_ns) AS BIGINT) AS gpu_ns, count(*) AS gpu_ops
+        FROM gpu_ops
+        WHERE launch_op_id IS NOT NULL AND ($rank IS NULL OR rank = $rank)
+        GROUP BY launch_op_id
+    ) AS g
+    JOIN host_ops AS h USING (op_id)
+),
+backward AS MATERIALIZED (
     SELECT
-        rank,
-        pid,
-        tid,
-        start_ns,
-        CAST(sum(sum(gpu_ns)) OVER so_far AS BIGINT) AS gpu_ns,
-        CAST(sum(count(*)) OVER so_far AS BIGINT) AS gpu_ops
-    FROM calls
-    GROUP BY rank, pid, tid, start_ns
-    WINDOW so_far AS (PARTITION BY rank, pid, tid ORDER BY start_ns ROWS UNBOUNDED PRECEDING)
+        hash(a.rank, a.pid, a.tid) AS thread,
+        a.start_ns AS at_ns,
+        hash(z.rank, z.pid, z.tid) AS back_thread,
+        z.start_ns AS back_start_ns,
+        z.end_ns AS back_end_ns
+    FROM flows AS f
+    JOIN host_ops AS a ON a.op_id = f.from_op_id
+    JOIN host_ops AS z ON z.op_id = f.to_op_id
+    WHERE f.kind = 'fwdbwd' AND ($rank IS NULL OR f.rank = $rank)
 ),
--- up to the end of an operator minus up to before its start
+-- what a thread had launched up to a launch
+launched AS (
+    SELECT
+        thread,
+        at_ns,
+        CAST(sum(sum(gpu_ns)) OVER (PARTITION BY thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING) AS BIGINT) AS gpu_ns
+    FROM launches
+    WHERE thread IN (SELECT back_thread FROM backward)
+    GROUP BY thread, at_ns
+),
+-- up to the end of the backward operator minus up to before its start
+arrows AS (
+    SELECT b.thread, b.at_ns, coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0) AS back_ns
+    FROM backward AS b
+    ASOF LEFT JOIN launched AS z ON z.thread = b.back_thread AND b.back_end_ns >= z.at_ns
+    ASOF LEFT JOIN launched AS a ON a.thread = b.back_thread AND b.back_start_ns > a.at_ns
+),
+-- what had been launched on a thread, and where arrows had begun, up to each moment at which any did
+so_far AS MATERIALIZED (
+    SELECT
+        thread,
+        at_ns,
+        CAST(sum(sum(gpu_ns)) OVER until_here AS BIGINT) AS gpu_ns,
+        CAST(sum(sum(gpu_ops)) OVER until_here AS BIGINT) AS gpu_ops,
+        CAST(sum(sum(back_ns)) OVER until_here AS BIGINT) AS back_ns,
+        CAST(sum(sum(back_ops)) OVER until_here AS BIGINT) AS back_ops
+    FROM (
+        SELECT thread, at_ns, gpu_ns, gpu_ops, 0 AS back_ns, 0 AS back_ops FROM launches
+        UNION ALL
+        SELECT thread, at_ns, 0, 0, back_ns, 1 FROM arrows
+    )
+    GROUP BY thread, at_ns
+    WINDOW until_here AS (PARTITION BY thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
+),
+-- the same for the ranges: up to the end minus up to before the start
+sides AS MATERIALIZED (
+    SELECT
+        o.name_id,
+        h.holder_id,
+        sum(coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0)) AS gpu_ns,
+        sum(coalesce(z.gpu_ops, 0) - coalesce(a.gpu_ops, 0)) AS gpu_ops,
+        sum(coalesce(z.back_ns, 0) - coalesce(a.back_ns, 0)) AS back_ns,
+        sum(coalesce(z.back_ops, 0) - coalesce(a.back_ops, 0)) AS back_ops
+    FROM (SELECT name_id, op_id, thread, start_ns, end_ns FROM ops) AS o
+    ASOF LEFT JOIN so_far AS z ON z.thread = o.thread AND o.end_ns >= z.at_ns
+    ASOF LEFT JOIN so_far AS a ON a.thread = o.thread AND o.start_ns > a.at_ns
+    LEFT JOIN held AS h USING (op_id)
+    GROUP BY o.name_id, h.holder_id
+),
 totals AS (
     SELECT
-        o.name,
-        CAST(sum(coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0)) AS BIGINT) AS gpu_ns,
-        CAST(sum(coalesce(z.gpu_ops, 0) - coalesce(a.gpu_ops, 0)) AS BIGINT) AS gpu_ops
-    FROM ops AS o
-    ASOF LEFT JOIN launched AS z
-        ON z.rank = o.rank AND z.pid = o.pid AND z.tid = o.tid AND o.end_ns >= z.start_ns
-    ASOF LEFT JOIN launched AS a
-        ON a.rank = o.rank AND a.pid = o.pid AND a.tid = o.tid AND o.start_ns > a.start_ns
-    GROUP BY o.name
+        name_id,
+        CAST(sum(gpu_ns) AS BIGINT) AS gpu_ns,
+        CAST(sum(gpu_ops) AS BIGINT) AS gpu_ops,
+        CAST(sum(back_ns) AS BIGINT) AS back_ns,
+        CAST(sum(back_ops) AS BIGINT) AS back_ops
+    FROM sides
+    GROUP BY name_id
 ),
--- a driver call inside a runtime call was launched by what the runtime call is in
-own AS (
-    SELECT o.name, CAST(sum(c.gpu_ns) AS BIGINT) AS gpu_ns
-    FROM (
-        SELECT c.gpu_ns, CASE WHEN p.op_id IS NOT NULL THEN p.parent_id ELSE c.parent_id END AS op_id
-        FROM calls AS c
-        LEFT JOIN (SELECT op_id, parent_id FROM host_ops WHERE kind = 'runtime') AS p
-            ON p.op_id = c.parent_id AND c.kind = 'driver'
-    ) AS c
-    JOIN ops AS o USING (op_id)
-    GROUP BY o.name
+parts AS (
+    SELECT holder_id AS name_id, CAST(sum(gpu_ns) AS BIGINT) AS gpu_ns
+    FROM sides
+    WHERE holder_id IS NOT NULL
+    GROUP BY holder_id
 ),
 inside AS (
-    SELECT o.name, CAST(sum(least(h.duration_ns, o.duration_ns)) AS BIGINT) AS host_ns
-    FROM host_ops AS h JOIN ops AS o ON o.op_id = h.parent_id
-    GROUP BY o.name
-),
-arrows AS MATERIALIZED (
-    SELECT
-        o.name,
-        coalesce(h.rank, -1) AS rank,
-        coalesce(h.pid, -1) AS pid,
-        coalesce(h.tid, -1) AS tid,
-        h.start_ns,
-        h.end_ns
-    FROM flows AS f
-    JOIN ops AS o ON o.op_id = f.from_op_id
-    JOIN host_ops AS h ON h.op_id = f.to_op_id
-    WHERE f.kind = 'fwdbwd'
-),
-backward AS (
-    SELECT
-        b.name,
-        count(*) AS backward_ops,
-        CAST(sum(coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0)) AS BIGINT) AS gpu_ns
-    FROM arrows AS b
-    ASOF LEFT JOIN launched AS z
-        ON z.rank = b.rank AND z.pid = b.pid AND z.tid = b.tid AND b.end_ns >= z.start_ns
-    ASOF LEFT JOIN launched AS a
-        ON a.rank = b.rank AND a.pid = b.pid AND a.tid = b.tid AND b.start_ns > a.start_ns
-    GROUP BY b.name
+    SELECT o.name_id, CAST(sum(least(i.duration_ns, o.duration_ns)) AS BIGINT) AS host_ns
+    FROM (
+        SELECT parent_id AS held_by, duration_ns FROM host_ops WHERE $kind <> 'module' AND parent_id IS NOT NULL
+        UNION ALL
+        SELECT held_by, duration_ns FROM held JOIN ops USING (op_id) WHERE $kind = 'module'
+    ) AS i
+    JOIN ops AS o ON o.op_id = i.held_by
+    GROUP BY o.name_id
 ),
 hosted AS (
     SELECT
-        name,
+        name_id,
         count(*) AS count,
         CAST(sum(duration_ns) AS BIGINT) AS host_total_ns,
-        tw_percentile(duration_ns, 0.5) AS host_p50_ns,
+        tw_percentile(duration_ns, [0.5, 0.95, 0.99]) AS percentiles,
         max(duration_ns) AS host_max_ns,
-        count(DISTINCT nullif(rank, -1)) AS ranks
+        count(DISTINCT rank) AS ranks
     FROM ops
-    GROUP BY name
+    GROUP BY name_id
 )
 SELECT
-    o.name AS op,
+    n.name AS op,
     o.count,
     o.host_total_ns,
     o.host_total_ns - coalesce(i.host_ns, 0) AS host_self_ns,
     tw_ratio(o.host_total_ns, o.count) AS host_mean_ns,
-    o.host_p50_ns,
+    o.percentiles[1] AS host_p50_ns,
     o.host_max_ns,
     t.gpu_ns AS device_total_ns,
-    coalesce(w.gpu_ns, 0) AS device_self_ns,
+    t.gpu_ns - coalesce(p.gpu_ns, 0) AS device_self_ns,
     t.gpu_ops,
-    coalesce(b.backward_ops, 0) AS backward_ops,
-    b.gpu_ns AS device_backward_ns,
+    t.back_ops AS backward_ops,
+    CASE WHEN t.back_ops > 0 THEN t.back_ns END AS device_backward_ns,
     o.ranks,
-    CASE WHEN b.gpu_ns IS NULL THEN 'no arrows lead from it to a backward operator' END AS note
+    CASE WHEN t.back_ops = 0 THEN 'no arrows lead from it to a backward operator' END AS note,
+    o.percentiles[2] AS host_p95_ns,
+    o.percentiles[3] AS host_p99_ns
 FROM hosted AS o
-JOIN totals AS t USING (name)
-LEFT JOIN inside AS i USING (name)
-LEFT JOIN own AS w USING (name)
-LEFT JOIN backward AS b USING (name)
+JOIN names AS n USING (name_id)
+JOIN totals AS t USING (name_id)
+LEFT JOIN inside AS i USING (name_id)
+LEFT JOIN parts AS p USING (name_id)
 ORDER BY device_total_ns DESC, host_total_ns DESC, op

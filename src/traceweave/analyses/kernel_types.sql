@@ -27,73 +27,10 @@ edges AS (
     UNION
     SELECT rank, end_ns AS at_ns FROM windows
 ),
--- an edge is a mark without an end
-marks AS (
-    SELECT
-        rank,
-        start_ns AS at_ns,
-        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
-        CASE WHEN category = 'communication' THEN end_ns END AS comm_end_ns,
-        CASE WHEN category = 'memory' THEN end_ns END AS memory_end_ns,
-        NULL AS edge_ns
-    FROM device_ops
-    UNION ALL
-    SELECT rank, at_ns, NULL, NULL, NULL, at_ns AS edge_ns FROM edges
-),
--- one sort of all ops, the edges among them, as in breakdown: intervals.sql says why it measures unions
-swept AS (
-    SELECT
-        *,
-        max(edge_ns) OVER before AS slot_from_ns,
-        max(compute_end_ns) OVER before AS compute_until_ns,
-        max(comm_end_ns) OVER before AS comm_until_ns,
-        max(memory_end_ns) OVER before AS memory_until_ns
-    FROM marks
-    WINDOW before AS (
-        PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    )
+totals AS MATERIALIZED (
+    SELECT * FROM tw_busy_until('device_ops', 'edges')
 ),
 -- c, n, m: compute, communication (network), memory; two letters: either of the two
-slots AS (
-    SELECT
-        rank,
-        slot_from_ns,
-        max(edge_ns) AS edge_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN compute_until_ns END) AS c_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN comm_until_ns END) AS n_until_ns,
-        max(CASE WHEN edge_ns IS NOT NULL THEN memory_until_ns END) AS m_until_ns,
-        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) AS c_ns,
-        sum(tw_added_ns(at_ns, comm_end_ns, comm_until_ns)) AS n_ns,
-        sum(tw_added_ns(at_ns, memory_end_ns, memory_until_ns)) AS m_ns,
-        sum(tw_added_ns(at_ns, coalesce(compute_end_ns, comm_end_ns), greatest(compute_until_ns, comm_until_ns))) AS cn_ns,
-        sum(tw_added_ns(at_ns, coalesce(compute_end_ns, memory_end_ns), greatest(compute_until_ns, memory_until_ns))) AS cm_ns,
-        sum(tw_added_ns(at_ns, coalesce(comm_end_ns, memory_end_ns), greatest(comm_until_ns, memory_until_ns))) AS nm_ns,
-        sum(tw_added_ns(
-            at_ns,
-            coalesce(compute_end_ns, comm_end_ns, memory_end_ns),
-            greatest(compute_until_ns, comm_until_ns, memory_until_ns)
-        )) AS any_ns
-    FROM swept
-    GROUP BY rank, slot_from_ns
-),
--- length of every union from the beginning of the rank up to each edge
-totals AS (
-    SELECT
-        rank,
-        edge_ns,
-        sum(c_ns) OVER until_here - tw_overhang_ns(c_until_ns, edge_ns) AS c_ns,
-        sum(n_ns) OVER until_here - tw_overhang_ns(n_until_ns, edge_ns) AS n_ns,
-        sum(m_ns) OVER until_here - tw_overhang_ns(m_until_ns, edge_ns) AS m_ns,
-        sum(cn_ns) OVER until_here - tw_overhang_ns(greatest(c_until_ns, n_until_ns), edge_ns) AS cn_ns,
-        sum(cm_ns) OVER until_here - tw_overhang_ns(greatest(c_until_ns, m_until_ns), edge_ns) AS cm_ns,
-        sum(nm_ns) OVER until_here - tw_overhang_ns(greatest(n_until_ns, m_until_ns), edge_ns) AS nm_ns,
-        sum(any_ns) OVER until_here
-            - tw_overhang_ns(greatest(c_until_ns, n_until_ns, m_until_ns), edge_ns) AS any_ns
-    FROM slots
-    WINDOW until_here AS (
-        PARTITION BY rank ORDER BY slot_from_ns NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-    )
-),
 measured AS (
     SELECT
         w.rank,
@@ -102,16 +39,16 @@ measured AS (
         w.note,
         w.start_ns,
         w.end_ns - w.start_ns AS window_ns,
-        z.c_ns - a.c_ns AS c_ns,
-        z.n_ns - a.n_ns AS n_ns,
-        z.m_ns - a.m_ns AS m_ns,
-        z.cn_ns - a.cn_ns AS cn_ns,
-        z.cm_ns - a.cm_ns AS cm_ns,
-        z.nm_ns - a.nm_ns AS nm_ns,
+        z.compute_ns - a.compute_ns AS c_ns,
+        z.comm_ns - a.comm_ns AS n_ns,
+        z.memory_ns - a.memory_ns AS m_ns,
+        z.busy_ns - a.busy_ns AS cn_ns,
+        z.compute_memory_ns - a.compute_memory_ns AS cm_ns,
+        z.comm_memory_ns - a.comm_memory_ns AS nm_ns,
         z.any_ns - a.any_ns AS any_ns
     FROM windows AS w
-    JOIN totals AS a ON a.rank = w.rank AND a.edge_ns = w.start_ns
-    JOIN totals AS z ON z.rank = w.rank AND z.edge_ns = w.end_ns
+    JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
+    JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
 ),
 -- inclusion and exclusion: exactly one set is the whole without the union of the others, and so on
 combined AS (
@@ -141,10 +78,10 @@ SELECT
     rank,
     step,
     kernel_type,
-    CAST(time_ns AS BIGINT) AS time_ns,
+    time_ns,
     window_ns,
-    tw_ratio(CAST(time_ns AS BIGINT), window_ns) AS window_share,
-    CASE WHEN kernel_type <> 'idle' THEN tw_ratio(CAST(time_ns AS BIGINT), CAST(any_ns AS BIGINT)) END AS busy_share,
+    tw_ratio(time_ns, window_ns) AS window_share,
+    CASE WHEN kernel_type <> 'idle' THEN tw_ratio(time_ns, any_ns) END AS busy_share,
     timeline,
     note
 FROM combined

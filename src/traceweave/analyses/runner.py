@@ -1,7 +1,15 @@
-"""Asking a run one of the questions in the catalog."""
+"""Asking a run one of the questions in the catalog.
+
+An analysis may read the rows of another one: `FROM analysis_gaps(p_window := 'span')`, where each
+value is a literal or a parameter of its own. Such rows are computed once per connection and set of
+values, into a temporary table, which DuckDB spills to disk if memory is short. They are used again
+only where the database was opened read-only: then nothing can change it while it is open (fitting
+the clocks again opens it for writing, which a reader's lock forbids).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from importlib import resources
@@ -9,54 +17,112 @@ from importlib import resources
 import duckdb
 
 from traceweave.analyses.catalog import Analysis, Value, find
+from traceweave.analyses.inputs import INPUTS
 from traceweave.errors import QueryError
+
+_CALL = re.compile(r"\banalysis_(\w+)\(([^()]*)\)")
+_MACRO = re.compile(r"MACRO IF NOT EXISTS (\w+)")
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
     """Run the analysis `name` on the database behind `con` and return its rows.
 
     Parameters that are not given have their default. The connection may be read-only; it keeps
-    the shared macros (`tw_...`) as temporary ones. Raises UsageError for an unknown analysis,
-    QueryError for a wrong parameter or a database that the analysis cannot read.
+    the shared macros (`tw_...`) and the rows of analyses that others read as temporary objects.
+    Raises UsageError for an unknown analysis, QueryError for a wrong parameter or a database that
+    the analysis cannot read.
     """
     analysis = find(name)
     values = analysis.bind(params)
     try:
-        create_macros(con, analysis.sql)
-        if not values:
-            return con.sql(analysis.sql)
-        return con.sql(analysis.sql, params=values)
+        sql, left = prepare(con, analysis, values)
+        return con.sql(sql, params=left) if left else con.sql(sql)
     except duckdb.Error as error:
         reason = " ".join(str(error).split())
         raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
 
 
-def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the shared macros that `sql` calls in `con`, unless it has them.
+def prepare(
+    con: duckdb.DuckDBPyConnection, analysis: Analysis, values: dict[str, Value]
+) -> tuple[str, dict[str, Value]]:
+    """Return the statement of `analysis`, reading tables in place of other analyses, and its
+    parameters.
 
-    `analysis_<name>(p_<parameter> := value, ...)` in it is a table: the rows of that analysis.
+    Creates in `con` what the statement needs: macros, inputs made in Python, and those tables.
     """
-    for definitions in macro_files().values():
-        if any(name in sql for name in re.findall(r"MACRO IF NOT EXISTS (\w+)", definitions)):
-            con.execute(definitions)
-    for name in dict.fromkeys(re.findall(r"\banalysis_(\w+)\(", sql)):
-        analysis = find(name)
-        create_macros(con, analysis.sql)
-        con.execute(table_macro(analysis))
+    create_macros(con, analysis.sql)
+    for need in analysis.needs:
+        if not (_is_read_only(con) and _exists(con, f"tw_{need}")):
+            INPUTS[need](con)
+
+    def table(call: re.Match[str]) -> str:
+        other = find(call[1])
+        return materialize(con, other, _arguments(other, call[2], values))
+
+    sql = _CALL.sub(table, analysis.sql)
+    left = set(re.findall(r"\$(\w+)", sql))
+    return sql, {name: value for name, value in values.items() if name in left}
 
 
-def table_macro(analysis: Analysis) -> str:
-    """Return the statement that makes an analysis a table for the statements of others."""
-    parameters = ", ".join(f"p_{p.name} := {_literal(p.default)}" for p in analysis.parameters)
-    body = re.sub(r"\$(\w+)", r"p_\1", analysis.sql)
-    name = f"analysis_{analysis.name}"
-    return f"CREATE TEMP MACRO IF NOT EXISTS {name}({parameters}) AS TABLE\n{body}"
+def materialize(
+    con: duckdb.DuckDBPyConnection, analysis: Analysis, values: dict[str, Value]
+) -> str:
+    """Compute the rows of an analysis into a temporary table and return its name.
+
+    What a read-only database has been asked before is not computed again.
+    """
+    digest = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:16]
+    name = f"tw_rows_{analysis.name}_{digest}"
+    if not (_is_read_only(con) and _exists(con, name)):
+        sql, left = prepare(con, analysis, values)
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+    return name
 
 
-def _literal(value: Value) -> str:
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return "NULL" if value is None else str(value)
+def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Create the shared macros that `sql` calls in `con`, and those that they call."""
+    for file in _macros_of(sql):
+        con.execute(macro_files()[file])
+
+
+@cache
+def _macros_of(sql: str) -> tuple[str, ...]:
+    """Return the files of macros that `sql` needs, each after those that it needs itself."""
+    called = set(re.findall(r"\btw_\w+", sql))
+    needed: list[str] = []
+    for file, definitions in macro_files().items():
+        if definitions != sql and not called.isdisjoint(_MACRO.findall(definitions)):
+            needed += [*_macros_of(definitions), file]
+    itself = [file for file, definitions in macro_files().items() if definitions == sql]
+    return tuple(dict.fromkeys([*needed, *itself]))
+
+
+def _arguments(analysis: Analysis, text: str, values: dict[str, Value]) -> dict[str, Value]:
+    """Return the values of the parameters of `analysis` that `p_name := value, ...` sets."""
+    given: dict[str, object] = {}
+    for argument in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (part.strip() for part in argument.partition(":="))
+        if value.startswith("$"):
+            given[name.removeprefix("p_")] = values[value[1:]]
+        elif value.upper() == "NULL":
+            given[name.removeprefix("p_")] = None
+        else:
+            given[name.removeprefix("p_")] = value.strip("'")
+    return analysis.bind(given)
+
+
+def _is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
+    rows = con.execute(
+        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
+    ).fetchall()
+    return rows == [(True,)]
+
+
+def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
+    rows = con.execute(
+        "SELECT 1 FROM duckdb_tables() WHERE temporary AND table_name = ?", [name]
+    ).fetchall()
+    return bool(rows)
 
 
 @cache

@@ -16,7 +16,9 @@
 -- column: device_p50_ns BIGINT | median over the ranks
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
+-- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx', or 'inferred' where nobody marked it, from kernels that repeat; 'several' if the ranks differ
 -- order: step
+-- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the run may see its steps begin elsewhere, and ranks count theirs from 0 each.
 -- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers tells them apart.
 SELECT
     step,
@@ -32,7 +34,8 @@ SELECT
     tw_percentile(device_end_ns - device_start_ns, 0.5) AS device_p50_ns,
     max(device_end_ns - device_start_ns) AS device_max_ns,
     first(rank ORDER BY device_end_ns - device_start_ns DESC, rank)
-        FILTER (WHERE device_end_ns IS NOT NULL) AS device_slowest_rank
+        FILTER (WHERE device_end_ns IS NOT NULL) AS device_slowest_rank,
+    CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source
 FROM steps
 GROUP BY step
 ORDER BY step

@@ -2,7 +2,7 @@
 -- answers: Who makes everybody wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, host_ops, steps
+-- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
@@ -22,10 +22,17 @@
 -- column: cause_detail VARCHAR | 'compute': the class of kernels that took longest beyond the others'; 'host_bound': the cause of the gaps; 'other_group': the group, and the rank it waited for there, in the same step or the one before
 -- column: cause_share DOUBLE | what it did longer by that cause / all that it did longer than the others, 0 to 1
 -- column: times_shortest BIGINT | collectives in which no other rank's duration was as short: late by the clock-free verdict
+-- column: shortest_share DOUBLE | times_shortest / instances, 0 to 1: beside last_share, which needs the clocks
+-- column: worst_steps BIGINT | steps of the run in which it caused more wait than any other rank
+-- column: worst_share DOUBLE | worst_steps / steps in which any rank was last: 1 is always the same rank; NULL if none was
+-- column: host VARCHAR | host of the rank; NULL if unknown
+-- column: host_share DOUBLE | part of the wait caused by all ranks that the ranks of its host caused; NULL if nobody waited or the host is unknown
+-- column: stage VARCHAR | 'first', 'middle' or 'last' stage of its pipeline; NULL if it is in none
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
 -- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps calls launch_bound or sync.
 -- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
+-- caveat: worst_steps, worst_share, host_share and stage speak of the whole run, in rows of a step too; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the wait for the first stage is no fault of it.
 -- caveat: the resolution of a delay is the largest residual_p95_ns of the ranks that took part; without one nothing is resolved.
 WITH arrivals AS MATERIALIZED (
@@ -62,9 +69,10 @@ delays AS MATERIALIZED (
     FROM (SELECT *, min(duration_ns) OVER (PARTITION BY collective_id) AS shortest_of_ns FROM arrivals)
     GROUP BY collective_id
 ),
-charged AS (
+charged AS MATERIALIZED (
     SELECT
         a.rank,
+        a.step AS of_step,
         CASE WHEN $per = 'step' THEN a.step END AS step,
         -- two that arrive together are both not last
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns END AS delay_ns,
@@ -86,81 +94,79 @@ ranked AS (
     FROM charged
     GROUP BY rank, step
 ),
+-- is it always the same rank, the same host, the same stage?
+worst AS (
+    SELECT rank, count(*) AS worst_steps
+    FROM (
+        SELECT rank, row_number() OVER (PARTITION BY of_step ORDER BY sum(wait_ns) DESC, rank) AS place
+        FROM charged
+        WHERE wait_ns > 0
+        GROUP BY rank, of_step
+    )
+    WHERE place = 1
+    GROUP BY rank
+),
+hosts AS (
+    SELECT host, CAST(sum(wait_ns) AS BIGINT) AS wait_ns
+    FROM charged JOIN ranks USING (rank)
+    WHERE host IS NOT NULL
+    GROUP BY host
+),
+pipelines AS (
+    SELECT ranks
+    FROM groups
+    WHERE len(ranks) > 1 AND (
+        role = 'pp'
+        OR group_id IN (SELECT group_id FROM arrivals GROUP BY group_id HAVING bool_and(op = 'send_recv'))
+    )
+),
+stages AS (
+    SELECT
+        rank,
+        CASE
+            WHEN bool_and(place = 1) THEN 'first'
+            WHEN bool_and(place = size) THEN 'last'
+            ELSE 'middle'
+        END AS stage
+    FROM (
+        SELECT unnest(ranks) AS rank, unnest(range(1, len(ranks) + 1)) AS place, len(ranks) AS size FROM pipelines
+    )
+    GROUP BY rank
+),
 edges AS MATERIALIZED (
     SELECT rank, start_ns AS at_ns FROM arrivals
     UNION
     SELECT rank, end_ns AS at_ns FROM arrivals
 ),
--- the busy time of every kind up to each edge, as in breakdown: one sort of all ops, the edges among them without an end
-swept AS (
-    SELECT
-        rank,
-        at_ns,
-        compute_end_ns,
-        busy_end_ns,
-        any_end_ns,
-        max(compute_end_ns) OVER before AS compute_until_ns,
-        max(busy_end_ns) OVER before AS busy_until_ns,
-        max(any_end_ns) OVER before AS any_until_ns
-    FROM (
-        SELECT
-            rank,
-            start_ns AS at_ns,
-            CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
-            CASE WHEN category <> 'memory' THEN end_ns END AS busy_end_ns,
-            end_ns AS any_end_ns
-        FROM device_ops
-        WHERE rank IN (SELECT rank FROM arrivals)
-        UNION ALL
-        SELECT rank, at_ns, NULL, NULL, NULL FROM edges
-    )
-    WINDOW before AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-),
 busy AS (
-    SELECT
-        rank,
-        at_ns,
-        any_end_ns IS NULL AS is_edge,
-        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) OVER until_here
-            - tw_overhang_ns(compute_until_ns, at_ns) AS compute_ns,
-        sum(tw_added_ns(at_ns, busy_end_ns, busy_until_ns)) OVER until_here
-            - tw_overhang_ns(busy_until_ns, at_ns) AS busy_ns,
-        sum(tw_added_ns(at_ns, any_end_ns, any_until_ns)) OVER until_here
-            - tw_overhang_ns(any_until_ns, at_ns) AS any_ns
-    FROM swept
-    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    SELECT rank, at_ns, compute_ns, busy_ns, any_ns FROM tw_busy_until('device_ops', 'edges')
 ),
--- gaps do not overlap: up to an edge there are those that began before it, less what the last one reaches beyond it
-idle AS (
+-- the same sweep over the gaps that the host caused, with the cause in place of the kind of work
+gaps AS (
     SELECT
         rank,
-        at_ns,
-        duration_ns IS NULL AS is_edge,
-        sum(CASE WHEN cause = 'launch_bound' THEN duration_ns END) OVER until_here
-            - tw_overhang_ns(max(CASE WHEN cause = 'launch_bound' THEN end_ns END) OVER until_here, at_ns) AS launch_ns,
-        sum(CASE WHEN cause = 'sync' THEN duration_ns END) OVER until_here
-            - tw_overhang_ns(max(CASE WHEN cause = 'sync' THEN end_ns END) OVER until_here, at_ns) AS sync_ns,
-        sum(CASE WHEN cause = 'data_loading' THEN duration_ns END) OVER until_here
-            - tw_overhang_ns(max(CASE WHEN cause = 'data_loading' THEN end_ns END) OVER until_here, at_ns) AS loading_ns
-    FROM (
-        SELECT rank, start_ns AS at_ns, end_ns, duration_ns, cause FROM analysis_gaps(p_window := 'span')
-        UNION ALL
-        SELECT rank, at_ns, NULL, NULL, NULL FROM edges
-    )
-    WINDOW until_here AS (PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        CASE cause WHEN 'launch_bound' THEN 'compute' WHEN 'sync' THEN 'communication' ELSE 'memory' END AS category,
+        start_ns,
+        end_ns
+    FROM tw_gaps('span', 'device', 1000, 30000, TRUE)
+    WHERE cause IN ('launch_bound', 'sync', 'data_loading')
+),
+idle AS (
+    SELECT rank, at_ns, compute_ns AS launch_ns, comm_ns AS sync_ns, memory_ns AS loading_ns
+    FROM tw_busy_until('gaps', 'edges')
 ),
 totals AS MATERIALIZED (
     SELECT
         rank,
         at_ns,
-        coalesce(b.compute_ns, 0) AS compute_ns,
-        coalesce(b.busy_ns, 0) AS busy_ns,
-        coalesce(b.any_ns, 0) AS any_ns,
-        coalesce(i.launch_ns, 0) AS launch_ns,
-        coalesce(i.sync_ns, 0) AS sync_ns,
-        coalesce(i.loading_ns, 0) AS loading_ns
-    FROM (SELECT * FROM busy WHERE is_edge) AS b
-    JOIN (SELECT * FROM idle WHERE is_edge) AS i USING (rank, at_ns)
+        b.compute_ns,
+        b.busy_ns,
+        b.any_ns,
+        i.launch_ns,
+        i.sync_ns,
+        i.loading_ns
+    FROM busy AS b
+    JOIN idle AS i USING (rank, at_ns)
 ),
 -- from the end of the previous collective among the same ranks to the start of this one
 legs AS MATERIALIZED (
@@ -378,8 +384,19 @@ SELECT
         END
     END AS cause_detail,
     CASE WHEN NOT e.below_resolution AND e.is_enough THEN e.cause_share END AS cause_share,
-    e.times_shortest
+    e.times_shortest,
+    tw_ratio(e.times_shortest, e.instances) AS shortest_share,
+    coalesce(w.worst_steps, 0) AS worst_steps,
+    tw_ratio(coalesce(w.worst_steps, 0), (SELECT CAST(sum(worst_steps) AS BIGINT) FROM worst)) AS worst_share,
+    r.host,
+    tw_ratio(coalesce(h.wait_ns, 0), CASE WHEN r.host IS NOT NULL THEN (SELECT CAST(sum(wait_ns) AS BIGINT) FROM charged) END)
+        AS host_share,
+    s.stage
 FROM explained AS e
+LEFT JOIN worst AS w ON w.rank = e.rank
+LEFT JOIN ranks AS r ON r.rank = e.rank
+LEFT JOIN hosts AS h ON h.host = r.host
+LEFT JOIN stages AS s ON s.rank = e.rank
 LEFT JOIN slow_classes AS k ON k.rank = e.rank AND k.at_step IS NOT DISTINCT FROM e.step
 LEFT JOIN pulled AS p ON p.rank = e.rank AND p.at_step IS NOT DISTINCT FROM e.step
 ORDER BY e.caused_wait_ns DESC, e.rank, e.step NULLS FIRST

@@ -10,3 +10,13 @@ CREATE TEMP MACRO IF NOT EXISTS tw_is_sync(name) AS
 -- macro: tw_is_data_loading(name) | whether a host range is the training loop waiting for its next batch, as PyTorch marks it (enumerate(DataLoader)#...) or people call it
 CREATE TEMP MACRO IF NOT EXISTS tw_is_data_loading(name) AS
     regexp_matches(name, '(?i)data_?load|load_?(batch|data)|(get|next|fetch)_?(batch|data)|batch_?(fetch|load)|prefetch');
+
+-- macro: tw_loading_names() | the names of host ranges that are data loading: name
+-- reads: host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_loading_names() AS TABLE
+-- Each name is searched once: a condition on the group itself would be tried on every range before they are grouped.
+SELECT any_value(name) AS name
+FROM host_ops
+WHERE kind NOT IN ('runtime', 'driver')
+GROUP BY host_ops.name
+HAVING tw_is_data_loading(any_value(host_ops.name));

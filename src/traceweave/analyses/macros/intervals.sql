@@ -15,3 +15,95 @@ CREATE TEMP MACRO IF NOT EXISTS tw_overhang_ns(covered_until_ns, at_ns) AS
 -- macro: tw_shared_ns(start_ns, end_ns, from_ns, until_ns) | length of the part of an interval that lies in another one; 0 if they do not meet
 CREATE TEMP MACRO IF NOT EXISTS tw_shared_ns(start_ns, end_ns, from_ns, until_ns) AS
     greatest(least(end_ns, until_ns) - greatest(start_ns, from_ns), 0);
+
+-- macro: tw_busy_until(ops, edges) | how long each kind of work had run up to given moments, for any combination of kinds; ops: name of a relation with rank, category ('compute', 'communication' or 'memory'), start_ns, end_ns; edges: name of one with rank, at_ns, each once; one row per edge: rank, at_ns, and the length of the union of compute_ns, comm_ns, memory_ns, of any two: busy_ns (compute or communication), compute_memory_ns, comm_memory_ns, and any_ns
+CREATE TEMP MACRO IF NOT EXISTS tw_busy_until(ops, edges) AS TABLE
+-- an edge is a mark without an end
+WITH marks AS (
+    SELECT
+        rank,
+        start_ns AS at_ns,
+        CASE WHEN category = 'compute' THEN end_ns END AS compute_end_ns,
+        CASE WHEN category = 'communication' THEN end_ns END AS comm_end_ns,
+        CASE WHEN category = 'memory' THEN end_ns END AS memory_end_ns,
+        NULL AS edge_ns
+    FROM query_table(ops)
+    UNION ALL
+    SELECT rank, at_ns, NULL, NULL, NULL, at_ns AS edge_ns FROM query_table(edges)
+),
+-- One sort of all ops, the edges among them. Which of an op and an edge at the same moment comes first is of no
+-- consequence: what the op adds before the edge, the overhang takes away again.
+swept AS (
+    SELECT
+        *,
+        max(edge_ns) OVER before AS slot_from_ns,
+        max(compute_end_ns) OVER before AS compute_until_ns,
+        max(comm_end_ns) OVER before AS comm_until_ns,
+        max(memory_end_ns) OVER before AS memory_until_ns
+    FROM marks
+    WINDOW before AS (
+        PARTITION BY rank ORDER BY at_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+-- a slot holds the ops that start between two edges, and the edge that closes it
+slots AS (
+    SELECT
+        rank,
+        slot_from_ns,
+        max(edge_ns) AS edge_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN compute_until_ns END) AS compute_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN comm_until_ns END) AS comm_until_ns,
+        max(CASE WHEN edge_ns IS NOT NULL THEN memory_until_ns END) AS memory_until_ns,
+        sum(tw_added_ns(at_ns, compute_end_ns, compute_until_ns)) AS compute_ns,
+        sum(tw_added_ns(at_ns, comm_end_ns, comm_until_ns)) AS comm_ns,
+        sum(tw_added_ns(at_ns, memory_end_ns, memory_until_ns)) AS memory_ns,
+        sum(tw_added_ns(
+            at_ns, coalesce(compute_end_ns, comm_end_ns), greatest(compute_until_ns, comm_until_ns)
+        )) AS busy_ns,
+        sum(tw_added_ns(
+            at_ns, coalesce(compute_end_ns, memory_end_ns), greatest(compute_until_ns, memory_until_ns)
+        )) AS compute_memory_ns,
+        sum(tw_added_ns(
+            at_ns, coalesce(comm_end_ns, memory_end_ns), greatest(comm_until_ns, memory_until_ns)
+        )) AS comm_memory_ns,
+        sum(tw_added_ns(
+            at_ns,
+            coalesce(compute_end_ns, comm_end_ns, memory_end_ns),
+            greatest(compute_until_ns, comm_until_ns, memory_until_ns)
+        )) AS any_ns
+    FROM swept
+    GROUP BY rank, slot_from_ns
+),
+-- from the beginning of the rank up to each edge
+totals AS (
+    SELECT
+        rank,
+        edge_ns AS at_ns,
+        sum(compute_ns) OVER until_here - tw_overhang_ns(compute_until_ns, edge_ns) AS compute_ns,
+        sum(comm_ns) OVER until_here - tw_overhang_ns(comm_until_ns, edge_ns) AS comm_ns,
+        sum(memory_ns) OVER until_here - tw_overhang_ns(memory_until_ns, edge_ns) AS memory_ns,
+        sum(busy_ns) OVER until_here
+            - tw_overhang_ns(greatest(compute_until_ns, comm_until_ns), edge_ns) AS busy_ns,
+        sum(compute_memory_ns) OVER until_here
+            - tw_overhang_ns(greatest(compute_until_ns, memory_until_ns), edge_ns) AS compute_memory_ns,
+        sum(comm_memory_ns) OVER until_here
+            - tw_overhang_ns(greatest(comm_until_ns, memory_until_ns), edge_ns) AS comm_memory_ns,
+        sum(any_ns) OVER until_here
+            - tw_overhang_ns(greatest(compute_until_ns, comm_until_ns, memory_until_ns), edge_ns) AS any_ns
+    FROM slots
+    WINDOW until_here AS (
+        PARTITION BY rank ORDER BY slot_from_ns NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+)
+SELECT
+    rank,
+    at_ns,
+    CAST(coalesce(compute_ns, 0) AS BIGINT) AS compute_ns,
+    CAST(coalesce(comm_ns, 0) AS BIGINT) AS comm_ns,
+    CAST(coalesce(memory_ns, 0) AS BIGINT) AS memory_ns,
+    CAST(coalesce(busy_ns, 0) AS BIGINT) AS busy_ns,
+    CAST(coalesce(compute_memory_ns, 0) AS BIGINT) AS compute_memory_ns,
+    CAST(coalesce(comm_memory_ns, 0) AS BIGINT) AS comm_memory_ns,
+    CAST(coalesce(any_ns, 0) AS BIGINT) AS any_ns
+FROM totals
+WHERE at_ns IS NOT NULL;

@@ -16,7 +16,7 @@ stepped AS (
         -- a rank without a GPU has no device windows: its step ranges on the host are the best there is
         CASE WHEN kind = 'device' AND timeline = 'gpu' THEN steps.device_start_ns ELSE steps.start_ns END AS start_ns,
         CASE WHEN kind = 'device' AND timeline = 'gpu' THEN steps.device_end_ns ELSE steps.end_ns END AS end_ns,
-        CASE WHEN kind = 'device' AND timeline = 'cpu' THEN 'no GPU ops: window is the host step' END AS note
+        CASE WHEN kind = 'device' AND timeline = 'cpu' THEN 'host window: no GPU ops' END AS note
     FROM spans JOIN steps USING (rank)
     WHERE kind <> 'span'
 ),

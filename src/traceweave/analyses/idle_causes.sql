@@ -1,0 +1,92 @@
+-- analysis: idle_causes | how much of the idle time of each rank and step has which cause
+-- answers: How much time does each cause of idling take, and what does the host do meanwhile?
+-- topic: time
+-- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
+-- reads: device_ops, gpu_ops, host_ops, steps
+-- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
+-- choice: window 'device' | from the step's first GPU op to the next step's first
+-- choice: window 'host' | the step's range on the host
+-- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step number; NULL: the rank's whole span
+-- column: cause VARCHAR | cause of the gaps, as gaps has it; 'short' for gaps too short to have one
+-- column: idle_ns BIGINT | time in which nothing ran for this cause; over the causes it adds up to idle_ns of breakdown
+-- column: gaps BIGINT | gaps with this cause; NULL for 'short'
+-- column: longest_ns BIGINT | longest of them; NULL for 'short'
+-- column: window_ns BIGINT | length of the window
+-- column: window_share DOUBLE | idle_ns / window_ns, 0 to 1
+-- column: host_op VARCHAR | what the host was in for most of the time of these gaps; NULL if nothing covers any of them, and for 'short'
+-- column: host_op_ns BIGINT | time of the gaps that host_op covers
+-- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
+-- order: rank, step NULLS FIRST, idle_ns DESC, cause
+-- caveat: a rank with several devices idles when all of them do: the gaps of its devices are scaled down to that time.
+WITH windows AS (
+    SELECT rank, step, window_ns, idle_ns, timeline FROM analysis_breakdown(p_window := $window)
+),
+found AS MATERIALIZED (
+    SELECT rank, step, cause, host_op, duration_ns, host_op_ns
+    FROM analysis_gaps(p_window := $window, p_min_gap_ns := 1000)
+),
+hosts AS (
+    SELECT rank, step, cause, host_op, CAST(sum(host_op_ns) AS BIGINT) AS host_op_ns
+    FROM found
+    WHERE host_op IS NOT NULL
+    GROUP BY rank, step, cause, host_op
+    QUALIFY row_number() OVER (PARTITION BY rank, step, cause ORDER BY sum(host_op_ns) DESC, host_op) = 1
+),
+summed AS (
+    SELECT
+        rank,
+        step,
+        cause,
+        sum(duration_ns) AS gaps_ns,
+        sum(sum(duration_ns)) OVER (PARTITION BY rank, step) AS all_ns,
+        count(*) AS gaps,
+        max(duration_ns) AS longest_ns
+    FROM found
+    GROUP BY rank, step, cause
+),
+scaled AS (
+    SELECT
+        w.rank,
+        w.step,
+        s.cause,
+        CAST(s.gaps_ns * least(w.idle_ns, s.all_ns) // s.all_ns AS BIGINT) AS idle_ns,
+        s.gaps,
+        s.longest_ns,
+        w.window_ns,
+        w.timeline
+    FROM windows AS w JOIN summed AS s ON s.rank = w.rank AND s.step IS NOT DISTINCT FROM w.step
+),
+rests AS (
+    SELECT
+        w.rank,
+        w.step,
+        CAST(w.idle_ns - coalesce(sum(s.idle_ns), 0) AS BIGINT) AS idle_ns,
+        w.window_ns,
+        w.timeline
+    FROM windows AS w
+    LEFT JOIN scaled AS s ON s.rank = w.rank AND s.step IS NOT DISTINCT FROM w.step
+    GROUP BY w.rank, w.step, w.window_ns, w.idle_ns, w.timeline
+    HAVING w.idle_ns > coalesce(sum(s.idle_ns), 0)
+),
+caused AS (
+    SELECT rank, step, cause, idle_ns, gaps, longest_ns, window_ns, timeline FROM scaled
+    UNION ALL
+    SELECT rank, step, 'short', idle_ns, NULL, NULL, window_ns, timeline FROM rests
+)
+SELECT
+    c.rank,
+    c.step,
+    c.cause,
+    c.idle_ns,
+    c.gaps,
+    c.longest_ns,
+    c.window_ns,
+    tw_ratio(c.idle_ns, c.window_ns) AS window_share,
+    h.host_op,
+    h.host_op_ns,
+    c.timeline
+FROM caused AS c
+LEFT JOIN hosts AS h ON h.rank = c.rank AND h.step IS NOT DISTINCT FROM c.step AND h.cause = c.cause
+ORDER BY c.rank, c.step NULLS FIRST, c.idle_ns DESC, c.cause

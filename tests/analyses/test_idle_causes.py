@@ -1,0 +1,60 @@
+"""idle_causes: the idle time of breakdown, by the causes of gaps."""
+
+from __future__ import annotations
+
+from tests.analyses.builders import Builder, rows
+
+
+def _rank(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, (0, 100_000), (10_000, 100_000))
+    build.gpu(0, (10_000, 20_000), launch=build.launch(0, (5_000, 6_000)))
+    # launched 5 us after the device ran dry
+    build.gpu(0, (30_000, 40_000), launch=build.launch(0, (25_000, 26_000)))
+    # queued, 2 us to start
+    build.gpu(0, (42_000, 50_000), launch=build.launch(0, (27_000, 28_000)))
+    # half a microsecond: too short for a cause
+    build.gpu(0, (50_500, 60_000), launch=build.launch(0, (29_000, 30_000)))
+    build.host(0, (60_000, 99_000), "enumerate(DataLoader)#x", "annotation")
+    build.gpu(0, (100_000, 100_000), launch=build.launch(0, (99_000, 99_500)))
+
+
+def test_idle_time_is_divided_by_cause_to_the_nanosecond(build: Builder) -> None:
+    _rank(build)
+    got = [
+        (r["cause"], r["idle_ns"], r["gaps"], r["longest_ns"], r["host_op"], r["host_op_ns"])
+        for r in rows(build.con, "idle_causes")
+    ]
+    assert got == [
+        ("data_loading", 40_000, 1, 40_000, "enumerate(DataLoader)#x", 39_000),
+        ("launch_bound", 10_000, 1, 10_000, None, None),
+        ("kernel_delay", 2_000, 1, 2_000, None, None),
+        ("short", 500, None, None, None, None),
+    ]
+    (window,) = rows(build.con, "breakdown")
+    assert window["idle_ns"] == 52_500 == sum(idle for _, idle, *_ in got)
+    assert {r["window_share"] * 90_000 for r in rows(build.con, "idle_causes")} == {
+        40_000,
+        10_000,
+        2_000,
+        500,
+    }
+
+
+def test_gaps_of_two_devices_are_scaled_to_the_time_both_idle(build: Builder) -> None:
+    build.rank(0)
+    for device, ends in (
+        (0, ((0, 10_000), (60_000, 70_000))),
+        (1, ((0, 30_000), (60_000, 70_000))),
+    ):
+        for end in ends:
+            build.gpu(0, end, device=device, launch=build.launch(0, (end[0] - 500, end[0])))
+    got = [(r["step"], r["cause"], r["idle_ns"]) for r in rows(build.con, "idle_causes")]
+    # 50 and 30 us on the devices, 30 us on both
+    assert got == [(None, "launch_bound", 30_000)]
+
+
+def test_a_rank_that_never_idles_has_no_row(build: Builder) -> None:
+    build.rank(0)
+    build.gpu(0, (0, 10_000))
+    assert rows(build.con, "idle_causes") == []

@@ -1,0 +1,153 @@
+"""How analyses read the rows of others, and when those are computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.analyses.builders import Builder, rows
+from traceweave import analyses
+from traceweave.analyses import Analysis
+from traceweave.analyses.catalog import parse
+from traceweave.analyses.runner import create_macros, materialize, prepare
+from traceweave.errors import QueryError
+from traceweave.store.database import open_database
+from traceweave.store.schema import create_tables
+
+READER = """\
+-- analysis: reader | gaps of others
+-- answers: Which?
+-- topic: time
+-- grain: one row per gap
+-- reads: device_ops
+-- param: least BIGINT = 5 | smallest
+-- param: side VARCHAR = 'stream' | unused
+-- column: start_ns BIGINT | start
+-- order: start_ns
+SELECT start_ns FROM analysis_gaps(p_window := 'span', p_min_gap_ns := $least) ORDER BY start_ns
+"""
+
+
+def _two_gaps(build: Builder) -> None:
+    build.rank(0)
+    for start in (0, 20, 100):
+        build.gpu(0, (start, start + 10))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A database file with gaps of 10 and 70 ns on one rank."""
+    path = tmp_path / "run.duckdb"
+    with duckdb.connect(path) as con:
+        create_tables(con)
+        _two_gaps(Builder(con))
+    return path
+
+
+def _tables(con: duckdb.DuckDBPyConnection) -> list[str]:
+    names = con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE temporary ORDER BY 1"
+    ).fetchall()
+    return [name for (name,) in names if name.startswith("tw_rows_")]
+
+
+def _read(con: duckdb.DuckDBPyConnection, analysis: Analysis, **params: object) -> list[int]:
+    sql, left = prepare(con, analysis, analysis.bind(params))
+    return [start for (start,) in con.execute(sql, left or None).fetchall()]
+
+
+@pytest.mark.parametrize(("least", "starts"), [(5, [10, 30]), (11, [30]), (71, [])])
+def test_an_analysis_reads_the_rows_of_another_with_its_own_parameters(
+    build: Builder, least: int, starts: list[int]
+) -> None:
+    _two_gaps(build)
+    reader = parse("reader", READER)
+    assert _read(build.con, reader, least=least) == starts
+    direct = rows(build.con, "gaps", window="span", min_gap_ns=least)
+    assert [row["start_ns"] for row in direct] == starts
+
+
+def test_the_statement_that_runs_names_a_table_and_keeps_only_parameters_it_still_has(
+    build: Builder,
+) -> None:
+    _two_gaps(build)
+    sql, left = prepare(build.con, parse("reader", READER), {"least": 5, "side": "stream"})
+    assert "analysis_gaps" not in sql
+    assert left == {}
+    assert _tables(build.con)[0] in sql
+
+
+def test_what_a_read_only_database_was_asked_is_not_computed_again(database: Path) -> None:
+    with open_database(database) as con:
+        first = analyses.run(con, "pop").fetchall()
+        [table] = _tables(con)
+        # a mark in the kept rows shows that they are what the next question reads
+        con.execute(f"UPDATE {table} SET compute_ns = compute_ns + 1")
+        second = analyses.run(con, "pop").fetchall()
+        assert [row[4] for row in second] == [row[4] + 1 for row in first]
+        analyses.run(con, "pop", window="span").fetchall()
+        assert len(_tables(con)) == 2
+        analyses.run(con, "pop", window="device").fetchall()
+        assert len(_tables(con)) == 2
+
+
+def test_another_connection_has_none_of_it(database: Path) -> None:
+    with open_database(database) as con, open_database(database) as other:
+        analyses.run(con, "pop").fetchall()
+        assert len(_tables(con)) == 1
+        assert _tables(other) == []
+
+
+def test_what_changes_in_a_writable_database_is_seen(build: Builder) -> None:
+    _two_gaps(build)
+    reader = parse("reader", READER)
+    assert _read(build.con, reader) == [10, 30]
+    build.gpu(0, (40, 90))
+    assert _read(build.con, reader) == [10, 30, 90]
+
+
+def test_a_kept_table_has_the_columns_and_the_order_of_its_analysis(build: Builder) -> None:
+    _two_gaps(build)
+    gaps = analyses.find("gaps")
+    values = gaps.bind({"min_gap_ns": 5})
+    kept = build.con.sql(f"SELECT * FROM {materialize(build.con, gaps, values)}")
+    assert kept.columns == [column.name for column in gaps.columns]
+    assert kept.fetchall() == analyses.run(build.con, "gaps", min_gap_ns=5).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("analysis_x(p_b := NULL)", "default"),
+        ("analysis_x(p_a := 'two words')", "two words"),
+        ("analysis_x( p_a := $own )", "own's"),
+        ("analysis_x()", "default"),
+    ],
+)
+def test_arguments_are_literals_or_parameters(
+    monkeypatch: pytest.MonkeyPatch, build: Builder, call: str, value: str
+) -> None:
+    header = READER.split("-- param")[0].replace("reader", "x")
+    parameters = "-- param: a VARCHAR = 'default' | a\n-- param: b BIGINT = NULL | b\n"
+    other = parse("x", f"{header}{parameters}-- order: a\nSELECT $a AS a, $b AS b")
+    monkeypatch.setattr("traceweave.analyses.runner.find", lambda name: {"x": other}[name])
+    reader = parse("reader", READER.split("SELECT")[0] + f"SELECT a, b FROM {call}")
+    sql, left = prepare(build.con, reader, {"own": "own's"})
+    assert build.con.execute(sql, left or None).fetchall() == [(value, None)]
+
+
+def test_a_wrong_argument_is_refused(build: Builder) -> None:
+    wrong = parse("reader", READER.replace("p_window := 'span'", "p_window := 'spam'"))
+    with pytest.raises(QueryError, match="parameter window cannot be 'spam'"):
+        _read(build.con, wrong)
+
+
+def test_macros_come_with_those_that_they_call(build: Builder) -> None:
+    create_macros(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, FALSE)")
+    made = build.con.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions()"
+        " WHERE starts_with(function_name, 'tw_')"
+    ).fetchall()
+    assert {"tw_gaps", "tw_windows", "tw_is_sync", "tw_can_stall"} <= {name for (name,) in made}
