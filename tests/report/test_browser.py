@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import duckdb
 import pytest
 
-from tests.report.chromium import Chromium
+from tests.report.chromium import Chromium, inject, title
 from tests.report.conftest import MakeRun
 from traceweave.report import write_report
 
@@ -97,16 +95,10 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
 ) -> None:
     page = tmp_path / "run.html"
     write_report(make_run(ranks=8, steps=3), page)
-    digest = base64.b64encode(hashlib.sha256(CLICKS.encode()).digest()).decode()
-    html = page.read_text(encoding="utf-8")
-    html = html.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
-    head, end = html.rsplit("</body>", 1)
-    page.write_text(f"{head}<script>{CLICKS}</script></body>{end}", encoding="utf-8")
+    inject(page, CLICKS)
     visit = chromium.visit(page)
     assert visit.console == []
-    title = re.search("<title>(.*?)</title>", visit.dom)
-    assert title is not None
-    assert json.loads(title.group(1)) == [
+    assert title(visit) == [
         ["3", "0"],
         "descending",
         "3",
@@ -118,6 +110,79 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
         "false",
         "true",
     ]
+
+
+TOOLS = """
+setTimeout(async () => {
+  const table = document.getElementById("table-tails");
+  const tools = document.querySelector("[data-tools=table-tails]");
+  const saved = [];
+  URL.createObjectURL = (blob) => (saved.push(blob), "blob:none");
+  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
+  const [box, count, csv] = tools.children;
+  csv.click();
+  box.value = "all_REDUCE nothing";
+  box.dispatchEvent(new Event("input"));
+  const hidden = [...table.tBodies[0].rows].map((row) => row.hidden);
+  const told = count.textContent;
+  csv.click();
+  box.value = "all_REDUCE";
+  box.dispatchEvent(new Event("input"));
+  const shown = [...table.tBodies[0].rows].map((row) => row.hidden);
+  const focusable = [box, csv, tools.querySelector("a")].map((element) => element.tabIndex);
+  const [lines, nothing] = [(await saved[0].text()).split("\\r\\n"), await saved[2].text()];
+  document.title = JSON.stringify([saved[1], lines, hidden, told, nothing, shown, focusable]);
+}, 200);
+"""
+
+
+def test_tables_filter_and_export_whole_values(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = tmp_path / "run.html"
+    con = make_run(ranks=4, steps=3)
+    con.execute("UPDATE groups SET description = ?", ['=1+"2"'])
+    write_report(con, page)
+    inject(page, TOOLS)
+    visit = chromium.visit(page)
+    assert visit.console == []
+    names = ("p50", "p95", "p99", "max")
+    heads = [f"{part} {q} (ns)" for part in ("Duration", "Wait", "Transfer") for q in names]
+    last = ("Last most often Rank", "Last most often Share (fraction)")
+    head = ",".join(("Operation", "Group", "Size", "Number", *heads, "Tail", *last))
+    name, lines, hidden, told, nothing, shown, focusable = cast(list[Any], title(visit))
+    assert (name, lines[0], lines[2:], told) == ("tails.csv", head, [""], "0 of 1 rows")
+    assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB – 67.1 MB,3,30000000,""")
+    assert lines[1].endswith(",1.0,3,1.0")
+    assert (hidden, nothing, shown, focusable) == ([True], f"{head}\r\n", [False], [0, 0, 0])
+
+
+PIXELS = """
+setTimeout(() => {
+  const heat = document.querySelector("[data-chart=budget-heat] canvas");
+  const pen = heat.getContext("2d", { willReadFrequently: true });
+  const { data } = pen.getImageData(0, 0, heat.width, heat.height);
+  const colours = new Set();
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] === 255) colours.add(data.slice(i, i + 3).join());
+  }
+  document.title = JSON.stringify([colours.size > 2, document.querySelectorAll("*").length]);
+}, 300);
+"""
+
+
+def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = tmp_path / "run.html"
+    write_report(make_run(ranks=80, steps=20), page)
+    inject(page, PIXELS)
+    visit = chromium.visit(page)
+    assert (visit.console, visit.requested) == ([], [])
+    coloured, nodes = cast(list[Any], title(visit))
+    assert coloured
+    assert nodes < 25_000
+    assert page.stat().st_size < 5_000_000
 
 
 def test_a_script_that_slipped_into_the_page_would_not_run(

@@ -15,6 +15,8 @@ import pytest
 from tests.report.conftest import MakeRun
 from traceweave._version import __version__
 from traceweave.report import write_report
+from traceweave.report.page import Section, Table
+from traceweave.report.query import query_text
 from traceweave.report.render import build_report, render_report
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{7*7}}{% raw %}\u2028"
@@ -125,10 +127,29 @@ def test_every_query_on_the_page_can_be_run(make_run: MakeRun) -> None:
         "CREATE TEMP VIEW gaps AS SELECT NULL AS stream, 'sync' AS cause, 0 AS rank, 0 AS step,"
         " 0 AS start_ns, 1 AS duration_ns, '' AS host_op, '' AS after_op, '' AS before_op"
     )
+    con.execute(
+        "CREATE TEMP VIEW breakdown AS SELECT 0 AS rank, 0 AS step, 0 AS window_start_ns,"
+        " 1 AS window_ns, 1 AS compute_ns"
+    )
+    for relation in ("waits", "timeline_steps", "timeline_ranks", "timeline_ops", "timeline_gaps"):
+        name = relation.replace("timeline", "shown")
+        con.execute(f"CREATE TEMP TABLE {name} AS {query_text(relation)}")
     queries = [code for code in codes if not code.startswith("traceweave ")]
-    assert len(queries) >= 8
+    assert len(queries) >= 13
     for query in queries:
         assert con.execute(query).description
+
+
+def _filled(section: Section) -> list[Table]:
+    return [table for table in section.tables if table.rows]
+
+
+def test_every_chart_and_table_links_to_its_origin(make_run: MakeRun) -> None:
+    report = build_report(make_run(ranks=4, steps=3))
+    shown = [s.origin_id(x.origin) for s in report.sections for x in (*s.figures, *_filled(s))]
+    links = re.findall(r'class="origin-link" href="#([^"]+)"', render_report(report))
+    assert links == shown
+    assert {"gaps-sql-2", "gaps-sql-3", "timeline-sql-3", "collectives-sql-2"} <= set(links)
 
 
 def test_the_vendored_chart_library_is_the_one_that_its_note_names() -> None:

@@ -65,6 +65,8 @@ class Table:
     """What the table leaves out."""
     folded: bool = False
     """Shown only when the reader opens it."""
+    origin: str = ""
+    """Title of the section's origin that these rows come from; '' is the first."""
 
     def heads(self) -> list[Head]:
         """Return the headers with their units."""
@@ -123,6 +125,8 @@ class Figure:
     chart: dict[str, Any]
     height: int = 320
     """CSS pixels."""
+    origin: str = ""
+    """Title of the section's origin that this is drawn from; '' is the first."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,14 @@ class Section:
     empty: str = ""
     terms: dict[str, str] = field(default_factory=dict)
     """Words of this section that a table cannot explain by itself, with their meaning."""
+
+    def origin_id(self, title: str) -> str:
+        """Return the id on the page of the origin with this title; '' is the first.
+
+        Raises ValueError if the section has no such origin.
+        """
+        titles = [origin.title for origin in self.origins]
+        return f"{self.anchor}-sql-{titles.index(title) + 1 if title else 1}"
 
 
 def _cell(value: Value, kind: Kind, scale: quantities.Scale | None) -> Cell:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from typing import Any
 
@@ -27,15 +28,29 @@ def query_rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
     return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
+def query_table(con: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+    """Run queries/`name`.sql; return one Arrow table."""
+    return con.sql(query_text(name)).to_arrow_table()
+
+
+@contextmanager
+def standing_as(con: duckdb.DuckDBPyConnection, **tables: pa.Table) -> Iterator[None]:
+    """Let each table stand as the relation of its keyword while the block runs."""
+    for relation, table in tables.items():
+        con.register(relation, table)
+    try:
+        yield
+    finally:
+        for relation in tables:
+            con.unregister(relation)
+
+
 def query_over(
     con: duckdb.DuckDBPyConnection, name: str, relation: str, table: pa.Table
 ) -> list[Row]:
     """Run queries/`name`.sql with `table` standing as `relation`."""
-    con.register(relation, table)
-    try:
+    with standing_as(con, **{relation: table}):
         return query_rows(con, name)
-    finally:
-        con.unregister(relation)
 
 
 def analysis_table(con: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str]) -> pa.Table:

@@ -19,14 +19,22 @@ from traceweave.report.page import Section
 from traceweave.report.sections.budget import budget_section, load_budget
 from traceweave.report.sections.clocks import clocks_section, load_clocks
 from traceweave.report.sections.collectives import collectives_section, load_collectives
+from traceweave.report.sections.findings import findings_section, load_findings
 from traceweave.report.sections.gaps import gaps_section, load_gaps
 from traceweave.report.sections.inputs import inputs_section, load_inputs
 from traceweave.report.sections.overlap import overlap_section
+from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.verdict import Verdict, is_cpu_run, judge
 
 DEFAULT_TITLE = "Training run report"
 
-_SCRIPTS = ("vendor/echarts.min.js", "charts.js", "page.js")
+_SCRIPTS = (
+    "vendor/echarts.min.js",
+    "charts.js",
+    "timeline-drawing.js",
+    "timeline.js",
+    "page.js",
+)
 _STYLES = ("page.css",)
 # every character that could end the element, open another or break a script's line
 _JSON_ESCAPES = str.maketrans(
@@ -52,12 +60,16 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
     """Read everything that the page shows."""
     inputs, budget, gaps = load_inputs(con), load_budget(con), load_gaps(con)
     collectives, clocks = load_collectives(con), load_clocks(con)
+    timeline = load_timeline(con, budget, collectives, gaps.table)
+    findings = load_findings(con)
     cpu = is_cpu_run(inputs)
     return Report(
         title=title or DEFAULT_TITLE,
-        verdict=judge(inputs, budget, gaps, collectives, clocks),
+        verdict=judge(inputs, budget, findings, clocks),
         sections=(
+            findings_section(findings),
             budget_section(budget, cpu),
+            timeline_section(timeline, len(budget.ranks)),
             overlap_section(budget),
             gaps_section(gaps),
             collectives_section(collectives, len(inputs.ranks)),

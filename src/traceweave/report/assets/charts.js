@@ -37,6 +37,11 @@ const TraceweaveCharts = (() => {
     return `${fixed(scaled, digits)} ${unit}`;
   }
 
+  function bytes(value) {
+    const [size, unit] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([one]) => value >= one) || [1, "B"];
+    return `${Number((value / size).toPrecision(3))} ${unit}`;
+  }
+
   // Multiples of 1, 2 or 5 of the unit in which the axis is written, so that ticks read as round numbers.
   function valueAxis(spec, smallest, largest, colour, log) {
     const fraction = spec.measure === "fraction";
@@ -271,5 +276,10 @@ const TraceweaveCharts = (() => {
 
   return {
     option: (spec, state, element) => KINDS[spec.kind](spec, state, palette(element), element.clientWidth),
+    bytes,
+    palette,
+    text,
+    tip,
+    unitOf,
   };
 })();

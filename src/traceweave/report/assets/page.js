@@ -1,10 +1,11 @@
-// Draws the charts and makes tables sortable and queries copyable. Without it the page shows text and tables.
+// Draws the charts, makes tables sort, filter and export, and queries copyable. Without it the page shows text and tables.
 (() => {
   "use strict";
 
   const root = document.documentElement;
   const specs = JSON.parse(document.getElementById("charts").textContent);
   const drawn = new Map();
+  const timelines = [];
 
   function redraw(name) {
     const { chart, element, state } = drawn.get(name);
@@ -14,6 +15,7 @@
 
   function redrawAll() {
     for (const name of drawn.keys()) redraw(name);
+    for (const draw of timelines) draw();
   }
 
   function choice(label, options, chosen, pick) {
@@ -63,6 +65,11 @@
     }
   }
 
+  // Sharp at any size, but a node per cell: thousands of them would take seconds to draw.
+  function rendererOf(spec) {
+    return spec.kind === "heat" && spec.rows.length * spec.columns.length > 1500 ? "canvas" : "svg";
+  }
+
   function drawCharts() {
     root.classList.add("drawn");
     const watch = new ResizeObserver((entries) => {
@@ -71,10 +78,21 @@
     for (const element of document.querySelectorAll("[data-chart]")) {
       const name = element.dataset.chart;
       const state = { variant: 0, share: false };
-      drawn.set(name, { chart: echarts.init(element, null, { renderer: "svg" }), element, state });
+      drawn.set(name, { chart: echarts.init(element, null, { renderer: rendererOf(specs[name]) }), element, state });
       addControls(name, state);
       redraw(name);
       watch.observe(element);
+    }
+    for (const element of document.querySelectorAll("[data-timeline]")) {
+      const name = element.dataset.timeline;
+      const place = document.querySelector(`[data-controls="${CSS.escape(name)}"]`);
+      const draw = TraceweaveTimeline.create(element, place, specs[name], choice);
+      timelines.push(draw);
+      let width = element.clientWidth;
+      new ResizeObserver(() => {
+        if (element.clientWidth !== width) draw();
+        width = element.clientWidth;
+      }).observe(element);
     }
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
     addEventListener("beforeprint", () => {
@@ -119,6 +137,68 @@
     });
   }
 
+  // The whole value of a cell, as a program wants it: numbers in their base unit, names in full.
+  function value(cell, number) {
+    if (number) return cell.dataset.sort ?? cell.textContent;
+    if (cell.dataset.sort === "") return "";
+    const name = cell.querySelector("details")?.lastChild.textContent ?? cell.textContent;
+    // a spreadsheet would take a name that begins like this for a formula
+    return /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
+  }
+
+  function headings(table) {
+    const rows = [...table.tHead.rows];
+    const spans = rows.length > 1 ? [...rows[0].cells].flatMap((cell) => Array(cell.colSpan).fill(cell.textContent)) : [];
+    return [...rows.at(-1).cells].map((head, i) => {
+      const unit = head.querySelector(".unit")?.textContent;
+      const label = [spans[i], head.querySelector("button").firstChild.textContent.trim()].filter(Boolean).join(" ");
+      return unit ? `${label} (${unit === "%" ? "fraction" : "ns"})` : label;
+    });
+  }
+
+  function csv(table) {
+    const numbers = [...[...table.tHead.rows].at(-1).cells].map((head) => head.classList.contains("num"));
+    const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const lines = rows.map((row) => [...row.cells].map((cell, i) => value(cell, numbers[i])));
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    return [headings(table), ...lines].map((line) => line.map(quoted).join(",")).join("\r\n") + "\r\n";
+  }
+
+  function save(table) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv(table)], { type: "text/csv" }));
+    link.download = `${table.id.replace(/^table-/, "")}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  function filter(table, wanted, count) {
+    const rows = [...table.tBodies[0].rows];
+    const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of rows) {
+      const text = [...row.cells].map((cell) => cell.querySelector("details")?.lastChild.textContent ?? cell.textContent);
+      const line = text.join(" ").toLowerCase();
+      row.hidden = !words.every((word) => line.includes(word));
+    }
+    count.textContent = words.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
+  }
+
+  function addTools(table) {
+    const place = document.querySelector(`[data-tools="${CSS.escape(table.id)}"]`);
+    const name = table.caption.textContent;
+    const box = document.createElement("input");
+    const count = document.createElement("span");
+    const button = document.createElement("button");
+    Object.assign(box, { type: "search", placeholder: "Filter" });
+    box.setAttribute("aria-label", `Filter rows of “${name}”`);
+    count.setAttribute("role", "status");
+    box.addEventListener("input", () => filter(table, box.value, count));
+    Object.assign(button, { type: "button", textContent: "CSV", title: "Save the rows shown; times in ns" });
+    button.setAttribute("aria-label", `Save “${name}” as CSV`);
+    button.addEventListener("click", () => save(table));
+    place.prepend(box, count, button);
+  }
+
   async function copy(button) {
     const code = document.getElementById(button.dataset.copy);
     const status = document.getElementById("status");
@@ -133,7 +213,10 @@
     }
   }
 
-  document.querySelectorAll("table").forEach(makeSortable);
+  document.querySelectorAll("table").forEach((table) => {
+    makeSortable(table);
+    addTools(table);
+  });
   document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
   drawCharts();
 })();

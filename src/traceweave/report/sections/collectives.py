@@ -230,7 +230,15 @@ def _tail_figure(collectives: Collectives) -> list[Figure]:
     )
     height = 120 + 36 * len(tails)
     return [
-        Figure("tails", "How long collectives take", "per collective", label, chart, height=height)
+        Figure(
+            "tails",
+            "How long collectives take",
+            "per collective",
+            label,
+            chart,
+            height=height,
+            origin="Tails",
+        )
     ]
 
 
@@ -277,4 +285,4 @@ def _tail_table(collectives: Collectives) -> list[Table]:
         )
         for t in collectives.tails
     )
-    return [Table("tails", "Tails per kind of collective", columns, rows)]
+    return [Table("tails", "Tails per kind of collective", columns, rows, origin="Tails")]

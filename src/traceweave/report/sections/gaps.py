@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import duration, percent
@@ -30,10 +31,11 @@ _COMMAND = "traceweave analyze gaps run.duckdb"
 
 @dataclass(frozen=True)
 class Gaps:
-    """Rows of queries gaps_by_cause and worst_gaps, over analysis gaps."""
+    """Rows of queries gaps_by_cause and worst_gaps, over `table`, the rows of analysis gaps."""
 
     causes: list[Row]
     worst: list[Row]
+    table: pa.Table
 
     @property
     def total_ns(self) -> int:
@@ -47,6 +49,7 @@ def load_gaps(con: duckdb.DuckDBPyConnection) -> Gaps:
     return Gaps(
         causes=query_over(con, "gaps_by_cause", "gaps", gaps),
         worst=query_over(con, "worst_gaps", "gaps", gaps),
+        table=gaps,
     )
 
 
@@ -102,6 +105,7 @@ def _figure(gaps: Gaps) -> Figure:
             "variants": [{"label": "", "values": [[c["total_ns"] for c in gaps.causes]]}],
         },
         height=72 + 34 * len(gaps.causes),
+        origin="Gaps by cause",
     )
 
 
@@ -128,6 +132,7 @@ def _cause_table(gaps: Gaps) -> Table:
             )
             for c in gaps.causes
         ),
+        origin="Gaps by cause",
     )
 
 
@@ -145,4 +150,5 @@ def _worst_table(gaps: Gaps) -> Table:
             Column("Before", "name", note="Operation that ended the gap"),
         ),
         tuple(tuple(g[key] for key in _SHOWN) for g in gaps.worst),
+        origin="Longest gaps",
     )

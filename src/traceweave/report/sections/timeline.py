@@ -1,0 +1,258 @@
+"""One ordinary step and the longest one, operation by operation, for a few ranks side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.quantities import duration, plural, rank_list
+from traceweave.report.query import Row, query_table, query_text, standing_as
+from traceweave.report.sections.budget import Budget
+from traceweave.report.sections.collectives import Collectives
+
+MAX_NAME = 200
+"""Characters of a name that the timeline shows."""
+
+_CATEGORIES = ("compute", "communication", "memory")
+_WINDOWS = {
+    "rank": pa.int32(),
+    "step": pa.int64(),
+    "window_start_ns": pa.int64(),
+    "window_ns": pa.int64(),
+    "compute_ns": pa.int64(),
+}
+_WAITS = {"rank": pa.int32(), "caused_ns": pa.int64()}
+_WAITING = "For the last rank to arrive; also where the clocks cannot tell who that was"
+_QUERIES = (
+    ("Steps on the timeline", "timeline_steps"),
+    ("Ranks on the timeline", "timeline_ranks"),
+    ("Operations on the timeline", "timeline_ops"),
+    ("Gaps on the timeline", "timeline_gaps"),
+    ("Timeline in numbers", "timeline_summary"),
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Rows of the five timeline queries; operations and gaps as Arrow tables."""
+
+    steps: list[Row]
+    ranks: list[Row]
+    ops: pa.Table
+    gaps: pa.Table
+    summary: list[Row]
+
+
+def load_timeline(
+    con: duckdb.DuckDBPyConnection, budget: Budget, collectives: Collectives, gaps: pa.Table
+) -> Timeline:
+    """Choose steps and ranks and read what ran there; `gaps` holds rows of the analysis `gaps`."""
+    windows = _rows_table(budget.rows, _WINDOWS)
+    waits = _rows_table(collectives.waits, _WAITS)
+    with standing_as(con, breakdown=windows, waits=waits, gaps=gaps):
+        steps = query_table(con, "timeline_steps")
+        with standing_as(con, shown_steps=steps):
+            ranks = query_table(con, "timeline_ranks")
+            with standing_as(con, shown_ranks=ranks):
+                ops = query_table(con, "timeline_ops")
+                shown_gaps = query_table(con, "timeline_gaps")
+                with standing_as(con, shown_ops=ops, shown_gaps=shown_gaps):
+                    summary = query_table(con, "timeline_summary")
+    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary.to_pylist())
+
+
+def timeline_section(timeline: Timeline, ranks: int) -> Section:
+    """Lay out the drawing and, for those who cannot see it, its sums; `ranks`: of the whole run."""
+    drawn = bool(timeline.ops.num_rows)
+    return Section(
+        anchor="timeline",
+        title="Timeline",
+        lead=(
+            "What each rank ran, stream by stream, on the common clock, with its waits and gaps:"
+            f" {_told(timeline)}."
+        ),
+        notes=tuple(_notes(timeline, ranks)) if drawn else (),
+        figures=(_figure(timeline),) if drawn else (),
+        tables=(_table(timeline),) if drawn else (),
+        origins=tuple(Origin(title, query_text(name)) for title, name in _QUERIES),
+        empty="" if drawn else "No operation was recorded that could be drawn.",
+    )
+
+
+def _rows_table(rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
+    return pa.table(
+        {key: pa.array([row[key] for row in rows], kind) for key, kind in types.items()}
+    )
+
+
+def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
+    yield (
+        "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
+        " arrow keys move, 0 shows the whole step, and a double click zooms to one operation."
+    )
+    shown = [row["rank"] for row in timeline.ranks]
+    if len(shown) < ranks:
+        yield (
+            f"Of {plural(ranks, 'rank')} the page holds ranks {rank_list(shown)}: those that the"
+            " others waited for most, and those that compute least, most and in the middle."
+        )
+    merged = int(sum(n for n in timeline.ops["ops"].to_pylist() if n > 1))
+    if merged:
+        yield (
+            f"Per rank and step the 2,000 longest operations stand alone; {merged:,} shorter ones"
+            " are drawn as blocks of “n ops”."
+        )
+
+
+def _told(timeline: Timeline) -> str:
+    if any(step["step"] is None for step in timeline.steps):
+        return "the whole recording"
+    return "the step of median length and the longest one"
+
+
+def _step_name(step: Row) -> str:
+    if step["step"] is None:
+        return "the whole recording"
+    return f"step {step['step']} ({step['role']}, {duration(step['slowest_ns'])})"
+
+
+def _figure(timeline: Timeline) -> Figure:
+    steps = " and ".join(_step_name(step) for step in timeline.steps)
+    return Figure(
+        "timeline",
+        "Streams, collectives and gaps",
+        "time since the step began on the first rank",
+        f"Timeline of {steps}, for ranks {rank_list([r['rank'] for r in timeline.ranks])}. Plus and"
+        " minus zoom, the arrow keys move. The table “Steps of the timeline” holds the sums.",
+        _chart(timeline),
+        origin="Operations on the timeline",
+    )
+
+
+def _chart(timeline: Timeline) -> dict[str, Any]:
+    names = _Numbers()
+    causes = sorted(set(timeline.gaps["cause"].to_pylist()))
+    lanes = _by_role(_lanes(timeline.ops, names))
+    gaps = _by_role(_gap_lanes(timeline.gaps, names, causes))
+    return {
+        "kind": "timeline",
+        "ranks": timeline.ranks,
+        "causes": causes,
+        "steps": [
+            {
+                "label": _step_name(step).capitalize(),
+                "length": step["until_ns"] - step["from_ns"],
+                "lanes": lanes.get(step["role"], []),
+                "gaps": gaps.get(step["role"], []),
+            }
+            for step in timeline.steps
+        ],
+        "names": [name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names],
+    }
+
+
+class _Numbers(dict[str, int]):
+    """Numbers names in the order in which they are met."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+def _by_role(lanes: Iterator[tuple[str, Row]]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for role, lane in lanes:
+        found.setdefault(role, []).append(lane)
+    return found
+
+
+def _slices(table: pa.Table, keys: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+    """Cut a table, ordered by `keys`, where they change."""
+    start = 0
+    for key, run in groupby(zip(*(table[key].to_pylist() for key in keys), strict=True)):
+        length = sum(1 for _ in run)
+        yield key, table.slice(start, length)
+        start += length
+
+
+def _lanes(ops: pa.Table, names: _Numbers) -> Iterator[tuple[str, Row]]:
+    devices = len(set(ops["device"].to_pylist())) > len(set(ops["rank"].to_pylist()))
+    for (role, rank, device, stream), lane in _slices(ops, ("role", "rank", "device", "stream")):
+        columns = lane.to_pydict()
+        word = "thread" if columns["timeline"][0] == "cpu" else "stream"
+        label = f"{word} {stream}" if stream >= 0 else word
+        calls = zip(
+            *(columns[key] for key in ("op", "bytes", "wait_ns", "last_rank", "below_resolution")),
+            strict=True,
+        )
+        yield (
+            role,
+            {
+                "rank": rank,
+                "label": f"GPU {device} {label}" if devices and device >= 0 else label,
+                "start": columns["start_ns"],
+                "duration": columns["duration_ns"],
+                "name": [names[name] for name in columns["name"]],
+                "category": [_CATEGORIES.index(one) for one in columns["category"]],
+                "many": [[i, n] for i, n in enumerate(columns["ops"]) if n > 1],
+                "calls": [[i, *call] for i, call in enumerate(calls) if call[0] is not None],
+            },
+        )
+
+
+def _gap_lanes(gaps: pa.Table, names: _Numbers, causes: list[str]) -> Iterator[tuple[str, Row]]:
+    for (role, rank), lane in _slices(gaps, ("role", "rank")):
+        columns = lane.to_pydict()
+        yield (
+            role,
+            {
+                "rank": rank,
+                "start": columns["start_ns"],
+                "duration": columns["duration_ns"],
+                "cause": [causes.index(cause) for cause in columns["cause"]],
+                "host": [-1 if op is None else names[op] for op in columns["host_op"]],
+            },
+        )
+
+
+def _table(timeline: Timeline) -> Table:
+    keys = ("ops", "compute_ns", "wait_ns", "transfer_ns", "gap_ns", "longest_ns")
+    return Table(
+        "timeline",
+        "Steps of the timeline",
+        (
+            Column("Step", "int"),
+            Column("Chosen as"),
+            Column("Rank", "int"),
+            Column("Rank chosen for"),
+            Column("Operations", "count"),
+            Column(
+                "Compute", "duration", note="Summed over the operations of the step that are drawn"
+            ),
+            Column("Waiting", "duration", _WAITING, group="Collectives"),
+            Column("Transfer", "duration", group="Collectives"),
+            Column("Total", "duration", group="Gaps"),
+            Column("Longest", "duration", group="Gaps"),
+            Column("Cause of the longest", group="Gaps"),
+            Column("Host meanwhile", "name", group="Gaps"),
+        ),
+        tuple(
+            (
+                row["step"],
+                row["role"],
+                row["rank"],
+                row["why"],
+                *(row[key] for key in keys),
+                row["cause"],
+                row["host_op"],
+            )
+            for row in timeline.summary
+        ),
+        origin="Timeline in numbers",
+    )

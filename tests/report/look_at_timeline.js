@@ -1,0 +1,68 @@
+// Looks at the drawing's pixels, points at it, zooms and moves it, and leaves what came of it in the page's title.
+setTimeout(async () => {
+  const host = document.querySelector("[data-timeline]");
+  const canvas = host.querySelector("canvas");
+  const style = getComputedStyle(host);
+  const wait = () => new Promise((done) => setTimeout(done, 60));
+  const rgb = (name) => [1, 3, 5].map((i) => parseInt(style.getPropertyValue(`--${name}`).trim().slice(i, i + 2), 16));
+  const find = (name) => {
+    const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, 0, 0);
+    const { data, width } = pen.getImageData(0, 0, canvas.width, canvas.height);
+    const [r, g, b] = rgb(name);
+    const hits = [];
+    for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) hits.push(i / 4);
+    return hits.map((i) => [i % width, Math.floor(i / width)]);
+  };
+  const at = ([x, y], type, more) => {
+    const box = host.getBoundingClientRect();
+    const event = { clientX: box.left + x + 3, clientY: box.top + y + 3, bubbles: true, cancelable: true, pointerId: 1, ...more };
+    const made = type === "wheel" ? new WheelEvent(type, event) : new PointerEvent(type, event);
+    host.dispatchEvent(made);
+    return made.defaultPrevented;
+  };
+  const press = async (key) => {
+    host.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    await wait();
+    return document.getElementById("status").textContent;
+  };
+  const card = () => (host.querySelector(".card").hidden ? null : host.querySelector(".card").innerText);
+  const seen = {};
+  const roles = ["compute", "exposed-comm", "exposed-memory", "cause-launch_bound", "cause-sync"];
+  seen.drawn = roles.map((name) => find(name).length > 100);
+  seen.nodes = host.querySelectorAll("*").length;
+  at(find("compute")[0], "pointermove");
+  seen.kernel = card();
+  seen.images = host.querySelectorAll("img").length;
+  at(find("cause-launch_bound")[0], "pointermove");
+  seen.gap = card();
+  at(find("exposed-comm")[0], "pointermove");
+  seen.collective = card();
+  at([0, 0], "pointerleave");
+  seen.left = card();
+  const whole = find("exposed-comm").length;
+  seen.scrolled = at([300, 60], "wheel", { deltaY: -300 });
+  host.focus();
+  seen.zoomed = at([300, 60], "wheel", { deltaY: -300 });
+  await wait();
+  seen.changed = find("exposed-comm").length !== whole;
+  seen.reset = await press("0");
+  seen.keys = [await press("+"), await press("ArrowRight"), await press("-"), await press("Home")];
+  await press("+");
+  at([300, 60], "pointerdown", { button: 0 });
+  at([100, 60], "pointermove");
+  at([100, 60], "pointerup");
+  await wait();
+  const place = document.querySelector("[data-controls=timeline]");
+  const buttons = [...place.querySelectorAll("button")];
+  buttons.find((button) => button.getAttribute("aria-label") === "Later").click();
+  seen.later = document.getElementById("status").textContent;
+  const tall = host.clientHeight;
+  place.querySelectorAll("input")[1].click();
+  seen.shrunk = tall - host.clientHeight;
+  buttons[1].click();
+  await wait();
+  seen.pressed = buttons.slice(0, 2).map((button) => [button.textContent, button.getAttribute("aria-pressed")]);
+  document.title = JSON.stringify(seen);
+}, 200);

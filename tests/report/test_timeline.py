@@ -1,0 +1,249 @@
+"""The timeline: which steps and ranks it shows, what it says of them, and how it draws."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import pytest
+
+from tests.report.chromium import Chromium, inject, title
+from tests.report.conftest import MakeRun
+from tests.report.handmade import MS, T0
+from traceweave.report import write_report
+from traceweave.report.render import build_report, render_report
+from traceweave.report.sections.budget import load_budget
+from traceweave.report.sections.collectives import load_collectives
+from traceweave.report.sections.gaps import load_gaps
+from traceweave.report.sections.timeline import Timeline, load_timeline, timeline_section
+
+LOOK = Path(__file__).with_name("look_at_timeline.js")
+
+
+def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
+    return load_timeline(con, load_budget(con), load_collectives(con), load_gaps(con).table)
+
+
+def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
+    return timeline_section(timeline, ranks).figures[0].chart
+
+
+def test_the_median_and_the_longest_step_are_shown(make_run: MakeRun) -> None:
+    timeline = _load(make_run(ranks=4, steps=3))
+    # steps last 100, 100 and 84 ms; the clock of rank 3 is 300 ns ahead
+    assert timeline.steps == [
+        {
+            "role": "median",
+            "step": 0,
+            "slowest_ns": 100 * MS,
+            "slowest_rank": 0,
+            "from_ns": T0,
+            "until_ns": T0 + 100 * MS + 300,
+        },
+        {
+            "role": "longest",
+            "step": 1,
+            "slowest_ns": 100 * MS,
+            "slowest_rank": 0,
+            "from_ns": T0 + 100 * MS,
+            "until_ns": T0 + 200 * MS + 300,
+        },
+    ]
+    assert timeline.ranks == [
+        {"rank": 0, "why": "slowest in step 1, least compute", "shown": True},
+        {"rank": 1, "why": "median compute", "shown": True},
+        {"rank": 2, "why": None, "shown": True},
+        {"rank": 3, "why": "most waited for, most compute", "shown": True},
+    ]
+
+
+def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(make_run: MakeRun) -> None:
+    chart = _chart(_load(make_run(ranks=2, steps=1, kernel="mm")), 2)
+    # rank 1's clock is 100 ns ahead: rank 0 waits 100 ns, which is less than clocks can tell
+    assert chart == {
+        "kind": "timeline",
+        "ranks": [
+            {"rank": 0, "why": "least compute", "shown": True},
+            {"rank": 1, "why": "most compute", "shown": True},
+        ],
+        "causes": [],
+        "names": ["mm", "Memcpy DtoH", "ncclDevKernel_AllReduce"],
+        "steps": [
+            {
+                "label": "Step 0 (median, 84.0 ms)",
+                "length": 84 * MS + 100,
+                "gaps": [],
+                "lanes": [
+                    _lane(0, "stream 7", [0, 80 * MS], [60 * MS, 4 * MS], [0, 1], [0, 2]),
+                    _lane(0, "stream 20", [50 * MS], [30 * MS], [2], [1], wait=100),
+                    _lane(1, "stream 7", [100, 80 * MS + 100], [60 * MS, 4 * MS], [0, 1], [0, 2]),
+                    _lane(1, "stream 20", [50 * MS + 100], [30 * MS], [2], [1], wait=0),
+                ],
+            }
+        ],
+    }
+
+
+def _lane(
+    rank: int,
+    label: str,
+    start: list[int],
+    duration: list[int],
+    name: list[int],
+    category: list[int],
+    wait: int | None = None,
+) -> dict[str, Any]:
+    call = [0, "all_reduce", 64_000_000, wait, 1, True]
+    return {
+        "rank": rank,
+        "label": label,
+        "start": start,
+        "duration": duration,
+        "name": name,
+        "category": category,
+        "many": [],
+        "calls": [] if wait is None else [call],
+    }
+
+
+def test_the_sums_agree_with_the_tables_of_the_run(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    keys = ("ops", "compute_ns", "wait_ns", "transfer_ns", "gap_ns", "cause")
+    summary = [
+        (row["step"], row["rank"], *(row[key] for key in keys)) for row in _load(con).summary
+    ]
+    expected = con.execute(
+        """
+        SELECT o.step, o.rank, o.ops, o.compute_ns, w.wait_ns, w.duration_ns - w.wait_ns,
+            16 * 1000000, 'launch_bound'
+        FROM (
+            SELECT rank, step, count(*) AS ops,
+                sum(duration_ns) FILTER (category = 'compute') AS compute_ns
+            FROM gpu_ops GROUP BY ALL
+        ) AS o JOIN collective_waits AS w USING (rank, step)
+        WHERE step IN (0, 1) ORDER BY ALL
+        """
+    ).fetchall()
+    assert summary == expected
+    assert [row[4] for row in summary[:4]] == [10 * MS + 300, 10 * MS + 200, 10 * MS + 100, 0]
+
+
+def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> None:
+    con = make_run(ranks=1, steps=1, collectives=False)
+    # 5,000 ops of 1 us, 2 us apart, and after the first thousand a pause of 5 ms
+    con.execute(
+        "INSERT INTO base.gpu_ops SELECT 0, 10_000 + range, 0, 'kernel', 'compute', 'other',"
+        " 'tiny', 0, 0, 9, ? + range * 2_000 + CASE WHEN range < 1_000 THEN 0 ELSE 5_000_000 END,"
+        " 1_000, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM range(5_000)",
+        [T0 + MS],
+    )
+    timeline = _load(con)
+    lane = next(
+        lane for lane in _chart(timeline, 1)["steps"][0]["lanes"] if lane["label"] == "stream 9"
+    )
+    # the 2,000 longest are the gemm, the copy and the first 1,998 of the others
+    assert lane["many"] == [[1_998, 3_002]]
+    assert (lane["start"][-1], lane["duration"][-1]) == (
+        MS + 5 * MS + 1_998 * 2_000,
+        3_001 * 2_000 + 1_000,
+    )
+    assert timeline.summary[0]["ops"] == 5_002
+    notes = timeline_section(timeline, 1).notes
+    assert "3,002 shorter ones are drawn as blocks" in notes[-1]
+    con.execute("UPDATE base.gpu_ops SET duration_ns = 2_000 WHERE op_id >= 13_000")
+    lanes = _chart(_load(con), 1)["steps"][0]["lanes"]
+    assert next(x for x in lanes if x["label"] == "stream 9")["many"] == [
+        [0, 1_000],
+        [1, 2_000],
+        [2_000, 2],
+    ]
+
+
+def test_of_many_ranks_the_telling_ones_are_kept_and_the_page_stays_small(
+    make_run: MakeRun,
+) -> None:
+    con = make_run(ranks=64, steps=6)
+    timeline = _load(con)
+    assert [row["rank"] for row in timeline.ranks if row["shown"]] == [0, 3, 32]
+    assert timeline.ranks[3]["why"] == "most waited for, most compute"
+    assert len(timeline.ranks) == 8
+    assert len(render_report(build_report(con)).encode()) < 2_500_000
+
+
+def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
+    con = make_run(ranks=3, steps=2)
+    con.execute("UPDATE clocks SET offset_ns = 3_600_000_000_000 WHERE rank = 2")
+    timeline = _load(con)
+    assert [s["until_ns"] - s["from_ns"] for s in timeline.steps] == [84 * MS + 100, 100 * MS + 100]
+    assert set(timeline.ops["rank"].to_pylist()) == {0, 1}
+
+
+def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(make_run: MakeRun) -> None:
+    whole = _chart(_load(make_run(ranks=2, steps=0)), 2)
+    assert [step["label"] for step in whole["steps"]] == ["The whole recording"]
+    cpu = _chart(_load(make_run(ranks=2, steps=2, gpu=False)), 2)
+    assert {lane["label"] for step in cpu["steps"] for lane in step["lanes"]} == {
+        "thread 1",
+        "thread 20",
+    }
+    waits = [call[3] for lane in cpu["steps"][0]["lanes"] for call in lane["calls"]]
+    assert waits == [100, 0]
+
+
+def test_nothing_recorded_nothing_drawn(empty_run: duckdb.DuckDBPyConnection) -> None:
+    section = timeline_section(_load(empty_run), 0)
+    assert (section.figures, section.tables) == ((), ())
+    assert section.empty == "No operation was recorded that could be drawn."
+
+
+def test_a_long_name_is_cut_and_the_data_is_plain_json(make_run: MakeRun) -> None:
+    chart = _chart(_load(make_run(ranks=1, steps=1, kernel="k" * 5_000)), 1)
+    assert chart["names"][0] == "k" * 199 + "…"
+    assert json.loads(json.dumps(chart, allow_nan=False)) == chart
+
+
+@pytest.mark.browser
+def test_the_drawing_zooms_moves_and_tells_names_as_text(
+    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>{{7*7}}"
+    page = tmp_path / "run.html"
+    write_report(make_run(ranks=4, steps=3, kernel=hostile), page)
+    inject(page, LOOK.read_text(encoding="utf-8"))
+    visit = chromium.visit(page)
+    assert (visit.console, visit.requested) == ([], [])
+    seen = cast(dict[str, Any], title(visit))
+    assert seen["drawn"] == [True, True, True, True, False]
+    assert (seen["nodes"], seen["images"], seen["left"]) == (2, 0, None)
+    assert _lines(seen["kernel"]) == [
+        *(hostile, "Rank", "0, stream 7", "Begins at", "0 ns", "Lasts", "60.0 ms")
+    ]
+    assert _lines(seen["gap"]) == [
+        *("Gap: launch_bound", "Rank", "0", "Begins at", "84.0 ms", "Lasts", "16.0 ms")
+    ]
+    assert _lines(seen["collective"]) == [
+        *("ncclDevKernel_AllReduce", "Rank", "0, stream 20", "Begins at", "50.0 ms"),
+        *("Lasts", "30.0 ms", "Collective", "all_reduce, 64 MB"),
+        *("Waits for rank 3", "10.0 ms", "Transfer", "20.0 ms"),
+    ]
+    assert (seen["scrolled"], seen["zoomed"], seen["changed"]) == (False, True, True)
+    assert seen["reset"] == "Shown: 0 ns to 100 ms"
+    assert seen["keys"] == [
+        "Shown: 20.0 ms to 80.0 ms",
+        "Shown: 29.0 ms to 89.0 ms",
+        "Shown: 0 ns to 100 ms",
+        "Shown: 0 ns to 100 ms",
+    ]
+    assert re.fullmatch(r"Shown: 40\.0 ms to 100 ms", seen["later"])
+    assert seen["shrunk"] == 22 + 12 + 2 * 20 + 8
+    assert seen["pressed"] == [
+        ["Step 0 (median, 100 ms)", "false"],
+        ["Step 1 (longest, 100 ms)", "true"],
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
