@@ -23,14 +23,18 @@
 WITH windows AS (
     SELECT rank, step, window_ns, idle_ns, timeline FROM analysis_breakdown(p_window := $window)
 ),
+-- gaps without their names: there are too many of them from 1 us on
 found AS MATERIALIZED (
-    SELECT rank, step, cause, host_op, duration_ns, host_op_ns
-    FROM analysis_gaps(p_window := $window, p_min_gap_ns := 1000)
+    SELECT gap_id, rank, step, cause, pid, tid, start_ns, end_ns, end_ns - start_ns AS duration_ns
+    FROM tw_gaps($window, 'device', 1000, 30000, FALSE)
+),
+-- a queued op needed nothing of the host
+hosted AS MATERIALIZED (
+    SELECT gap_id, rank, pid, tid, start_ns, end_ns FROM found WHERE cause <> 'kernel_delay'
 ),
 hosts AS (
     SELECT rank, step, cause, host_op, CAST(sum(host_op_ns) AS BIGINT) AS host_op_ns
-    FROM found
-    WHERE host_op IS NOT NULL
+    FROM found JOIN tw_gap_hosts('hosted') USING (gap_id)
     GROUP BY rank, step, cause, host_op
     QUALIFY row_number() OVER (PARTITION BY rank, step, cause ORDER BY sum(host_op_ns) DESC, host_op) = 1
 ),
