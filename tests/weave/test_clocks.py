@@ -182,10 +182,34 @@ def test_a_drift_is_found(empty_run: Connection, steps: int) -> None:
     assert np.abs(clock_errors(empty_run, run)).max() < 3
 
 
-def test_clocks_of_one_rate_get_no_drift(empty_run: Connection) -> None:
-    store_traffic(empty_run, simulate_traffic(Job(steps=100, drift_ppm=0)))
+def test_what_is_added_to_a_clock_comes_out_again(empty_run: Connection) -> None:
+    """Clocks of one host and others are fitted alike, whatever they are: 0 is not a better answer
+    than another."""
+    run = simulate_traffic(Job(steps=100, drift_ppm=0, offset_s=0))
+    store_traffic(empty_run, run)
     weave(empty_run)
-    assert empty_run.execute("SELECT max(abs(drift_ppm)) FROM clocks").fetchall() == [(0.0,)]
+    query = "SELECT offset_ns, drift_ppm, reference_local_ns FROM clocks ORDER BY rank"
+    before = empty_run.execute(query).fetchall()
+    # rank 3 runs 25 ppm faster from BASE on, and is 7 ms ahead
+    faster = "CAST(start_local_ns + 7_000_000 + round((start_local_ns - $base) * 25e-6) AS BIGINT)"
+    empty_run.execute(
+        f"UPDATE base.collective_calls SET start_local_ns = {faster},"
+        " duration_ns = CAST(round(duration_ns * (1 + 25e-6)) AS BIGINT) WHERE rank = 3",
+        {"base": BASE},
+    )
+    empty_run.execute(
+        "UPDATE base.rank_sources SET first_local_ns = s.first, last_local_ns = s.last FROM"
+        " (SELECT min(start_local_ns) AS first, max(start_local_ns + duration_ns) AS last"
+        " FROM base.collective_calls WHERE rank = 3) AS s WHERE rank_sources.rank = 3"
+    )
+    weave(empty_run)
+    after = empty_run.execute(query).fetchall()
+    middle = before[3][2] - BASE
+    assert after[3][0] - before[3][0] == pytest.approx(-7_000_000 - middle * 25e-6, abs=300)
+    assert after[3][1] - before[3][1] == pytest.approx(-25, abs=0.5)
+    assert [row[:2] for row in after[:3]] == [
+        (pytest.approx(o, abs=100), pytest.approx(d, abs=0.2)) for o, d, _ in before[:3]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,23 @@ def test_a_send_pairs_with_its_recv(empty_run: Connection) -> None:
     assert ops == [("send_recv", True)]
 
 
+def test_peers_numbered_inside_a_communicator_of_four_are_paired(empty_run: Connection) -> None:
+    # ranks 4 to 7 are 0 to 3 of the communicator, which only the four files together say
+    shared = {"group": None, "comm_id": "c0ffee", "size": 4, "evidence": "metadata"}
+    for rank in range(4, 8):
+        add_rank(empty_run, rank)
+        for k, start in enumerate((0, 140, 290, 520)):
+            there = {"comm_rank": rank - 4, "comm_peer": (rank - 4) ^ 1} | shared
+            op = "send" if (rank + k) % 2 == 0 else "recv"
+            add_call(empty_run, rank, start + rank, start + 60, op=op, **there)
+    summary = weave(empty_run)
+    assert summary.unmatched == {}
+    pairs = empty_run.execute(
+        "SELECT list(rank ORDER BY rank) FROM collectives GROUP BY collective_id ORDER BY ALL"
+    ).fetchall()
+    assert pairs == [([4, 5],)] * 4 + [([6, 7],)] * 4
+
+
 def test_a_group_of_one_is_complete_by_itself(empty_run: Connection) -> None:
     add_rank(empty_run, 0)
     add_call(empty_run, 0, 0, 10, ranks=[0])

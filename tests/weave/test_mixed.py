@@ -37,7 +37,8 @@ def test_kineto_and_nsys_ranks_of_one_run_are_matched(
         found = woven.sql("SELECT rank, offset_ns, status FROM clocks ORDER BY rank")
     assert set(found.status) <= {"aligned", "same host"}
     truth = np.array([clocks[0].offset_ns - clock.offset_ns for clock in clocks])
-    assert np.abs(found.offset_ns - truth).max() < 3_000
+    # a few sends whose receivers end up to 10 us later, always: half of that is beyond any fit
+    assert np.abs(found.offset_ns - truth).max() < 6_000
 
 
 @pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp and dp"])

@@ -32,7 +32,8 @@ def test_megatron_is_matched_by_order_and_needs_no_offset(
         assert run.sql("SELECT DISTINCT match FROM collectives").match.tolist() == ["order"]
         clocks = run.sql("SELECT offset_ns, drift_ppm, bound_ns, status FROM clocks")
         assert clocks.offset_ns.abs().max() <= 10_000
-        assert clocks.drift_ppm.tolist() == [0.0] * 8
+        # over 0.6 s: 0.3 s from the middle, 15 ppm are 4.5 us
+        assert clocks.drift_ppm.abs().max() < 15
         assert clocks.bound_ns.max() < 130_000
         assert set(clocks.status) == {"aligned"}
 
@@ -55,7 +56,7 @@ def test_ranks_that_began_recording_earlier_are_shifted_into_place(
             " OR count(DISTINCT dtype) > 1 OR count(*) <> count(DISTINCT rank)"
         )
         assert mixed.empty
-        assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 10_000
+        assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 2_000
 
 
 def test_all_to_all_kernels_without_names_are_matched(

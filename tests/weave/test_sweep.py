@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from tests.analyses.builders import rows
 from tests.weave.rows import add_call, add_rank
 from traceweave.simulate.traffic import Job, simulate_traffic
 from traceweave.simulate.traffic_tables import store_traffic
@@ -60,6 +61,18 @@ def test_what_contradicts_causality_is_counted(empty_run: duckdb.DuckDBPyConnect
     ]
     align(empty_run)
     assert len(empty_run.execute(kinds).fetchall()) == 2
+
+
+def test_waits_told_twice_show_a_clock_that_is_off(empty_run: duckdb.DuckDBPyConnection) -> None:
+    store_traffic(empty_run, simulate_traffic(Job()))
+    weave(empty_run)
+    fitted = rows(empty_run, "clock_quality")
+    assert all(row["violations"] == 0 and row["disagreements"] <= 2 for row in fitted)
+    empty_run.execute("UPDATE clocks SET offset_ns = offset_ns + 200_000 WHERE rank = 3")
+    found = rows(empty_run, "clock_quality")
+    assert all(row["disagreements"] > 100 for row in found)
+    # by as much as the clock is off, give or take what ends scatter
+    assert all(150_000 < row["disagreement_max_ns"] < 250_000 for row in found)
 
 
 def test_good_clocks_leave_nothing_to_report(empty_run: duckdb.DuckDBPyConnection) -> None:

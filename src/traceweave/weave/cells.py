@@ -7,20 +7,25 @@ alike and lag alike, so it has one noise and, per rank, one lag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from traceweave.weave.anchors import Block
 from traceweave.weave.calls import Floats, Ints
 
-CLASSES_PER_OCTAVE = 1
+CLASSES_PER_OCTAVE = 3
+"""Lags that grow with the transfer need classes this fine; finer ones have few instances."""
+FEW = 8
+"""Instances that a class needs to know its own noise, if there is another beside it."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """Instances (rows) of one block and one class of transfer time over its ranks (columns)."""
 
+    number: int
+    """Place among all cells."""
     block: int
     rows: Ints
     """Which rows of the block."""
@@ -29,38 +34,63 @@ class Cell:
     end: Floats
     transfer: float
     """Median of the instances' shortest durations, ns."""
+    excess: Floats
+    """Per row: by how much its shortest duration is above that, ns."""
     proves: bool
     pairwise: bool
     """Send with recv: a row has two ranks."""
-    lag: tuple[int, int, int]
-    """Cells with one value share the lags of their ranks: group, sort of evidence, class."""
     wave: tuple[bool, int, int]
-    """Cells with one value share the height of the wave: pairwise, ranks, class."""
+    """Cells with one value share the wave and the noise: pairwise, ranks, class of transfer."""
+
+    def thinned(self, step: int) -> Cell:
+        """Return every `step`-th instance."""
+        rows = slice(None, None, step)
+        return replace(
+            self,
+            rows=self.rows[rows],
+            start=self.start[rows],
+            end=self.end[rows],
+            excess=self.excess[rows],
+        )
 
 
 def make_cells(blocks: list[Block]) -> list[Cell]:
-    """Divide every block by transfer time, a class per doubling."""
-    cells = []
+    """Divide every block by transfer time, some classes per doubling."""
+    cells: list[Cell] = []
     for number, block in enumerate(blocks):
-        size = np.round(CLASSES_PER_OCTAVE * np.log2(np.maximum(block.transfer, 1_000.0)))
+        size = _classes(block.transfer)
         for value in np.unique(size):
             rows = np.flatnonzero(size == value)
-            kind = int(value)
+            transfer = float(np.median(block.transfer[rows]))
+            pairwise = block.sends is not None
             cells.append(
                 Cell(
+                    len(cells),
                     number,
                     rows,
                     block.ranks,
                     block.start[rows],
                     block.end[rows],
-                    float(np.median(block.transfer[rows])),
+                    transfer,
+                    block.transfer[rows] - transfer,
                     block.proves,
-                    block.sends is not None,
-                    (*block.key, kind),
-                    (block.sends is not None, len(block.ranks), kind),
+                    pairwise,
+                    (pairwise, len(block.ranks), int(value)),
                 )
             )
     return cells
+
+
+def _classes(transfer: Floats) -> Ints:
+    """Class of each instance; a class of few instances joins a fuller one beside it."""
+    size = np.round(CLASSES_PER_OCTAVE * np.log2(np.maximum(transfer, 1_000.0))).astype(np.int64)
+    values, counts = np.unique(size, return_counts=True)
+    found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    for value, count in found.items():
+        beside = max((value - 1, value + 1), key=lambda v: found.get(v, 0))
+        if count < FEW <= found.get(beside, 0):
+            size[size == value] = beside
+    return size
 
 
 def wave_of(cell: Cell, start: Floats) -> Floats:

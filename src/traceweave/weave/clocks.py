@@ -159,8 +159,6 @@ def _status(state: State, rank: int, reference: int | None) -> tuple[str, str]:
         return "aligned", "reference"
     mates = state.unit == state.unit[rank]
     if state.unit[rank] == state.unit[root]:
-        if state.ranks[rank].host is None or state.ranks[rank].host != state.ranks[root].host:
-            return "aligned", "wall clock, confirmed by collective ends"
         return "same host", "host clock"
     if state.anchors[rank] == 0:
         return "same host", "clock of the host's other ranks"

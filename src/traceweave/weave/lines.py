@@ -24,12 +24,8 @@ HOST_SIGMAS = 3.0
 """Nor do ranks whose distance is this many times its standard error,"""
 AGREE_NS = 2_000.0
 """unless it is below this."""
-WALL_SIGMAS = 3.0
-"""An offset within this many standard errors of 0 is taken for 0."""
-WALL_NS = 30_000.0
-"""Only below this: more is a difference of clocks, however badly it is known."""
-DRIFT_SIGMAS = 3.0
-"""A drift counts if it is this many times its standard error."""
+LEAST_ANCHORS = 32
+"""No drift is fitted to fewer."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,9 @@ def fit_piece(
 ) -> State:
     """Fit one stretch of time: lines, hosts, and what causality says of them."""
     state = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
-    state.fit = _fit_significant(state, least_span)
-    if options.same_host:
-        tied = _tie_hosts(state, options.reference_rank)
-        if _trust_wall_clocks(state) or tied:
-            state.fit = _fit_significant(state, least_span)
+    state.fit = _fit(state, least_span)
+    if options.same_host and _tie_hosts(state, options.reference_rank):
+        state.fit = _fit(state, least_span)
     state.bounds = close(pairwise(_on_common_clock(state), len(ranks)))
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(state, r), -state.anchors[r], r))
     state.moved = state.bounds.clamp(np.zeros(len(ranks)), order)
@@ -129,45 +123,20 @@ def _fixed(state: State) -> Flags:
     return np.isin(state.unit, state.unit[sorted(state.roots.values())])
 
 
-def _fit_significant(state: State, least_span: float) -> Fit:
-    """Fit with drifts where the anchors span enough, then again without those that mean nothing."""
+def _fit(state: State, least_span: float) -> Fit:
+    """Fit all clocks, with drifts where the anchors are many and span enough.
+
+    Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
+    drift taken for none: what is added to a clock comes out of the answer again, whatever it is.
+    """
     if not state.blocks:
         return state.fit
     fixed = _fixed(state)
-    drifting = ~fixed & (state.span >= least_span) & (state.anchors >= 32)
-    fit = refine(state.blocks, state.fit, state.middle, state.unit, fixed, drifting)
-    real = drifting & (np.abs(fit.drift) > DRIFT_SIGMAS * fit.drift_error)
+    drifting = ~fixed & (state.span >= least_span) & (state.anchors >= LEAST_ANCHORS)
     for number in np.unique(state.unit):
         members = state.unit == number
-        real[members] = drifting[members].all() and real[members].any()
-    if (real != drifting).any():
-        fit = refine(state.blocks, fit, state.middle, state.unit, fixed, real)
-    return fit
-
-
-def _trust_wall_clocks(state: State) -> bool:
-    """Tie ranks to their reference whose wall clocks the ends confirm; return whether any are.
-
-    Ranks of one host, named or not, differ by nothing; where the fit cannot tell an offset from
-    nothing, nothing is the better estimate.
-    """
-    bounds = close(pairwise(_on_common_clock(state), len(state.ranks)))
-    tied = False
-    for rank, info in enumerate(state.ranks):
-        root = state.roots[int(state.component[rank])]
-        own = state.unit == state.unit[rank]
-        if state.unit[rank] == state.unit[root] or state.fit.drift[own].any() or own.sum() > 1:
-            continue
-        if min(info.first_ns, state.ranks[root].first_ns) < EPOCH_NS:
-            continue
-        offset, error = float(state.fit.offset[rank]), float(state.fit.error[rank])
-        allowed = -bounds.upper[rank, root] <= offset <= bounds.upper[root, rank]
-        if abs(offset) <= min(WALL_SIGMAS * error, WALL_NS) and allowed:
-            state.unit[rank] = state.unit[root]
-            state.fit.offset[rank] = 0.0
-            tied = True
-    state.unit = np.asarray(np.unique(state.unit, return_inverse=True)[1], dtype=np.int64)
-    return tied
+        drifting[members] = drifting[members].any()
+    return refine(state.blocks, state.fit, state.middle, state.unit, fixed, drifting)
 
 
 def _tie_hosts(state: State, reference: int | None) -> bool:

@@ -14,10 +14,12 @@ import numpy as np
 from traceweave.weave.calls import RECV, SEND, Calls, Flags, Ints
 from traceweave.weave.channels import SameClock, fill_peers, match_channels
 from traceweave.weave.groups import Group
+from traceweave.weave.numbering import misnumbered
 from traceweave.weave.outcome import (
     ALONE,
     COALESCED,
     DISAGREE,
+    MISNUMBERED,
     NO_SEQ,
     NO_TIME_FIT,
     SEVERAL_GROUPS,
@@ -92,6 +94,9 @@ def _match_by_seq(calls: Calls, index: Ints, first: int, matches: Matches) -> No
     matches.accept(index, first + instance, "seq")
     matches.refuse(index[wrong], DISAGREE)
     matches.refuse(index[uneven], COALESCED)
+    kept = ~wrong & ~uneven
+    index, instance = index[kept], instance[kept]
+    matches.refuse(index[misnumbered(calls, index, instance)], MISNUMBERED)
 
 
 def _uniform(calls: Calls, index: Ints, instance: Ints) -> Flags:

@@ -17,6 +17,7 @@ ONE_SIDE = "the other side of the send or recv is not in the traces"
 SEVERAL_GROUPS = "the traces do not tell which of several groups it belongs to"
 DISAGREE = "ranks disagree on operation, size or type under one sequence number"
 COALESCED = "ranks issued different numbers of calls under one sequence number"
+MISNUMBERED = "what ranks did under these sequence numbers contradicts causality"
 NO_SEQ = "without sequence number in a group whose other calls have one"
 NO_TIME_FIT = "no call of another rank fits it in order and time"
 
