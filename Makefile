@@ -20,7 +20,8 @@ demo: $(STAMP)
 	mkdir -p demo
 	$(BIN)/traceweave ingest tests/fixtures/ddp_gloo_straggler -o demo/run.duckdb
 	$(BIN)/traceweave info demo/run.duckdb
-	$(BIN)/traceweave analyze stragglers demo/run.duckdb
+	$(BIN)/traceweave analyze health demo/run.duckdb
+	$(BIN)/traceweave analyze findings demo/run.duckdb
 	$(BIN)/traceweave report demo/run.duckdb -o demo/report.html
 	@echo "Open demo/report.html in a browser; ask your own questions with:"
 	@echo '  $(BIN)/traceweave query demo/run.duckdb "SELECT * FROM collective_instances LIMIT 10"'

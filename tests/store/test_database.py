@@ -12,6 +12,7 @@ import pytest
 
 from traceweave.errors import DatabaseError
 from traceweave.store.database import drafting, open_database
+from traceweave.store.schema import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -42,7 +43,8 @@ def test_a_database_of_another_schema_version_is_refused(database: Path) -> None
     with duckdb.connect(database) as con:
         con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
 
-    with pytest.raises(DatabaseError, match=r"a newer traceweave \(schema version 99, this one reads 1\); ingest the traces again, or up"):
+    said = rf"a newer traceweave \(schema version 99, this one reads {SCHEMA_VERSION}\); ingest the"
+    with pytest.raises(DatabaseError, match=said):
         open_database(database)
 
 

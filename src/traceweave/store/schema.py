@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import duckdb
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a database written before can no longer be read by the code after."""
 
 
