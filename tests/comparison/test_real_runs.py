@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,30 +20,22 @@ def compared(paths: list[Path], folder: Path) -> Comparison:
     return traceweave.compare(*databases)
 
 
-def test_kernels_of_the_nsys_pair_are_those_of_nsys_stats(
+def test_the_nsys_pair_is_compared_by_inferred_steps(
     corpus: Path, expected: Path, tmp_path: Path
 ) -> None:
     names = ("fsdp_2rank_before", "fsdp_2rank_after")
     found = compared([next((corpus / "nsys").glob(f"{name}*")) for name in names], tmp_path)
 
-    assert found.verdict == "not testable"
-    assert "mark no steps" in found.words[1]
+    # their steps are inferred from the kernels
+    assert found.verdict == "slower"
     budget = found.table("budget").to_pylist()
     assert sum(row["difference_ns"] for row in budget[:-1]) == budget[-1]["difference_ns"]
     for side, name in zip(("base", "new"), names, strict=True):
-        theirs = dict(
-            _kernel_sums(next((expected / "nsys_stats").glob(f"{name}*gpu_kern_sum.csv")))
-        )
-        ours: dict[str, tuple[float, float]] = {}
-        for row in found.table("kernels").to_pylist():
-            calls, total = ours.get(row["item"], (0, 0))
-            ours[row["item"]] = calls + 2 * row[f"{side}_calls"], total + 2 * row[f"{side}_ns"]
-        ours = {kernel: sums for kernel, sums in ours.items() if sums[0]}
-        assert set(ours) == set(theirs)
-        for kernel, (calls, total) in ours.items():
-            # the mean over two ranks is rounded, once per launch grid
-            assert calls == theirs[kernel][0]
-            assert total == pytest.approx(theirs[kernel][1], abs=60), kernel
+        theirs = _kernels(next((expected / "nsys_stats").glob(f"{name}*gpu_kern_sum.csv")))
+        ours = {row["item"] for row in found.table("kernels").to_pylist() if row[f"{side}_calls"]}
+        # what runs in no inferred step is left out
+        assert ours <= theirs
+        assert len(ours) > len(theirs) / 2
 
 
 def test_the_kineto_pair_is_compared_per_rank_and_step(
@@ -72,7 +63,6 @@ def test_the_kineto_pair_is_compared_per_rank_and_step(
     assert overlap["change"] == "higher"
 
 
-def _kernel_sums(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+def _kernels(path: Path) -> set[str]:
     with path.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
-            yield row["Name"], (int(row["Instances"]), int(row["Total Time (ns)"]))
+        return {row["Name"] for row in csv.DictReader(stream)}

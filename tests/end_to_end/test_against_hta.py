@@ -64,9 +64,9 @@ def test_every_collective_of_megatron_is_matched_on_all_ranks(
 
 def test_clocks_of_one_host_are_found_to_be_one(ingested: Ingested, corpus: Path) -> None:
     clocks = ingested(corpus / "kineto" / "megatron_tp8").sql("SELECT * FROM clocks ORDER BY rank")
-    assert clocks["offset_ns"].abs().max() < 25_000
+    assert clocks["offset_ns"].abs().max() < 10_000
     assert (clocks["offset_ns"].abs() <= clocks["bound_ns"]).all()
-    assert set(clocks["drift_ppm"]) == {0}
+    assert clocks["drift_ppm"].abs().max() < 20
 
 
 def test_rank_0_of_megatron_is_what_the_others_wait_for(ingested: Ingested, corpus: Path) -> None:

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,11 +106,16 @@ sys.exit(main(["ingest", sys.argv[1], "-o", sys.argv[2]]))
 """
 
 
-def test_what_may_not_be_read_is_reported_and_the_rest_loaded(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        if os.geteuid() == 0:
-            folder.chmod(0o777)
-    folder = tmp_path / "in"
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may write to; those of pytest are closed to others."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def test_what_may_not_be_read_is_reported_and_the_rest_loaded(open_folder: Path) -> None:
+    folder = open_folder / "in"
     (folder / "closed").mkdir(parents=True)
     for rank in range(2):
         (folder / f"rank{rank}.json").write_bytes(trace(rank))
@@ -116,7 +123,7 @@ def test_what_may_not_be_read_is_reported_and_the_rest_loaded(tmp_path: Path) ->
     (folder / "closed").chmod(0)
 
     done = subprocess.run(
-        [RUN[0], "-c", CLOSED, str(folder), str(tmp_path / "run.duckdb")],
+        [RUN[0], "-c", CLOSED, str(folder), str(open_folder / "run.duckdb")],
         capture_output=True, text=True,
     )  # fmt: skip
 
