@@ -74,6 +74,17 @@ def test_parts_of_a_file_hold_every_event_once_and_in_order(
     assert set(tails) == {whole.tail}
 
 
+def test_every_byte_may_bound_a_part() -> None:
+    """Drawn bounds rarely hit the few bytes that close an event; here all pairs are tried."""
+    events = [{"ph": "X", "args": {"": 0}}, {"ph": "X", "args": None}]
+    text = json.dumps({"traceEvents": events, "rank": 1}, indent=1).encode()
+    _, whole = slices(text)
+    bounds = range(len(whole.head), text.rindex(b"\n", 0, text.rindex(b"}", 0, whole.position)) + 1)
+    for a, b in itertools.combinations_with_replacement(bounds, 2):
+        parts = [slices(text, part=part)[0] for part in itertools.pairwise([None, a, b, None])]
+        assert list(itertools.chain(*parts)) == events, (a, b)
+
+
 @given(events=EVENTS, indent=LAYOUTS, data=st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_file_cut_anywhere_yields_the_events_before_the_cut(

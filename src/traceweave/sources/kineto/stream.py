@@ -139,7 +139,7 @@ class EventStream:
             if not (piece := next(pieces, b"")):
                 raise InputError("it became shorter while it was read; wait until it is written")
             buffer = kept + piece
-        end = found.end() if found[1] == b"," else found.start(1)
+        end = found.start(1)  # not after the comma: the next part's bound may lie right here
         self.position += end
         return buffer[end:]
 
