@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 import duckdb
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
 from traceweave.errors import UsageError
 from traceweave.weave.anchors import build_blocks
@@ -130,7 +131,11 @@ def _fit(
     blocks = build_blocks(calls, instance, np.array(numbers))
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
     used = blocks if use_ends else []
-    clocks, slack = fit_clocks(ranks, used, origin, reference_rank=reference, same_host=same_host)
+    # thousands of small systems: threads of the BLAS would spend their time waiting for each other
+    with threadpool_limits(limits=1, user_api="blas"):
+        clocks, slack = fit_clocks(
+            ranks, used, origin, reference_rank=reference, same_host=same_host
+        )
     return clocks, slack, find_violations(blocks, numbers, clocks, origin)
 
 
