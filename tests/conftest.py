@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
+import traceweave
 from traceweave.store.schema import create_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +41,29 @@ def expected() -> Path:
 def fixtures() -> Path:
     """Traces that ship with the project."""
     return Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def database_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function from traces to their database.
+
+    Each set of traces is ingested once per test session, whatever the number of processes that
+    run tests, so nobody may write to the database.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+
+    def database(*traces: Path) -> Path:
+        key = hashlib.sha256("\0".join(map(str, traces)).encode()).hexdigest()[:16]
+        path = folder / f"{key}.duckdb"
+        with (folder / f"{key}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                assert traceweave.ingest(traces, path).ok
+        return path
+
+    return database
 
 
 @pytest.fixture

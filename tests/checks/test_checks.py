@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import duckdb
 import pytest
 
-import traceweave
 from tests.comparison.runs import run_of
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
 from traceweave.checks.measure import crosses
@@ -236,14 +235,9 @@ def test_junit_has_a_case_per_limit(run: duckdb.DuckDBPyConnection, tmp_path: Pa
     assert suite[0][0].attrib == {"message": "SELECT 5 = 5; limit: max 4", "type": "crossed"}
 
 
-@pytest.fixture(scope="module")
-def databases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("runs")
-    fixtures = Path(__file__).parent.parent / "fixtures"
-    paths = folder / "base.duckdb", folder / "new.duckdb"
-    for path, name in zip(paths, ("ddp_gloo_4ranks", "ddp_gloo_straggler"), strict=True):
-        traceweave.ingest(fixtures / name, path)
-    return paths
+@pytest.fixture
+def databases(fixtures: Path, database_of: Callable[..., Path]) -> tuple[Path, Path]:
+    return database_of(fixtures / "ddp_gloo_4ranks"), database_of(fixtures / "ddp_gloo_straggler")
 
 
 def test_the_example_stops_the_straggler(

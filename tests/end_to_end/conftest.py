@@ -12,18 +12,9 @@ from traceweave.api import Run
 
 
 @pytest.fixture(scope="session")
-def ingested(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Run]:
+def ingested(database_of: Callable[..., Path]) -> Callable[[Path], Run]:
     """Return a function that opens the database of a folder, ingesting it the first time."""
-    runs: dict[Path, Run] = {}
-
-    def open_run(folder: Path) -> Run:
-        if folder not in runs:
-            database = tmp_path_factory.mktemp("run") / "run.duckdb"
-            assert traceweave.ingest([folder], database).ok
-            runs[folder] = traceweave.open(database)
-        return runs[folder]
-
-    return open_run
+    return lambda folder: traceweave.open(database_of(folder))
 
 
 @pytest.fixture(scope="session")

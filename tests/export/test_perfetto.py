@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -105,25 +106,26 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
 
 
 @pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
-def test_all_of_a_recorded_run_is_in_the_trace(fixtures: Path, tmp_path: Path, name: str) -> None:
-    traceweave.ingest(fixtures / name, tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_all_of_a_recorded_run_is_in_the_trace(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    with traceweave.open(database_of(fixtures / name)) as run:
         check_everything(run, export(run, tmp_path))
 
 
-@pytest.mark.parametrize(
-    "name", ["kineto/megatron_tp8", "kineto/nanogpt_8xh100", "kineto/ep_moe_b200_seq"]
-)
-def test_all_of_a_real_run_is_in_the_trace(corpus: Path, tmp_path: Path, name: str) -> None:
-    traceweave.ingest(corpus / name, tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+@pytest.mark.parametrize("name", ["kineto/megatron_tp8", "kineto/ep_moe_b200_seq"])
+def test_all_of_a_real_run_is_in_the_trace(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
+) -> None:
+    with traceweave.open(database_of(corpus / name)) as run:
         check_everything(run, export(run, tmp_path))
 
 
-def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(corpus: Path, tmp_path: Path) -> None:
+def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
     [report] = (corpus / "nsys").glob("fsdp_2rank_before*")
-    traceweave.ingest(report, tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(report)) as run:
         check_everything(run, export(run, tmp_path))
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import traceweave
 
+Woven = Callable[[str], traceweave.Run]
 
-def woven(corpus: Path, name: str, folder: Path) -> traceweave.Run:
-    traceweave.ingest(corpus / "kineto" / name, folder / "run.duckdb")
-    return traceweave.open(folder / "run.duckdb")
+
+@pytest.fixture
+def woven(corpus: Path, database_of: Callable[..., Path]) -> Woven:
+    return lambda name: traceweave.open(database_of(corpus / "kineto" / name))
 
 
 @pytest.fixture
@@ -22,10 +25,8 @@ def instances() -> str:
     )
 
 
-def test_megatron_is_matched_by_order_and_needs_no_offset(
-    corpus: Path, tmp_path: Path, instances: str
-) -> None:
-    with woven(corpus, "megatron_tp8", tmp_path) as run:
+def test_megatron_is_matched_by_order_and_needs_no_offset(woven: Woven, instances: str) -> None:
+    with woven("megatron_tp8") as run:
         found = run.sql(instances)
         assert found[["ranks_seen", "complete", "n"]].values.tolist() == [[8, True, 84]]
         assert found.worst[0] < 0
@@ -39,9 +40,9 @@ def test_megatron_is_matched_by_order_and_needs_no_offset(
 
 
 def test_ranks_that_began_recording_earlier_are_shifted_into_place(
-    corpus: Path, tmp_path: Path, instances: str
+    woven: Woven, instances: str
 ) -> None:
-    with woven(corpus, "nanogpt_8xh100", tmp_path) as run:
+    with woven("nanogpt_8xh100") as run:
         found = run.sql(instances)
         # 76 that all recorded, 5 and 3 more of the ranks that began 30 ms earlier
         assert found[["ranks_seen", "complete", "n"]].values.tolist() == [
@@ -59,19 +60,18 @@ def test_ranks_that_began_recording_earlier_are_shifted_into_place(
         assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 2_000
 
 
-def test_all_to_all_kernels_without_names_are_matched(
-    corpus: Path, tmp_path: Path, instances: str
-) -> None:
-    with woven(corpus, "torchrec_4", tmp_path) as run:
+def test_all_to_all_kernels_without_names_are_matched(woven: Woven, instances: str) -> None:
+    with woven("torchrec_4") as run:
         found = run.sql(instances)
         assert found[["ranks_seen", "complete", "n"]].values.tolist() == [[4, True, 30]]
         # the GPUs' own timestamps differ by up to 73 us here
         assert run.sql("SELECT max(abs(offset_ns)) AS o FROM clocks").o[0] <= 73_000
 
 
-def test_gloo_ranks_of_one_machine_keep_their_clock(fixtures: Path, tmp_path: Path) -> None:
-    traceweave.ingest(fixtures / "ddp_gloo_4ranks", tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_gloo_ranks_of_one_machine_keep_their_clock(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         assert run.sql("SELECT DISTINCT match FROM collectives").match.tolist() == ["order"]
         clocks = run.sql("SELECT offset_ns, bound_ns FROM clocks")
         assert (clocks.offset_ns.abs() <= clocks.bound_ns).all()
