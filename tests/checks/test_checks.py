@@ -124,6 +124,54 @@ def test_changes_are_limited_in_percent_or_in_units(
     assert "= 440 ns, baseline 400 ns (+10.0%); limit: max_increase" in found.outcomes[0].message
 
 
+def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    rules = """
+    [[rule]]
+    name = "steps became slower"
+    compare = "step"
+    sql = "SELECT coalesce(max(relative), 0) FROM rows WHERE verdict = 'slower'"
+    max = "15 %"
+
+    [[rule]]
+    name = "new kernels"
+    compare = "kernels"
+    column = "item"
+    aggregate = "count"
+    where = "change = 'added'"
+    max = 0
+    """
+    with run_of(lengths=(1500, 1210, 1190, 1200, 700), extra="new") as slower:
+        found = checked(slower, tmp_path, rules, run)
+    # 5 ns more are within what the steps differ by
+    with run_of(lengths=(1500, 1015, 995, 1005, 700)) as noise:
+        same = checked(noise, tmp_path, rules, run)
+    assert [(o.value, o.result) for o in found.outcomes] == [
+        (pytest.approx(0.2), "crossed"),
+        (1, "crossed"),
+    ]
+    assert [(o.value, o.result) for o in same.outcomes] == [(0, "ok"), (0, "ok")]
+    assert found.outcomes[1].rule.metric == "count of kernels.item where change = 'added'"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("compare = 'kernel'\ncolumn = 'item'", "compare has no table 'kernel'; it has step, "),
+        ("compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'", "not both"),
+        ("compare = 'step'\ncolumn = 'new_ns'\nmax_increase = 1", "max_increase makes no sense"),
+        (
+            "compare = 'step'\ncolumn = 'none_such'",
+            "step has no column 'none_such'; it has sample,",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_of_a_comparison_is_said(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path, keys: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        checked(run, tmp_path, f"[[rule]]\nname = 'a'\nmax = 1\n{keys}", run)
+
+
 def test_a_decrease_is_limited_too() -> None:
     five_percent = Limit("max_decrease", 0.05, "5 %", relative=True)
 
@@ -136,7 +184,7 @@ def test_a_decrease_is_limited_too() -> None:
 
 
 def test_a_change_needs_a_baseline(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"rule 'compute' limits a change.*--baseline"):
+    with pytest.raises(UsageError, match=r"rule 'compute' compares two runs.*--baseline"):
         checked(run, tmp_path, CHANGE.format(increase=1))
 
 
@@ -205,7 +253,7 @@ def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str)
         ('sql = "SELECT 1; SELECT 2"', "has to be one SELECT"),
         ('sql = "SELECT nothing"', "rule 'r': Referenced column"),
         ('analysis = "nope"\ncolumn = "a"', "nope"),
-        ('analysis = "steps"\ncolumn = "a"', "analysis steps has no column 'a'; it has step"),
+        ('analysis = "steps"\ncolumn = "a"', "steps has no column 'a'; it has step"),
         ('analysis = "steps"\ncolumn = "step"\nwhere = "nothing"', "rule 'r': Referenced column"),
         ('analysis = "gaps"\ncolumn = "rank"\nparams = { x = 1 }', "gaps.*'x'"),
     ],

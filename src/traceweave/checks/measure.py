@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 
 import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
 from traceweave.checks.rules import AGGREGATES, Limit, Rule
+from traceweave.comparison import Comparison, compare_runs
 from traceweave.errors import QueryError, UsageError
 from traceweave.report.quantities import MISSING, duration, percent, size
 from traceweave.store.database import first_line
@@ -98,15 +100,21 @@ def check_run(
     Raises UsageError if a rule needs a baseline and there is none or names what is not there,
     QueryError if its SQL is wrong.
     """
+
+    @cache
+    def comparison() -> Comparison:
+        assert baseline is not None
+        return compare_runs(baseline, con)
+
     outcomes = []
     for rule in rules:
-        changes = any(limit.needs_baseline for limit in rule.limits)
-        if changes and baseline is None:
+        if rule.needs_baseline and baseline is None:
             raise UsageError(
-                f"rule {rule.name!r} limits a change; name the run to compare with (--baseline)"
+                f"rule {rule.name!r} compares two runs; name the other one with --baseline"
             )
-        value = measure(con, rule)
-        old = measure(baseline, rule) if changes and baseline is not None else None
+        value = measure(con, rule, comparison)
+        changes = any(limit.needs_baseline for limit in rule.limits)
+        old = measure(baseline, rule, comparison) if changes and baseline is not None else None
         outcomes += [
             Outcome(rule, limit, value, old, crosses(limit, value, old, optional=rule.optional))
             for limit in rule.limits
@@ -130,10 +138,13 @@ def crosses(
     return change > room if limit.kind == "max_increase" else -change > room
 
 
-def measure(con: duckdb.DuckDBPyConnection, rule: Rule) -> float | None:
+def measure(
+    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[], Comparison]
+) -> float | None:
     """Return the number that a rule is about; None for NULL."""
     try:
-        rows = _scalar(con, rule) if rule.sql is not None else _aggregated(con, rule)
+        given = _given(con, rule, comparison)
+        rows = _scalar(con, rule, given) if rule.sql is not None else _aggregated(rule, given)
     except duckdb.Error as error:
         raise QueryError(f"rule {rule.name!r}: {first_line(error)}") from error
     if len(rows) != 1 or len(rows[0]) != 1:
@@ -160,13 +171,26 @@ def written(value: float | None, unit: str) -> str:
     return percent(value) if unit == "fraction" else f"{value:,.6g}"
 
 
-def _scalar(con: duckdb.DuckDBPyConnection, rule: Rule) -> list[tuple[object, ...]]:
+def _given(
+    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[], Comparison]
+) -> duckdb.DuckDBPyRelation | None:
+    """Return the rows that a rule asks; None if it asks the public relations."""
+    if rule.compare is not None:
+        return con.from_arrow(comparison().table(rule.compare))
+    if rule.analysis is not None:
+        return analyses.run(con, rule.analysis, **dict(rule.params))
+    return None
+
+
+def _scalar(
+    con: duckdb.DuckDBPyConnection, rule: Rule, given: duckdb.DuckDBPyRelation | None
+) -> list[tuple[object, ...]]:
     assert rule.sql is not None
     if not _is_one_select(con, rule.sql):
         raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
-    if rule.analysis is None:
+    if given is None:
         return con.sql(rule.sql).fetchall()
-    rows = analyses.run(con, rule.analysis, **dict(rule.params)).query("rows", rule.sql)
+    rows = given.query("rows", rule.sql)
     assert rows is not None  # it is a SELECT
     return rows.fetchall()
 
@@ -179,14 +203,13 @@ def _is_one_select(con: duckdb.DuckDBPyConnection, sql: str) -> bool:
         return False
 
 
-def _aggregated(con: duckdb.DuckDBPyConnection, rule: Rule) -> list[tuple[object, ...]]:
-    assert rule.analysis is not None
+def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[object, ...]]:
+    assert rows is not None
     assert rule.column is not None
-    rows = analyses.run(con, rule.analysis, **dict(rule.params))
     if rule.column not in rows.columns:
         raise UsageError(
-            f"rule {rule.name!r}: analysis {rule.analysis} has no column {rule.column!r}; it has"
-            f" {', '.join(rows.columns)}"
+            f"rule {rule.name!r}: {rule.analysis or rule.compare} has no column {rule.column!r};"
+            f" it has {', '.join(rows.columns)}"
         )
     if rule.where is not None:
         rows = rows.filter(rule.where)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traceweave.comparison import TABLES
 from traceweave.errors import UsageError
 
 AGGREGATES = {
@@ -30,7 +31,8 @@ LIMITS = ("max", "min", "max_increase", "max_decrease")
 """Limits on the value itself, and on its change against the baseline."""
 
 _COLUMN = ("column", "aggregate", "where")
-_KNOWN = frozenset({"name", "optional", "analysis", "params", "sql", *_COLUMN, *LIMITS})
+_ROWS = ("analysis", "compare")
+_KNOWN = frozenset({"name", "optional", "params", "sql", *_ROWS, *_COLUMN, *LIMITS})
 _UNITS: Mapping[str, tuple[str, float]] = {
     "ns": ("ns", 1), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("ns", 1e9), "min": ("ns", 6e10),
     "B": ("bytes", 1), "kB": ("bytes", 1e3), "MB": ("bytes", 1e6), "GB": ("bytes", 1e9),
@@ -58,9 +60,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class Rule:
-    """One number and its limits: a column of an analysis put together, or one SQL scalar.
+    """One number and its limits: a column of some rows put together, or one SQL scalar.
 
-    SQL asks the public relations, or the rows of `analysis` as the relation `rows`.
+    The rows are those of an analysis, or of a table of the comparison with the baseline. SQL asks
+    them as the relation `rows`, or the public relations.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Rule:
     """'ns', 'bytes', 'fraction' or '': how the number is written for people."""
     sql: str | None = None
     analysis: str | None = None
+    compare: str | None = None
     column: str | None = None
     aggregate: str = "mean"
     where: str | None = None
@@ -77,11 +81,16 @@ class Rule:
     """Whether a number that the run does not have is no failure."""
 
     @property
+    def needs_baseline(self) -> bool:
+        """Whether it cannot be checked on one run alone."""
+        return self.compare is not None or any(limit.needs_baseline for limit in self.limits)
+
+    @property
     def metric(self) -> str:
         """What the number is, in a line."""
         if self.sql is not None:
             return " ".join(self.sql.split())
-        text = f"{self.aggregate} of {self.analysis}.{self.column}"
+        text = f"{self.aggregate} of {self.analysis or self.compare}.{self.column}"
         return f"{text} where {self.where}" if self.where else text
 
 
@@ -114,6 +123,8 @@ def _rule(path: Path, place: int, table: object) -> Rule:
             raise UsageError(f"{where}: there is no key {key!r}; there are {_listed(_KNOWN)}")
     if ("sql" in table) == any(key in table for key in _COLUMN):
         raise UsageError(f"{where}: give either sql, or analysis and column")
+    if all(key in table for key in _ROWS):
+        raise UsageError(f"{where}: the rows are those of an analysis or of a comparison, not both")
     given = {key: value for key in LIMITS if (value := table.get(key)) is not None}
     if not given:
         raise UsageError(f"{where}: sets no limit; there are {', '.join(LIMITS)}")
@@ -126,19 +137,31 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     params, optional = table.get("params", {}), table.get("optional", False)
     if not isinstance(params, dict) or not isinstance(optional, bool):
         raise UsageError(f'{where}: write params = {{ window = "host" }}, optional = true')
-    has_analysis = sql is None or "analysis" in table
+    compare = _comparison(where, table) if "compare" in table else None
+    has_analysis = "analysis" in table or (sql is None and compare is None)
     return Rule(
         name,
         limits,
         unit,
         sql,
         analysis=_text(where, table, "analysis") if has_analysis else None,
+        compare=compare,
         column=None if sql else _text(where, table, "column"),
         aggregate=aggregate,
         where=_text(where, table, "where") if "where" in table else None,
         params=tuple(params.items()),
         optional=optional,
     )
+
+
+def _comparison(where: str, table: dict[str, Any]) -> str:
+    name = _text(where, table, "compare")
+    if name not in TABLES:
+        raise UsageError(f"{where}: compare has no table {name!r}; it has {', '.join(TABLES)}")
+    for key in ("params", "max_increase", "max_decrease"):
+        if key in table:
+            raise UsageError(f"{where}: {key} makes no sense for a comparison of both runs")
+    return name
 
 
 def _unit(where: str, table: dict[str, Any]) -> str:
