@@ -20,7 +20,13 @@ class Builder:
     con: duckdb.DuckDBPyConnection
     _ids: count[int] = field(default_factory=lambda: count(1))
 
-    def rank(self, rank: int, residual_ns: int | None = 0, offset_ns: int = 0) -> None:
+    def rank(
+        self,
+        rank: int,
+        residual_ns: int | None = 0,
+        offset_ns: int = 0,
+        drift_ppm: float = 0.0,
+    ) -> None:
         """A rank with its clock row; residual None: a clock without anchors."""
         self._insert(
             "base.rank_sources",
@@ -36,7 +42,7 @@ class Builder:
             rank=rank,
             reference_rank=0,
             offset_ns=offset_ns,
-            drift_ppm=0.0,
+            drift_ppm=drift_ppm,
             reference_local_ns=0,
             residual_p95_ns=residual_ns,
             anchors=0 if residual_ns is None else 10,

@@ -101,6 +101,15 @@ def test_busy_until_is_the_length_of_the_unions_up_to_each_edge(
         assert _busy(con, work, at) == want
 
 
+def test_times_too_far_apart_to_stand_on_one_line_are_measured_all_the_same() -> None:
+    """As an op at time 0 in a trace of this century makes them, on several ranks."""
+    late = 4_200_000_000_000_000_000
+    work = [(rank, "compute", start, start + 10) for rank in range(3) for start in (0, late)]
+    with _con() as con:
+        got = _busy(con, work, {(rank, late + 4) for rank in range(3)})
+    assert got == {(rank, late + 4, 14, 0, 0, 14, 14, 0, 14) for rank in range(3)}
+
+
 @quick
 @given(ops.filter(bool))
 def test_gaps_are_what_no_op_of_the_device_covers(work: list[Op]) -> None:

@@ -87,6 +87,22 @@ def test_the_schedule_is_told_by_what_is_sent_before_the_first_gradient(
     assert pick(got, "ideal_share") == [(ideal,)] * 2
 
 
+def test_messages_to_nobody_known_are_no_ring(build: Builder) -> None:
+    for rank in range(2):
+        build.rank(rank)
+        _compute(build, rank, (0, 100))
+        op = {"op": ("send", "recv")[rank]}
+        build.collective({rank: (10, 20)}, step=1, matched=False, each={rank: op})
+    got = rows(build.con, "pipeline")
+    assert pick(got, "rank", "first_rank", "stage", "window_ns", "sends", "receives") == [
+        (0, None, None, None, 1, 0),
+        (1, None, None, None, 0, 1),
+    ]
+    reason = "the trace does not say which rank is the other side of its messages"
+    seen = "some messages were seen on one side only"
+    assert pick(got, "note") == [(f"not computable: {reason}; {seen}",)] * 2
+
+
 def test_a_ring_is_no_pipeline(build: Builder) -> None:
     for rank in range(3):
         build.rank(rank)

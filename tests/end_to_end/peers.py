@@ -52,26 +52,13 @@ class Comparison:
     """Largest difference of a number that the peer's rounding explains."""
     per_op: bool = False
     """`allowed` holds per GPU op of the trace."""
-    unit_ns: int = 1
-    """What one of the numbers is in ns; HTA's are us."""
     remark: str = ""
 
 
 def limit(comparison: Comparison, run: Run) -> float:
-    """Return the largest difference that is explained: the peer's rounding, and our clocks.
-
-    Times on the common clock are stretched by the drift that was fitted to the rank, some
-    millionths of its recording, and rounded to ns.
-    """
+    """Return the largest difference that the peer's rounding explains."""
     ops = run.sql("SELECT count(*) AS n FROM gpu_ops")["n"][0] if comparison.per_op else 1
-    stretched = run.sql(
-        "SELECT coalesce(sum(abs(drift_ppm) * 1e-6 * (last_local_ns - first_local_ns)), 0) AS ns,"
-        " (SELECT count(*) FROM gpu_ops"
-        "  WHERE rank IN (SELECT rank FROM clocks WHERE drift_ppm <> 0)) AS ops"
-        " FROM clocks JOIN ranks USING (rank)"
-    )
-    drifted = float(stretched["ns"][0]) + float(stretched["ops"][0])
-    return comparison.allowed * float(ops) + drifted / comparison.unit_ns
+    return comparison.allowed * float(ops)
 
 
 def rows(run: Run, analysis: str, **params: object) -> Iterator[Row]:
@@ -312,19 +299,14 @@ def _ranges_of_ours(table: Iterable[Row], columns: Iterable[str]) -> Answers:
 
 
 ROUNDED = "HTA rounds every start up and every end down: its busy time lacks up to 2 us per op"
-STRETCHED = "the drift fitted to a rank's clock stretches its times by some millionths"
 COMPARISONS = (
     Comparison(
         "breakdown",
         "HTA get_temporal_breakdown",
         WHOLE_MICROSECONDS,
         breakdown,
-        unit_ns=1000,
-        remark=STRETCHED,
     ),
-    Comparison(
-        "breakdown", "HTA get_temporal_breakdown", FRACTIONS, breakdown, 2, True, 1000, ROUNDED
-    ),
+    Comparison("breakdown", "HTA get_temporal_breakdown", FRACTIONS, breakdown, 2, True, ROUNDED),
     Comparison(
         "breakdown",
         "HTA get_comm_comp_overlap",
@@ -338,16 +320,12 @@ COMPARISONS = (
         "HTA get_gpu_kernel_breakdown",
         WHOLE_MICROSECONDS,
         kernel_types,
-        unit_ns=1000,
-        remark=STRETCHED,
     ),
     Comparison(
         "idle_streams",
         "HTA get_idle_time_breakdown",
         WHOLE_MICROSECONDS,
         idle_streams,
-        unit_ns=1000,
-        remark=STRETCHED,
     ),
     Comparison(
         "copies",
@@ -357,7 +335,7 @@ COMPARISONS = (
         1e-9,
     ),
     Comparison("kernels", "nsys stats cuda_gpu_kern_sum", EXPORTS, kernels),
-    Comparison("copies", "nsys stats cuda_gpu_mem_time_sum", EXPORTS, copies, remark=STRETCHED),
+    Comparison("copies", "nsys stats cuda_gpu_mem_time_sum", EXPORTS, copies),
     Comparison(
         "copies",
         "nsys stats cuda_gpu_mem_size_sum",
@@ -375,9 +353,9 @@ COMPARISONS = (
         remark="nsys prints one decimal of a mean; it counts launches with a recorded backtrace "
         "twice (perlmutter_saxpy_mpi), which is left out",
     ),
-    Comparison("syncs", "nsys stats cuda_api_sum", EXPORTS, syncs, remark=STRETCHED),
+    Comparison("syncs", "nsys stats cuda_api_sum", EXPORTS, syncs),
     Comparison("ranges", "nsys stats nvtx_sum", (*EXPORTS, "full_schema_2023.4"), ranges),
-    Comparison("ranges", "nsys stats nvtx_gpu_proj_sum", EXPORTS, gpu_spans, remark=STRETCHED),
+    Comparison("ranges", "nsys stats nvtx_gpu_proj_sum", EXPORTS, gpu_spans),
 )
 """What has the same definition there and here."""
 

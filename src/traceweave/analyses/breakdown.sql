@@ -2,7 +2,7 @@
 -- answers: How much of every step is communication that no compute hides, and how much is nothing at all?
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
--- reads: device_ops, steps
+-- reads: clocks, device_ops, steps
 -- param: window VARCHAR = 'device' | the stretch of time that is measured
 -- choice: window 'device' | from the step's first GPU op to the next step's first; these windows tile the timeline
 -- choice: window 'host' | the step's range on the host, as the profiler or NVTX marked it
@@ -10,7 +10,7 @@
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
 -- column: window_start_ns BIGINT | start of the window, common clock
--- column: window_ns BIGINT | length of the window = compute_ns + exposed_comm_ns + exposed_memory_ns + idle_ns
+-- column: window_ns BIGINT | length of the window on the rank's own clock, as all lengths here = compute_ns + exposed_comm_ns + exposed_memory_ns + idle_ns
 -- column: compute_ns BIGINT | time in which compute ran
 -- column: comm_ns BIGINT | time in which communication ran
 -- column: memory_ns BIGINT | time in which copies or memsets ran
@@ -27,6 +27,7 @@
 -- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
+-- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
 WITH windows AS MATERIALIZED (
     SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows($window)
 ),
@@ -35,8 +36,15 @@ edges AS (
     UNION
     SELECT rank, end_ns AS at_ns FROM windows
 ),
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
 totals AS MATERIALIZED (
-    SELECT * FROM tw_busy_until('device_ops', 'edges')
+    SELECT * FROM tw_busy_until('ops', 'edges')
+),
+-- one at a time: of both joins at once DuckDB may take the pairs of a rank first
+begun AS MATERIALIZED (
+    SELECT w.*, a AS before FROM windows AS w JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
 ),
 measured AS (
     SELECT
@@ -46,19 +54,17 @@ measured AS (
         w.start_ns,
         w.end_ns - w.start_ns AS window_ns,
         w.note,
-        z.any_ns - a.any_ns AS any_ns,
-        z.busy_ns - a.busy_ns AS busy_ns,
-        z.compute_ns - a.compute_ns AS compute_ns,
-        z.comm_ns - a.comm_ns AS comm_ns,
-        z.memory_ns - a.memory_ns AS memory_ns
-    FROM windows AS w
-    JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
-    JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
+        z.any_ns - before.any_ns AS any_ns,
+        z.busy_ns - before.busy_ns AS busy_ns,
+        z.compute_ns - before.compute_ns AS compute_ns,
+        z.comm_ns - before.comm_ns AS comm_ns,
+        z.memory_ns - before.memory_ns AS memory_ns
+    FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
 )
 SELECT
-    rank,
+    m.rank,
     step,
-    start_ns AS window_start_ns,
+    tw_common_ns(start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS window_start_ns,
     window_ns,
     compute_ns,
     comm_ns,
@@ -78,5 +84,6 @@ SELECT
         CASE WHEN comm_ns = 0 THEN 'no communication: fractions are NULL' END,
         CASE WHEN comm_ns > 0 AND compute_ns = 0 THEN 'no compute: efficiencies are NULL' END
     ), '') AS note
-FROM measured
-ORDER BY rank, step NULLS FIRST, window_start_ns, window_ns
+FROM measured AS m
+LEFT JOIN tw_clocks() AS c ON c.rank = m.rank AND m.start_ns >= c.from_ns AND m.start_ns < c.until_ns
+ORDER BY m.rank, step NULLS FIRST, window_start_ns, window_ns

@@ -2,7 +2,7 @@
 -- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
 -- topic: time
 -- grain: one row per rank, direction, host memory and, with interval_ns, stretch of time
--- reads: gpu_ops
+-- reads: clocks, gpu_ops
 -- param: interval_ns BIGINT = NULL | cut the time into stretches of this length, for the rate over time; NULL: one stretch per rank
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
@@ -33,10 +33,10 @@ WITH moved AS MATERIALIZED (
         copy_kind,
         CASE WHEN kind = 'memcpy' THEN tw_host_memory(name, args) END AS host_memory,
         bytes,
-        start_ns,
-        end_ns,
-        start_ns - min(start_ns) OVER (PARTITION BY rank) AS since_first_ns,
-        end_ns - start_ns AS length_ns,
+        start_local_ns AS start_ns,
+        start_local_ns + duration_ns AS end_ns,
+        start_local_ns - min(start_local_ns) OVER (PARTITION BY rank) AS since_first_ns,
+        duration_ns AS length_ns,
         duration_ns
     FROM gpu_ops
     WHERE category = 'memory'
@@ -75,10 +75,10 @@ compute AS (
         FROM (
             SELECT
                 rank,
-                start_ns,
-                end_ns,
-                max(end_ns) OVER (
-                    PARTITION BY rank ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                start_local_ns AS start_ns,
+                start_local_ns + duration_ns AS end_ns,
+                max(start_local_ns + duration_ns) OVER (
+                    PARTITION BY rank ORDER BY start_local_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS covered_until_ns
             FROM gpu_ops
             WHERE category = 'compute' AND rank IN (SELECT rank FROM moved)
@@ -124,11 +124,11 @@ summed AS (
     GROUP BY rank, kind, copy_kind, host_memory, interval_start_ns
 )
 SELECT
-    rank,
+    s.rank,
     kind,
     copy_kind,
     host_memory,
-    interval_start_ns,
+    tw_common_ns(interval_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS interval_start_ns,
     count,
     bytes,
     bytes_max,
@@ -142,5 +142,7 @@ SELECT
     compute_overlap_ns,
     tw_ratio(compute_overlap_ns, time_ns) AS hidden_fraction,
     CASE WHEN bytes IS NULL THEN 'the trace does not say how many bytes: no rates' END AS note
-FROM summed
-ORDER BY rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
+FROM summed AS s
+LEFT JOIN tw_clocks() AS c
+    ON c.rank = s.rank AND s.interval_start_ns >= c.from_ns AND s.interval_start_ns < c.until_ns
+ORDER BY s.rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns

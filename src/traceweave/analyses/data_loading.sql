@@ -30,10 +30,10 @@ loading AS MATERIALIZED (
     SELECT
         rank,
         name,
-        start_ns,
-        end_ns,
-        max(end_ns) OVER (
-            PARTITION BY rank ORDER BY start_ns, end_ns DESC, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        start_local_ns AS start_ns,
+        start_local_ns + duration_ns AS end_ns,
+        max(start_local_ns + duration_ns) OVER (
+            PARTITION BY rank ORDER BY start_local_ns, duration_ns DESC, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM host_ops
     WHERE kind IN ('annotation', 'op', 'nvtx', 'python') AND name IN (SELECT name FROM tw_loading_names())

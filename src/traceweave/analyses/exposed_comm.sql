@@ -41,7 +41,7 @@ calls AS MATERIALIZED (
         k.bytes,
         k.collective_id,
         k.start_ns,
-        k.end_ns,
+        k.start_local_ns,
         k.duration_ns,
         CASE
             WHEN i.ranks_seen > 1 AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier', 'send_recv')
@@ -87,16 +87,17 @@ charged AS (
         ) AS late_from_ns
     FROM calls AS k JOIN late AS l ON l.collective_id = k.collective_id AND k.rank <> k.last_rank
 ),
+-- on the rank's own clock, which hardly strays from the common one within a collective
 edges AS (
     SELECT
         k.call_id,
         k.rank,
         unnest([
-            {'edge': 1, 'at_ns': k.start_ns},
-            {'edge': 2, 'at_ns': k.waited_until_ns},
-            {'edge': 3, 'at_ns': c.late_from_ns},
-            {'edge': 4, 'at_ns': c.late_until_ns},
-            {'edge': 5, 'at_ns': k.end_ns}
+            {'edge': 1, 'at_ns': k.start_local_ns},
+            {'edge': 2, 'at_ns': k.start_local_ns + (k.waited_until_ns - k.start_ns)},
+            {'edge': 3, 'at_ns': k.start_local_ns + (c.late_from_ns - k.start_ns)},
+            {'edge': 4, 'at_ns': k.start_local_ns + (c.late_until_ns - k.start_ns)},
+            {'edge': 5, 'at_ns': k.start_local_ns + k.duration_ns}
         ], recursive := true)
     FROM calls AS k LEFT JOIN charged AS c USING (call_id)
 ),
@@ -110,7 +111,7 @@ swept AS (
         ) AS covered_until_ns
     FROM (
         SELECT rank, start_ns AS at_ns, end_ns, NULL AS call_id, NULL AS edge
-        FROM device_ops
+        FROM tw_own_ops()
         WHERE category = 'compute' AND rank IN (SELECT rank FROM calls)
         UNION ALL
         SELECT rank, at_ns, NULL, call_id, edge FROM edges WHERE at_ns IS NOT NULL

@@ -2,11 +2,11 @@
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
 -- grain: one row per gap; a gap that crosses the edge of a window is cut there
--- reads: device_ops, gpu_ops, host_ops, steps
+-- reads: clocks, device_ops, gpu_ops, host_ops, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do
--- param: min_gap_ns BIGINT = 10000 | leave out gaps shorter than this; gap_causes counts all of them
+-- param: min_gap_ns BIGINT = 10000 | leave out gaps shorter than this; idle_causes counts all of them
 -- param: kernel_delay_ns BIGINT = 30000 | a queued op that starts within this time was just being started; a longer gap has another cause
 -- param: window VARCHAR = 'device' | the stretch of time in which gaps count, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
@@ -18,7 +18,7 @@
 -- column: step BIGINT | step of the window; NULL: the rank's whole span
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
--- column: duration_ns BIGINT | length
+-- column: duration_ns BIGINT | length on the rank's own clock
 -- column: cause VARCHAR | 'launch_bound', 'sync', 'data_loading', 'dependency', 'kernel_delay' or 'unknown': see the caveats
 -- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for 'kernel_delay', which waits for no host
 -- column: after_op VARCHAR | the op that ended last before the gap; NULL if there is none
@@ -40,6 +40,7 @@
 -- caveat: unknown: a longer gap with the next op queued and nothing to wait for, a launch that is not in the trace, no op that follows, or a rank without a GPU.
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.
+-- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
 WITH gaps AS MATERIALIZED (
     SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, FALSE)
 ),
@@ -48,7 +49,7 @@ hosted AS MATERIALIZED (
 ),
 after_ops AS MATERIALIZED (
     SELECT g.gap_id, max(o.op_id) AS after_op_id
-    FROM gaps AS g JOIN device_ops AS o
+    FROM gaps AS g JOIN tw_own_ops() AS o
         ON o.rank = g.rank AND coalesce(o.device, -1) = g.device AND o.end_ns = g.free_from_ns
         AND (g.lane = -1 OR o.stream = g.lane)
     GROUP BY g.gap_id
@@ -68,8 +69,8 @@ SELECT
     nullif(g.device, -1) AS device,
     nullif(g.lane, -1) AS stream,
     g.step,
-    g.start_ns,
-    g.end_ns,
+    tw_common_ns(g.start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    tw_common_ns(g.end_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     g.end_ns - g.start_ns AS duration_ns,
     g.cause,
     h.host_op,
@@ -77,16 +78,17 @@ SELECT
     before_op.name AS before_op,
     h.host_op_kind,
     h.host_op_ns,
-    g.launch_start_ns,
+    tw_common_ns(g.launch_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS launch_start_ns,
     g.sync_op,
     waited_for_op.name AS waited_for_op,
     g.timeline,
     a.after_op_id,
     g.before_op_id
 FROM gaps AS g
+LEFT JOIN tw_clocks() AS c ON c.rank = g.rank AND g.start_ns >= c.from_ns AND g.start_ns < c.until_ns
 LEFT JOIN tw_gap_hosts('hosted') AS h USING (gap_id)
 LEFT JOIN after_ops AS a USING (gap_id)
 LEFT JOIN named AS after_op ON after_op.op_id = a.after_op_id
 LEFT JOIN named AS before_op ON before_op.op_id = g.before_op_id
 LEFT JOIN named AS waited_for_op ON waited_for_op.op_id = g.waited_for_op_id
-ORDER BY g.rank, device NULLS FIRST, stream NULLS FIRST, g.start_ns
+ORDER BY g.rank, device NULLS FIRST, stream NULLS FIRST, start_ns

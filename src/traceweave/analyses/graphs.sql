@@ -38,11 +38,11 @@ ops AS (
         c.op_id AS call_id,
         g.name,
         g.stream,
-        g.start_ns,
-        g.end_ns,
+        g.start_local_ns AS start_ns,
+        g.start_local_ns + g.duration_ns AS end_ns,
         g.duration_ns,
-        max(g.end_ns) OVER (
-            PARTITION BY c.op_id ORDER BY g.start_ns, g.end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        max(g.start_local_ns + g.duration_ns) OVER (
+            PARTITION BY c.op_id ORDER BY g.start_local_ns, g.duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM (
         SELECT * FROM gpu_ops

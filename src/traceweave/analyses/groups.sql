@@ -44,8 +44,8 @@ calls AS MATERIALIZED (
         k.rank,
         k.op,
         k.bytes,
-        k.start_ns,
-        k.end_ns
+        k.start_local_ns AS start_ns,
+        k.start_local_ns + k.duration_ns AS end_ns
     FROM collectives AS k LEFT JOIN roles AS r USING (group_id)
     -- what a host backend does is not on the timeline of a rank with a GPU
     WHERE k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu')
@@ -79,8 +79,11 @@ pieces AS (
         PARTITION BY group_id, role, used_for, rank ORDER BY start_ns, end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
+own_ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
 progress AS MATERIALIZED (
-    SELECT * FROM tw_progress('compute')
+    SELECT * FROM tw_progress('own_ops', 'compute')
 ),
 begun AS (
     SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns
@@ -99,7 +102,7 @@ measured AS (
     GROUP BY k.group_id, k.role, k.used_for, k.rank
 ),
 spans AS (
-    SELECT rank, max(end_ns) - min(start_ns) AS span_ns FROM device_ops GROUP BY rank
+    SELECT rank, max(end_ns) - min(start_ns) AS span_ns FROM own_ops GROUP BY rank
 ),
 summed AS (
     SELECT

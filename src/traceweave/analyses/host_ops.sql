@@ -31,7 +31,7 @@
 -- caveat: the backward pass runs in no module or annotation of the forward pass: device_total_ns + device_backward_ns is all that one costs.
 -- caveat: totals count an operator inside another of the same name twice, and totals of different names overlap; self times do neither.
 -- caveat: a GPU op belongs to the operator in whose time, on the same thread, its launching call began; GPU ops without a launch in the trace are in none.
--- caveat: arrows (fwdbwd) come from operators that recorded for autograd, in Kineto traces only.
+-- caveat: arrows (fwdbwd) come from operators that recorded for autograd: as the PyTorch profiler draws them, or by the sequence numbers in the ranges of emit_nvtx (nsys).
 WITH RECURSIVE names AS MATERIALIZED (
     SELECT name, CAST(row_number() OVER () AS INTEGER) AS name_id
     FROM (
@@ -46,8 +46,8 @@ ops AS MATERIALIZED (
         hash(h.rank, h.pid, h.tid) AS thread,
         h.op_id,
         h.parent_id,
-        h.start_ns,
-        h.end_ns,
+        h.start_local_ns AS start_ns,
+        h.start_local_ns + h.duration_ns AS end_ns,
         h.duration_ns
     FROM host_ops AS h JOIN names AS n USING (name)
     WHERE h.kind = CASE WHEN $kind = 'module' THEN 'python' ELSE $kind END
@@ -74,7 +74,7 @@ held AS MATERIALIZED (
     FROM above AS a JOIN ops AS o ON o.op_id = a.parent_id
 ),
 launches AS MATERIALIZED (
-    SELECT hash(h.rank, h.pid, h.tid) AS thread, h.start_ns AS at_ns, g.gpu_ns, g.gpu_ops
+    SELECT hash(h.rank, h.pid, h.tid) AS thread, h.start_local_ns AS at_ns, g.gpu_ns, g.gpu_ops
     FROM (
         SELECT launch_op_id AS op_id, CAST(sum(duration_ns) AS BIGINT) AS gpu_ns, count(*) AS gpu_ops
         FROM gpu_ops
@@ -86,10 +86,10 @@ launches AS MATERIALIZED (
 backward AS MATERIALIZED (
     SELECT
         hash(a.rank, a.pid, a.tid) AS thread,
-        a.start_ns AS at_ns,
+        a.start_local_ns AS at_ns,
         hash(z.rank, z.pid, z.tid) AS back_thread,
-        z.start_ns AS back_start_ns,
-        z.end_ns AS back_end_ns
+        z.start_local_ns AS back_start_ns,
+        z.start_local_ns + z.duration_ns AS back_end_ns
     FROM flows AS f
     JOIN host_ops AS a ON a.op_id = f.from_op_id
     JOIN host_ops AS z ON z.op_id = f.to_op_id

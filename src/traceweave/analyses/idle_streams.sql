@@ -30,10 +30,10 @@ WITH ordered AS (
         coalesce(device, -1) AS device,
         coalesce(stream, -1) AS stream,
         launch_op_id,
-        start_ns,
-        end_ns,
-        max(end_ns) OVER (
-            PARTITION BY rank, coalesce(device, -1), coalesce(stream, -1) ORDER BY start_ns, end_ns
+        start_local_ns AS start_ns,
+        start_local_ns + duration_ns AS end_ns,
+        max(start_local_ns + duration_ns) OVER (
+            PARTITION BY rank, coalesce(device, -1), coalesce(stream, -1) ORDER BY start_local_ns, duration_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS free_from_ns
     FROM gpu_ops
@@ -47,7 +47,7 @@ waits AS (
         o.start_ns,
         o.end_ns,
         CASE WHEN o.start_ns > o.free_from_ns THEN o.start_ns - o.free_from_ns END AS idle_ns,
-        coalesce(h.start_ns > o.free_from_ns, FALSE) AS is_host_wait
+        coalesce(h.start_local_ns > o.free_from_ns, FALSE) AS is_host_wait
     FROM ordered AS o
     LEFT JOIN host_ops AS h ON h.op_id = o.launch_op_id
 ),

@@ -27,8 +27,15 @@ edges AS (
     UNION
     SELECT rank, end_ns AS at_ns FROM windows
 ),
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
 totals AS MATERIALIZED (
-    SELECT * FROM tw_busy_until('device_ops', 'edges')
+    SELECT * FROM tw_busy_until('ops', 'edges')
+),
+-- one at a time: of both joins at once DuckDB may take the pairs of a rank first
+begun AS MATERIALIZED (
+    SELECT w.*, a AS before FROM windows AS w JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
 ),
 -- c, n, m: compute, communication (network), memory; two letters: either of the two
 measured AS (
@@ -39,16 +46,14 @@ measured AS (
         w.note,
         w.start_ns,
         w.end_ns - w.start_ns AS window_ns,
-        z.compute_ns - a.compute_ns AS c_ns,
-        z.comm_ns - a.comm_ns AS n_ns,
-        z.memory_ns - a.memory_ns AS m_ns,
-        z.busy_ns - a.busy_ns AS cn_ns,
-        z.compute_memory_ns - a.compute_memory_ns AS cm_ns,
-        z.comm_memory_ns - a.comm_memory_ns AS nm_ns,
-        z.any_ns - a.any_ns AS any_ns
-    FROM windows AS w
-    JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
-    JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
+        z.compute_ns - before.compute_ns AS c_ns,
+        z.comm_ns - before.comm_ns AS n_ns,
+        z.memory_ns - before.memory_ns AS m_ns,
+        z.busy_ns - before.busy_ns AS cn_ns,
+        z.compute_memory_ns - before.compute_memory_ns AS cm_ns,
+        z.comm_memory_ns - before.comm_memory_ns AS nm_ns,
+        z.any_ns - before.any_ns AS any_ns
+    FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
 ),
 -- inclusion and exclusion: exactly one set is the whole without the union of the others, and so on
 combined AS (

@@ -2,7 +2,7 @@
 -- answers: How much memory was allocated and reserved at the peak, when, and how fragmented was it?
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
--- reads: memory_events, steps
+-- reads: clocks, memory_events, steps
 -- param: per VARCHAR = 'run' | what the peak is looked for in
 -- choice: per 'run' | the whole trace
 -- choice: per 'step' | every step, by its range on the host; step is NULL for events outside any
@@ -29,22 +29,22 @@ WITH counted AS (
     SELECT
         rank,
         device,
-        at_ns,
+        at_local_ns AS at_ns,
         op_id,
         value,
         total_allocated_bytes IS NULL AS is_summed,
         coalesce(
             total_allocated_bytes,
-            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
+            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_local_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
         ) AS allocated_bytes,
         nullif(total_reserved_bytes, 0) AS reserved_bytes
     FROM memory_events
     WHERE value IS NOT NULL
 ),
 placed AS (
-    SELECT c.*, CASE WHEN c.at_ns < s.end_ns THEN s.step END AS step
+    SELECT c.*, CASE WHEN c.at_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
     FROM counted AS c
-    ASOF LEFT JOIN (SELECT * FROM steps WHERE $per = 'step') AS s ON s.rank = c.rank AND c.at_ns >= s.start_ns
+    ASOF LEFT JOIN (SELECT * FROM steps WHERE $per = 'step') AS s ON s.rank = c.rank AND c.at_ns >= s.start_local_ns
 ),
 summed AS (
     SELECT
@@ -66,7 +66,7 @@ summed AS (
     GROUP BY rank, device, step
 )
 SELECT
-    rank,
+    m.rank,
     device,
     step,
     events,
@@ -75,7 +75,7 @@ SELECT
     first_allocated_bytes,
     last_allocated_bytes,
     peak_allocated_bytes,
-    peak_at_ns,
+    tw_common_ns(peak_at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
     reserved_at_peak_bytes,
     peak_reserved_bytes,
     tw_ratio(reserved_at_peak_bytes - peak_allocated_bytes, reserved_at_peak_bytes) AS fragmentation_at_peak,
@@ -84,5 +84,6 @@ SELECT
         CASE WHEN is_summed THEN 'allocated is the sum of the recorded events: what was there before is not in it' END,
         CASE WHEN peak_reserved_bytes IS NULL THEN 'nothing is reserved here, or the trace does not say: no fragmentation' END
     ), '') AS note
-FROM summed
-ORDER BY rank, device, step NULLS FIRST
+FROM summed AS m
+LEFT JOIN tw_clocks() AS c ON c.rank = m.rank AND m.peak_at_ns >= c.from_ns AND m.peak_at_ns < c.until_ns
+ORDER BY m.rank, device, step NULLS FIRST

@@ -2,7 +2,7 @@
 -- answers: Which operators hold the memory when most of it is allocated?
 -- topic: time
 -- grain: one row per rank, device and operator with memory that it allocated and that was not yet released at the peak
--- reads: memory_events, host_ops
+-- reads: clocks, memory_events, host_ops
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
 -- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or for the rest that was allocated before the trace
@@ -21,13 +21,13 @@ WITH counted AS MATERIALIZED (
     SELECT
         rank,
         coalesce(device, '') AS device,
-        at_ns,
+        at_local_ns AS at_ns,
         op_id,
         value,
         address,
         coalesce(
             total_allocated_bytes,
-            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
+            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_local_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
         ) AS allocated_bytes
     FROM memory_events
     WHERE value IS NOT NULL
@@ -58,7 +58,8 @@ live AS MATERIALIZED (
 ),
 -- one range per thread and depth can be open at a moment: the last one that began before it
 ranges AS MATERIALIZED (
-    SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, depth, op_id, start_ns, end_ns
+    SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, depth, op_id,
+        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
     WHERE kind IN ('op', 'annotation', 'nvtx') AND depth IS NOT NULL AND rank IN (SELECT rank FROM live)
 ),
@@ -120,8 +121,10 @@ SELECT
     h.blocks,
     h.largest_bytes,
     tw_ratio(CAST(h.bytes AS BIGINT), k.allocated_bytes) AS share,
-    k.at_ns AS peak_at_ns,
+    tw_common_ns(k.at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
     h.ambiguous_blocks,
     h.note
-FROM held AS h JOIN peaks AS k USING (rank, device)
+FROM held AS h
+JOIN peaks AS k USING (rank, device)
+LEFT JOIN tw_clocks() AS c ON c.rank = h.rank AND k.at_ns >= c.from_ns AND k.at_ns < c.until_ns
 ORDER BY h.rank, device, bytes DESC, h.host_op NULLS LAST, h.range NULLS LAST

@@ -27,7 +27,8 @@
 -- caveat: recomputation is told by autograd: an operator recorded for a backward while a backward runs, whose like ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
 WITH known AS MATERIALIZED (
     SELECT
-        h.rank, hash(h.rank, h.pid, h.tid) AS thread, h.step, h.name, h.depth, h.start_ns, h.end_ns,
+        h.rank, hash(h.rank, h.pid, h.tid) AS thread, h.step, h.name, h.depth,
+        h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns,
         h.sequence IS NOT NULL AS recorded,
         f.op_id, f.signature, f.flops IS NOT NULL AS usable
     FROM tw_op_flops AS f JOIN host_ops AS h USING (op_id)
@@ -56,36 +57,41 @@ converted AS (
     WHERE i.name = o.name
     GROUP BY o.op_id
 ),
--- narrow: what is sorted here is as many as there are kernels
-owned AS MATERIALIZED (
-    SELECT l.gpu_op_id, l.linked_rank, CASE WHEN l.called_ns <= o.end_ns THEN o.op_id END AS owner_id
+kinds AS MATERIALIZED (
+    SELECT row_number() OVER () AS kind_id, name, class FROM (SELECT DISTINCT name, class FROM gpu_ops)
+),
+-- numbers in place of names: what is sorted here is as many as there are kernels
+launched AS MATERIALIZED (
+    SELECT
+        l.rank, l.step, l.kind_id, l.is_compute, l.duration_ns, l.is_linked,
+        CASE WHEN l.called_ns <= o.end_ns THEN o.op_id END AS owner_id
     FROM (
         SELECT
-            g.op_id AS gpu_op_id, hash(c.rank, c.pid, c.tid) AS thread, c.start_ns AS called_ns,
-            CASE WHEN c.op_id IS NOT NULL THEN g.rank END AS linked_rank
-        FROM gpu_ops AS g LEFT JOIN host_ops AS c ON c.op_id = g.launch_op_id
+            g.rank, g.step, k.kind_id, g.category = 'compute' AS is_compute, g.duration_ns,
+            hash(c.rank, c.pid, c.tid) AS thread, c.start_local_ns AS called_ns, c.op_id IS NOT NULL AS is_linked
+        FROM gpu_ops AS g
+        JOIN kinds AS k USING (name, class)
+        LEFT JOIN host_ops AS c ON c.op_id = g.launch_op_id
         WHERE ($rank IS NULL OR g.rank = $rank) AND ($step IS NULL OR g.step = $step)
     ) AS l
     ASOF LEFT JOIN (SELECT thread, start_ns, end_ns, op_id FROM outermost) AS o
         ON o.thread = l.thread AND l.called_ns >= o.start_ns
 ),
-launched AS MATERIALIZED (
-    SELECT w.owner_id, g.rank, g.step, g.name, g.class, g.category, g.duration_ns
-    FROM owned AS w JOIN gpu_ops AS g ON g.op_id = w.gpu_op_id
-),
-device AS (
-    SELECT
-        owner_id AS op_id,
-        count(*) AS kernels,
-        CAST(sum(CASE WHEN category = 'compute' THEN duration_ns END) AS BIGINT) AS device_ns,
-        arg_max(class, duration_ns) FILTER (category = 'compute') AS class,
-        arg_max(name, duration_ns) FILTER (category = 'compute') AS kernel
-    FROM launched
-    WHERE owner_id IS NOT NULL
-    GROUP BY owner_id
+device AS MATERIALIZED (
+    SELECT d.*, k.class, k.name AS kernel
+    FROM (
+        SELECT
+            owner_id AS op_id,
+            count(*) AS kernels,
+            CAST(sum(CASE WHEN is_compute THEN duration_ns END) AS BIGINT) AS device_ns,
+            arg_max(kind_id, CASE WHEN is_compute THEN duration_ns END) AS kind_id
+        FROM launched
+        WHERE owner_id IS NOT NULL
+        GROUP BY owner_id
+    ) AS d LEFT JOIN kinds AS k USING (kind_id)
 ),
 ranges AS (
-    SELECT hash(rank, pid, tid) AS thread, start_ns, end_ns, name, kind = 'op' AS backward
+    SELECT hash(rank, pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns, name, kind = 'op' AS backward
     FROM host_ops
     WHERE (kind = 'op' AND starts_with(name, 'autograd::engine::evaluate_function: '))
         OR (kind = 'annotation' AND starts_with(name, 'Optimizer.step#'))
@@ -116,7 +122,7 @@ forward AS (
     SELECT DISTINCT rank, step, signature FROM placed WHERE NOT in_backward
 ),
 linked AS (
-    SELECT DISTINCT linked_rank AS rank FROM owned WHERE linked_rank IS NOT NULL
+    SELECT DISTINCT rank FROM launched WHERE is_linked
 )
 SELECT
     p.rank,
@@ -175,7 +181,7 @@ UNION ALL
 SELECT
     rank, step, NULL AS op_id, NULL AS op, NULL AS dims, NULL AS dtype, class, NULL AS kind, NULL AS opaque, NULL AS calls,
     count(*) AS kernels, CAST(sum(duration_ns) AS BIGINT) AS device_ns, NULL AS flops, NULL AS bytes, NULL AS reason
-FROM launched
-WHERE owner_id IS NULL AND category = 'compute'
+FROM launched JOIN kinds USING (kind_id)
+WHERE owner_id IS NULL AND is_compute
 GROUP BY rank, step, class
 ORDER BY rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason

@@ -35,6 +35,7 @@
 -- order: first_rank NULLS LAST, step NULLS FIRST, stage NULLS LAST, rank
 -- caveat: which of two ranks is the earlier stage is told by who sends first in a step: activations go before gradients.
 -- caveat: an interleaved schedule sends from the last stage to the first and so closes a ring, as ring attention does: such ranks are listed with the reason, without numbers.
+-- caveat: on ranks without a GPU the interpreter runs between a receive's end and the next operator, 0.1 to 0.5 ms: release_ns = 1000000 then sees what waited.
 -- caveat: without a range called Optimizer.step# the window reaches to the step's last compute, and the bubble includes what the optimizer leaves idle.
 WITH RECURSIVE messages AS MATERIALIZED (
     SELECT
@@ -119,7 +120,8 @@ exchanged AS MATERIALIZED (
         CAST(sum(greatest(w.wait_ns, 0)) FILTER (WHERE m.op = 'recv') AS BIGINT) AS receive_wait_ns,
         CAST(sum(greatest(w.wait_ns, 0)) FILTER (WHERE m.op = 'send') AS BIGINT) AS send_wait_ns,
         CAST(sum(e.blocked_ns) FILTER (WHERE m.op = 'recv') AS BIGINT) AS receive_blocked_ns,
-        count(w.wait_ns) = count(*) AS is_matched
+        count(w.wait_ns) = count(*) AS is_matched,
+        count(m.peer) = 0 AS is_blind
     FROM messages AS m
     LEFT JOIN tw_collective_exposure($release_ns) AS e USING (call_id)
     LEFT JOIN (
@@ -215,7 +217,7 @@ edges AS (
 reached AS (
     SELECT e.rank, e.step, e.edge, e.at_ns, e.at_ns - coalesce(p.done_ns - tw_overhang_ns(p.until_ns, e.at_ns), 0) AS idle_ns
     FROM (SELECT * FROM edges WHERE at_ns IS NOT NULL) AS e
-    ASOF LEFT JOIN tw_progress('compute') AS p ON p.rank = e.rank AND e.at_ns >= p.start_ns
+    ASOF LEFT JOIN tw_progress('device_ops', 'compute') AS p ON p.rank = e.rank AND e.at_ns >= p.start_ns
 ),
 measured AS (
     SELECT
@@ -297,6 +299,7 @@ SELECT
     CASE WHEN is_matched THEN coalesce(send_wait_ns, 0) END AS send_wait_ns,
     nullif(concat_ws('; ',
         CASE
+            WHEN first_rank IS NULL AND is_blind THEN 'not computable: the trace does not say which rank is the other side of its messages'
             WHEN first_rank IS NULL THEN 'not computable: its messages form no chain; an interleaved pipeline and ring attention form a ring'
             WHEN NOT is_chain THEN 'not computable: several ranks share a stage'
             WHEN NOT is_whole THEN 'not computable: not every stage was recorded'

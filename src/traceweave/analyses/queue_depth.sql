@@ -2,14 +2,14 @@
 -- answers: How far is the host ahead of each stream, and is it ever held up by a full queue?
 -- topic: time
 -- grain: one row per rank, device, stream and, with interval_ns, stretch of time
--- reads: gpu_ops, host_ops
+-- reads: clocks, gpu_ops, host_ops
 -- param: queue_limit BIGINT = 1024 | a queue that holds this many launches is full
 -- param: interval_ns BIGINT = NULL | cut the time into stretches of this length; NULL: one stretch per stream
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number
 -- column: stream BIGINT | stream
 -- column: interval_start_ns BIGINT | start of the stretch, common clock; the first is the first launch on the stream
--- column: window_ns BIGINT | its length; the last one ends with the last start on the stream
+-- column: window_ns BIGINT | its length on the rank's own clock; the last one ends with the last start on the stream
 -- column: launches BIGINT | launching calls that began in it
 -- column: depth_max BIGINT | most launches that waited at once
 -- column: depth_mean DOUBLE | mean over the time; NULL for a stretch without length
@@ -30,11 +30,11 @@ WITH queued AS MATERIALIZED (
         g.rank,
         g.device,
         g.stream,
-        h.start_ns AS from_ns,
-        greatest(g.start_ns, h.start_ns) AS until_ns,
+        h.start_local_ns AS from_ns,
+        greatest(g.start_ns, h.start_local_ns) AS until_ns,
         h.duration_ns AS call_ns
     FROM (
-        SELECT rank, coalesce(device, -1) AS device, coalesce(stream, -1) AS stream, launch_op_id, min(start_ns) AS start_ns
+        SELECT rank, coalesce(device, -1) AS device, coalesce(stream, -1) AS stream, launch_op_id, min(start_local_ns) AS start_ns
         FROM gpu_ops
         WHERE launch_op_id IS NOT NULL
         GROUP BY ALL
@@ -95,7 +95,7 @@ SELECT
     s.rank,
     nullif(s.device, -1) AS device,
     nullif(s.stream, -1) AS stream,
-    s.interval_start_ns,
+    tw_common_ns(s.interval_start_ns, k.offset_ns, k.drift_ppm, k.reference_local_ns) AS interval_start_ns,
     s.window_ns,
     s.launches,
     s.depth_max,
@@ -108,5 +108,8 @@ SELECT
     s.blocked_ns,
     coalesce(u.ops, 0) AS unlaunched,
     CASE WHEN u.ops > 0 THEN 'launches of ' || u.ops || ' ops are not in the trace' END AS note
-FROM summed AS s LEFT JOIN unlaunched AS u USING (rank, device, stream)
-ORDER BY s.rank, device, stream, s.interval_start_ns
+FROM summed AS s
+LEFT JOIN unlaunched AS u USING (rank, device, stream)
+LEFT JOIN tw_clocks() AS k
+    ON k.rank = s.rank AND s.interval_start_ns >= k.from_ns AND s.interval_start_ns < k.until_ns
+ORDER BY s.rank, device, stream, interval_start_ns

@@ -42,8 +42,7 @@ WITH ranges AS MATERIALIZED (
         kind,
         CASE WHEN kind = 'nvtx' THEN args ->> 'domain' END AS domain,
         name AS range,
-        start_ns,
-        end_ns - start_ns AS length_ns,
+        start_local_ns AS start_ns,
         duration_ns
     FROM host_ops
     WHERE (kind = $kind OR ($kind = 'any' AND kind IN ('nvtx', 'annotation')))
@@ -54,7 +53,7 @@ launches AS (
         coalesce(h.rank, -1) AS rank_key,
         coalesce(h.pid, -1) AS pid,
         coalesce(h.tid, -1) AS tid,
-        h.start_ns,
+        h.start_local_ns AS start_ns,
         g.gpu_start_ns,
         g.gpu_end_ns,
         g.gpu_ops_ns,
@@ -62,8 +61,8 @@ launches AS (
     FROM (
         SELECT
             launch_op_id,
-            min(start_ns) AS gpu_start_ns,
-            max(end_ns) AS gpu_end_ns,
+            min(start_local_ns) AS gpu_start_ns,
+            max(start_local_ns + duration_ns) AS gpu_end_ns,
             sum(duration_ns) AS gpu_ops_ns,
             count(*) AS gpu_ops
         FROM gpu_ops
@@ -77,7 +76,7 @@ launches AS (
 cuts AS MATERIALIZED (
     SELECT DISTINCT rank_key, pid, tid, at_ns
     FROM (
-        SELECT rank_key, pid, tid, unnest([start_ns, start_ns + length_ns + 1]) AS at_ns FROM ranges
+        SELECT rank_key, pid, tid, unnest([start_ns, start_ns + duration_ns + 1]) AS at_ns FROM ranges
     )
 ),
 pieces AS (
@@ -98,7 +97,7 @@ pieces AS (
 -- ranges and pieces of a thread on one line: a range's frame is what lies from its start to its end
 lined AS (
     SELECT
-        rank_key, pid, tid, start_ns AS at_ns, length_ns, NULL AS gpu_start_ns, NULL AS gpu_end_ns,
+        rank_key, pid, tid, start_ns AS at_ns, duration_ns AS length_ns, NULL AS gpu_start_ns, NULL AS gpu_end_ns,
         0 AS gpu_ops_ns, 0 AS gpu_ops, 0 AS launches, rank, kind, domain, range, duration_ns
     FROM ranges
     UNION ALL

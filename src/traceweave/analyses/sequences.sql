@@ -30,8 +30,8 @@ ordered AS (
         coalesce(g.device, -1) AS device,
         coalesce(g.stream, -1) AS stream,
         CASE WHEN g.category = 'compute' AND g.name <> 'CUDA graph' THEN n.id END AS id,
-        g.start_ns,
-        g.end_ns,
+        g.start_local_ns AS start_ns,
+        g.start_local_ns + g.duration_ns AS end_ns,
         g.duration_ns
     FROM gpu_ops AS g LEFT JOIN names AS n USING (name)
     WHERE $rank IS NULL OR g.rank = $rank

@@ -12,7 +12,7 @@
 -- column: duration_max_ns BIGINT | longest
 -- column: slowest_rank INTEGER | the rank of the longest, the lowest of several
 -- column: device_ranks BIGINT | ranks with a device window in the step
--- column: device_min_ns BIGINT | shortest device window over the ranks; NULL if there is none
+-- column: device_min_ns BIGINT | shortest device window over the ranks, each on its own clock; NULL if there is none
 -- column: device_p50_ns BIGINT | median over the ranks
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
@@ -30,10 +30,10 @@ SELECT
     max(duration_ns) AS duration_max_ns,
     first(rank ORDER BY duration_ns DESC, rank) AS slowest_rank,
     count(DISTINCT rank) FILTER (WHERE device_end_ns IS NOT NULL) AS device_ranks,
-    min(device_end_ns - device_start_ns) AS device_min_ns,
-    tw_percentile(device_end_ns - device_start_ns, 0.5) AS device_p50_ns,
-    max(device_end_ns - device_start_ns) AS device_max_ns,
-    first(rank ORDER BY device_end_ns - device_start_ns DESC, rank)
+    min(device_end_local_ns - device_start_local_ns) AS device_min_ns,
+    tw_percentile(device_end_local_ns - device_start_local_ns, 0.5) AS device_p50_ns,
+    max(device_end_local_ns - device_start_local_ns) AS device_max_ns,
+    first(rank ORDER BY device_end_local_ns - device_start_local_ns DESC, rank)
         FILTER (WHERE device_end_ns IS NOT NULL) AS device_slowest_rank,
     CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source
 FROM steps

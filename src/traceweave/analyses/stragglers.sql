@@ -43,7 +43,9 @@ WITH arrivals AS MATERIALIZED (
         w.group_id,
         w.step,
         w.start_ns,
-        w.end_ns,
+        -- what a rank did is measured on its own clock
+        w.start_local_ns AS own_start_ns,
+        w.start_local_ns + w.duration_ns AS own_end_ns,
         w.duration_ns,
         w.wait_ns,
         w.is_last,
@@ -134,12 +136,15 @@ stages AS (
     GROUP BY rank
 ),
 edges AS MATERIALIZED (
-    SELECT rank, start_ns AS at_ns FROM arrivals
+    SELECT rank, own_start_ns AS at_ns FROM arrivals
     UNION
-    SELECT rank, end_ns AS at_ns FROM arrivals
+    SELECT rank, own_end_ns AS at_ns FROM arrivals
+),
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
 ),
 busy AS (
-    SELECT rank, at_ns, compute_ns, busy_ns, any_ns FROM tw_busy_until('device_ops', 'edges')
+    SELECT rank, at_ns, compute_ns, busy_ns, any_ns FROM tw_busy_until('ops', 'edges')
 ),
 -- the same sweep over the gaps that the host caused, with the cause in place of the kind of work
 gaps AS (
@@ -168,6 +173,11 @@ totals AS MATERIALIZED (
     FROM busy AS b
     JOIN idle AS i USING (rank, at_ns)
 ),
+-- Totals are joined one at a time: of two at once DuckDB may take the pairs of a rank first, billions of them.
+begun AS MATERIALIZED (
+    SELECT a.*, s.compute_ns AS computed_ns
+    FROM arrivals AS a JOIN totals AS s ON s.rank = a.rank AND s.at_ns = a.own_start_ns
+),
 -- from the end of the previous collective among the same ranks to the start of this one
 legs AS MATERIALIZED (
     SELECT
@@ -175,20 +185,19 @@ legs AS MATERIALIZED (
         a.rank,
         a.step,
         a.group_id,
-        a.start_ns,
+        a.own_start_ns AS start_ns,
         a.is_last,
         d.pair,
         d.delay_ns,
         d.waiting_ranks,
         d.delay_ns > 0 AND d.delay_ns >= d.resolution_ns AS is_late,
         lag(a.collective_id) OVER by_start AS previous_id,
-        lag(a.end_ns) OVER by_start AS from_ns,
-        lag(2 * (z.compute_ns - s.compute_ns) > a.end_ns - a.start_ns) OVER by_start AS is_overlapped
-    FROM arrivals AS a
+        lag(a.own_end_ns) OVER by_start AS from_ns,
+        lag(2 * (z.compute_ns - a.computed_ns) > a.duration_ns) OVER by_start AS is_overlapped
+    FROM begun AS a
     JOIN delays AS d USING (collective_id)
-    JOIN totals AS s ON s.rank = a.rank AND s.at_ns = a.start_ns
-    JOIN totals AS z ON z.rank = a.rank AND z.at_ns = a.end_ns
-    WINDOW by_start AS (PARTITION BY a.rank, a.group_id, d.pair ORDER BY a.start_ns, a.collective_id)
+    JOIN totals AS z ON z.rank = a.rank AND z.at_ns = a.own_end_ns
+    WINDOW by_start AS (PARTITION BY a.rank, a.group_id, d.pair ORDER BY a.own_start_ns, a.collective_id)
 ),
 -- Where the others computed on during the previous collective, or had this one queued behind it, it did not bring the
 -- ranks together: who was behind before it still is, and what holds that rank up is older.
@@ -216,18 +225,21 @@ stretches AS MATERIALIZED (
     FROM traced
     WHERE is_late AND previous_id >= 0 AND from_ns < start_ns
 ),
+entered AS MATERIALIZED (
+    SELECT s.*, a AS before
+    FROM stretches AS s JOIN totals AS a ON a.rank = s.rank AND a.at_ns = s.from_ns
+),
 spent AS MATERIALIZED (
     SELECT
-        s.*,
-        z.compute_ns - a.compute_ns AS compute_ns,
-        (z.busy_ns - a.busy_ns) - (z.compute_ns - a.compute_ns) AS comm_ns,
-        (z.any_ns - a.any_ns) - (z.busy_ns - a.busy_ns) AS copies_ns,
-        z.launch_ns - a.launch_ns AS launch_ns,
-        z.sync_ns - a.sync_ns AS sync_ns,
-        z.loading_ns - a.loading_ns AS loading_ns,
-        (s.start_ns - s.from_ns) - (z.any_ns - a.any_ns) AS idle_ns
-    FROM stretches AS s
-    JOIN totals AS a ON a.rank = s.rank AND a.at_ns = s.from_ns
+        s.* EXCLUDE (before),
+        z.compute_ns - before.compute_ns AS compute_ns,
+        (z.busy_ns - before.busy_ns) - (z.compute_ns - before.compute_ns) AS comm_ns,
+        (z.any_ns - before.any_ns) - (z.busy_ns - before.busy_ns) AS copies_ns,
+        z.launch_ns - before.launch_ns AS launch_ns,
+        z.sync_ns - before.sync_ns AS sync_ns,
+        z.loading_ns - before.loading_ns AS loading_ns,
+        (s.start_ns - s.from_ns) - (z.any_ns - before.any_ns) AS idle_ns
+    FROM entered AS s
     JOIN totals AS z ON z.rank = s.rank AND z.at_ns = s.start_ns
 ),
 -- the late rank beside the others of the same instance whose stretch began at the same collective
@@ -340,7 +352,7 @@ pulled AS (
     ) AS s
     JOIN arrivals AS a
         ON a.rank = s.rank AND coalesce(a.step, -1) = s.near_step AND a.group_id <> s.group_id
-        AND a.start_ns >= s.from_ns AND a.start_ns < s.start_ns
+        AND a.own_start_ns >= s.from_ns AND a.own_start_ns < s.start_ns
     WHERE NOT a.is_last
     GROUP BY s.rank, at_step, a.group_id, a.last_rank
     QUALIFY row_number() OVER (

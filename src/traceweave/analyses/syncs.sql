@@ -24,7 +24,7 @@
 -- caveat: a call inside another waiting call (cuStreamSynchronize in cudaStreamSynchronize) counts once, as the outer one.
 -- caveat: cudaMalloc, cudaFree and others may wait too; they are not counted, since traces do not say whether they did.
 WITH copies AS (
-    SELECT launch_op_id AS op_id, max(end_ns) AS copied_until_ns, sum(bytes) AS bytes
+    SELECT launch_op_id AS op_id, max(start_local_ns + duration_ns) AS copied_until_ns, sum(bytes) AS bytes
     FROM gpu_ops
     WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL AND tw_can_stall(copy_kind, name, args)
     GROUP BY launch_op_id
@@ -38,7 +38,7 @@ waiting AS MATERIALIZED (
         CASE WHEN tw_is_sync(h.name) AND c.op_id IS NULL THEN 'synchronize' ELSE 'copy' END AS reason,
         coalesce(h.pid, -1) AS pid,
         coalesce(h.tid, -1) AS tid,
-        h.start_ns,
+        h.start_local_ns AS start_ns,
         h.depth,
         h.duration_ns,
         h.step,
@@ -48,7 +48,7 @@ waiting AS MATERIALIZED (
     WHERE h.kind IN ('runtime', 'driver')
         AND ($step IS NULL OR h.step = $step)
         AND h.duration_ns >= $min_call_ns
-        AND (tw_is_sync(h.name) OR h.end_ns >= c.copied_until_ns)
+        AND (tw_is_sync(h.name) OR h.start_local_ns + h.duration_ns >= c.copied_until_ns)
 ),
 calls AS MATERIALIZED (
     SELECT * FROM waiting
@@ -62,8 +62,8 @@ ranges AS MATERIALIZED (
         coalesce(tid, -1) AS tid,
         depth,
         op_id,
-        start_ns,
-        end_ns
+        start_local_ns AS start_ns,
+        start_local_ns + duration_ns AS end_ns
     FROM host_ops
     WHERE kind IN ('op', 'annotation', 'nvtx', 'python') AND depth IS NOT NULL
         AND rank IN (SELECT rank FROM calls)

@@ -31,7 +31,7 @@ WITH roles AS MATERIALIZED (
 streams AS (
     SELECT rank, arg_max(stream, busy_ns) AS stream
     FROM (
-        SELECT rank, stream, sum(end_ns - start_ns) AS busy_ns
+        SELECT rank, stream, sum(duration_ns) AS busy_ns
         FROM device_ops
         WHERE category = 'compute' AND rank IN (SELECT rank FROM collectives JOIN roles USING (group_id))
         GROUP BY rank, stream
@@ -49,9 +49,9 @@ summed AS (
         any_value(r.used_source) AS used_source,
         count(*) AS calls,
         CASE WHEN count(k.bytes) = count(*) THEN CAST(sum(k.bytes) AS BIGINT) END AS bytes,
-        CAST(sum(k.end_ns - k.start_ns) AS BIGINT) AS comm_ns,
+        CAST(sum(k.duration_ns) AS BIGINT) AS comm_ns,
         CASE WHEN count(w.wait_ns) FILTER (WHERE n.ranks_seen > 1) = count(*) THEN CAST(sum(w.wait_ns) AS BIGINT) END AS wait_ns,
-        CAST(sum(CASE WHEN k.stream = s.stream THEN k.end_ns - k.start_ns ELSE 0 END) AS BIGINT) AS same_stream_ns,
+        CAST(sum(CASE WHEN k.stream = s.stream THEN k.duration_ns ELSE 0 END) AS BIGINT) AS same_stream_ns,
         CAST(sum(e.exposed_ns) AS BIGINT) AS exposed_ns,
         CAST(sum(e.blocked_ns) AS BIGINT) AS blocked_ns
     FROM collectives AS k

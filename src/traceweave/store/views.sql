@@ -97,8 +97,10 @@ FROM known LEFT JOIN clocks USING (rank)
 WINDOW by_rank AS (PARTITION BY known.rank ORDER BY from_local_ns NULLS FIRST);
 
 -- Internal: the alignment formula (DESIGN section 3). The product is small (a drift times a run), so a double holds it exactly enough.
+-- The views below join clock_spans from the left, although every rank has a row there: DuckDB expects next to no rows from an
+-- inner join on a range of times, and then builds its hash tables on the millions of ops instead of on what is joined to them.
 CREATE MACRO base.align(local_ns, offset_ns, drift, reference_ns) AS
-    local_ns + offset_ns + CAST(round(drift * (local_ns - reference_ns)) AS BIGINT);
+    local_ns + coalesce(offset_ns, 0) + CAST(round(coalesce(drift, 0) * (local_ns - coalesce(reference_ns, 0))) AS BIGINT);
 
 -- relation: steps | one row per rank and training step
 -- column: rank INTEGER | global rank
@@ -109,6 +111,9 @@ CREATE MACRO base.align(local_ns, offset_ns, drift, reference_ns) AS
 -- column: device_start_ns BIGINT | start of the step's first GPU op; NULL if it has none
 -- column: device_end_ns BIGINT | start of the next step's first GPU op; for the last step the end of its last op
 -- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx' or 'inferred'
+-- column: start_local_ns BIGINT | start of the host's step range, rank's own clock
+-- column: device_start_local_ns BIGINT | device_start_ns on the rank's own clock
+-- column: device_end_local_ns BIGINT | device_end_ns on the rank's own clock
 CREATE VIEW steps AS
 SELECT
     s.rank,
@@ -118,7 +123,10 @@ SELECT
     s.duration_ns,
     base.align(s.device_start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_start_ns,
     base.align(s.device_end_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_end_ns,
-    s.source
+    s.source,
+    s.start_local_ns,
+    s.device_start_local_ns,
+    s.device_end_local_ns
 FROM base.steps AS s
 JOIN base.clock_spans AS c
     ON s.rank = c.rank AND s.start_local_ns >= c.from_ns AND s.start_local_ns < c.until_ns;
@@ -171,14 +179,15 @@ SELECT
     o.source_id,
     o.args
 FROM base.gpu_ops AS o
-JOIN base.clock_spans AS c
+LEFT JOIN base.clock_spans AS c
     ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
 LEFT JOIN (
     SELECT calls.gpu_op_id, min(matches.collective_id) AS collective_id
     FROM base.collective_calls AS calls JOIN base.matches USING (call_id)
     WHERE calls.gpu_op_id IS NOT NULL
     GROUP BY calls.gpu_op_id
-) AS m ON m.gpu_op_id = o.op_id;
+) AS m ON m.gpu_op_id = o.op_id
+WHERE o.rank IS NOT NULL;
 
 -- relation: host_ops | one row per operator, annotation, API call or range on the host
 -- column: rank INTEGER | global rank; NULL for a process that is no rank
@@ -206,8 +215,8 @@ SELECT
     o.name,
     o.pid,
     o.tid,
-    base.align(o.start_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS start_ns,
-    base.align(o.start_local_ns + o.duration_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS end_ns,
+    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
     o.duration_ns,
     o.depth,
     o.parent_id,
@@ -364,6 +373,7 @@ FROM timed;
 -- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
 -- column: is_last BOOLEAN | this rank arrived last
 -- column: last_rank INTEGER | the rank that did
+-- column: start_local_ns BIGINT | start, rank's own clock
 CREATE VIEW collective_waits AS
 SELECT
     k.collective_id,
@@ -377,7 +387,8 @@ SELECT
     i.last_start_ns - k.start_ns AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
-    i.last_rank
+    i.last_rank,
+    k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 
 -- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, for a rank without any, its CPU operators and host collectives
@@ -392,19 +403,22 @@ FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: launch_op_id BIGINT | host_ops.op_id of the launching call
+-- column: duration_ns BIGINT | length as the profiler measured it
+-- column: start_local_ns BIGINT | start, rank's own clock
 CREATE VIEW device_ops AS
 SELECT
     o.rank, 'gpu' AS timeline, o.op_id, o.category, o.name, o.device, o.stream, o.step,
     base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
     base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
-    o.launch_op_id
+    o.launch_op_id, o.duration_ns, o.start_local_ns
 FROM base.gpu_ops AS o
-JOIN base.clock_spans AS c
+LEFT JOIN base.clock_spans AS c
     ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
+WHERE o.rank IS NOT NULL
 UNION ALL
 SELECT
     h.rank, 'cpu' AS timeline, h.op_id, 'compute' AS category, h.name, NULL AS device, h.tid AS stream, h.step,
-    h.start_ns, h.end_ns, NULL AS launch_op_id
+    h.start_ns, h.end_ns, NULL AS launch_op_id, h.duration_ns, h.start_local_ns
 FROM host_ops AS h
 WHERE h.kind = 'op'
     AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops)
@@ -412,7 +426,7 @@ WHERE h.kind = 'op'
 UNION ALL
 SELECT
     k.rank, 'cpu' AS timeline, k.host_op_id AS op_id, 'communication' AS category, k.op AS name, NULL AS device,
-    k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id
+    k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id, k.duration_ns, k.start_local_ns
 FROM collectives AS k
 WHERE k.gpu_op_id IS NULL
     AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops);
@@ -429,11 +443,12 @@ WHERE k.gpu_op_id IS NULL
 -- column: total_reserved_bytes BIGINT | reserved after the event
 -- column: op_id BIGINT | unique in this database
 -- column: args JSON | everything else the trace says of it
+-- column: at_local_ns BIGINT | when, rank's own clock
 CREATE VIEW memory_events AS
 SELECT
     e.rank, e.device, e.name,
-    base.align(e.at_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS at_ns,
-    e.value, 'bytes' AS unit, e.address, e.total_allocated_bytes, e.total_reserved_bytes, e.op_id, e.args
+    base.align(e.at_local_ns, c.offset_ns, c.drift, c.reference_ns) AS at_ns,
+    e.value, 'bytes' AS unit, e.address, e.total_allocated_bytes, e.total_reserved_bytes, e.op_id, e.args, e.at_local_ns
 FROM base.memory_events AS e
 LEFT JOIN base.clock_spans AS c
     ON e.rank = c.rank AND e.at_local_ns >= c.from_ns AND e.at_local_ns < c.until_ns;
@@ -449,7 +464,7 @@ LEFT JOIN base.clock_spans AS c
 CREATE VIEW counters AS
 SELECT
     e.rank, e.device, e.name,
-    base.align(e.at_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS at_ns,
+    base.align(e.at_local_ns, c.offset_ns, c.drift, c.reference_ns) AS at_ns,
     e.value, e.unit, e.op_id
 FROM base.counters AS e
 LEFT JOIN base.clock_spans AS c
@@ -483,8 +498,8 @@ SELECT rank, kind, from_op_id, to_op_id FROM base.flows;
 CREATE VIEW other_events AS
 SELECT
     e.rank, e.op_id, e.phase, e.category, e.name, e.pid, e.tid,
-    base.align(e.start_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS start_ns,
-    base.align(e.start_local_ns + e.duration_ns, coalesce(c.offset_ns, 0), coalesce(c.drift, 0), coalesce(c.reference_ns, 0)) AS end_ns,
+    base.align(e.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
+    base.align(e.start_local_ns + e.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
     e.duration_ns, e.start_local_ns, e.source_id, e.args
 FROM base.other_events AS e
 LEFT JOIN base.clock_spans AS c

@@ -1,4 +1,4 @@
--- Stretches in which nothing ran on a device or stream, and why.
+-- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
 -- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, host_only) | the gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause; host_only: leave out those whose next op was queued, mostly kernel_delay, which are most by far
 -- reads: device_ops, gpu_ops, host_ops, steps
@@ -24,7 +24,7 @@ ops AS NOT MATERIALIZED (
         launch_op_id,
         start_ns,
         end_ns
-    FROM device_ops
+    FROM tw_own_ops()
 ),
 ends AS (
     SELECT rank, timeline, device, lane, max(end_ns) AS end_ns
@@ -104,8 +104,8 @@ launched AS MATERIALIZED (
                 coalesce(cut.free_until_ns, cut.end_ns) - coalesce(cut.free_from_ns, cut.start_ns) AS hole_ns,
                 CASE WHEN call.op_id IS NOT NULL THEN coalesce(call.pid, -1) END AS pid,
                 CASE WHEN call.op_id IS NOT NULL THEN coalesce(call.tid, -1) END AS tid,
-                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.start_ns END AS launch_start_ns,
-                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.end_ns END AS launch_end_ns
+                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.start_local_ns END AS launch_start_ns,
+                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.start_local_ns + call.duration_ns END AS launch_end_ns
             FROM cut LEFT JOIN host_ops AS call ON call.op_id = cut.launch_op_id
         )
     )
@@ -119,16 +119,18 @@ hosted AS MATERIALIZED (
 ),
 -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
 stalls AS (
-    SELECT launch_op_id AS op_id, max(end_ns) AS copied_until_ns
+    SELECT launch_op_id AS op_id, max(start_local_ns + duration_ns) AS copied_until_ns
     FROM gpu_ops
     WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL AND tw_can_stall(copy_kind, name, args)
     GROUP BY launch_op_id
 ),
 syncs AS (
-    SELECT h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.name, h.start_ns, h.end_ns
+    SELECT h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.name,
+        h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
     FROM host_ops AS h
     LEFT JOIN stalls USING (op_id)
-    WHERE h.kind IN ('runtime', 'driver', 'op') AND (tw_is_sync(h.name) OR h.end_ns >= stalls.copied_until_ns)
+    WHERE h.kind IN ('runtime', 'driver', 'op')
+        AND (tw_is_sync(h.name) OR h.start_local_ns + h.duration_ns >= stalls.copied_until_ns)
 ),
 -- the call that ran when the gap began, and the one in its middle, which is where one is that covers more than half
 moments AS (
@@ -148,7 +150,9 @@ synced AS (
     GROUP BY m.gap_id
 ),
 loading AS MATERIALIZED (
-    SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, coalesce(depth, 0) AS depth, start_ns, end_ns
+    SELECT
+        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, coalesce(depth, 0) AS depth,
+        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
     WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_loading_names())
 ),
@@ -215,11 +219,11 @@ WITH ranges AS MATERIALIZED (
         coalesce(tid, -1) AS tid,
         coalesce(depth, 0) AS depth,
         op_id,
-        start_ns,
-        end_ns
+        start_local_ns AS start_ns,
+        start_local_ns + duration_ns AS end_ns
     FROM host_ops
     WHERE kind NOT IN ('runtime', 'driver')
-        AND 2 * (end_ns - start_ns) > (SELECT min(end_ns - start_ns) FROM query_table(gaps))
+        AND 2 * duration_ns > (SELECT min(end_ns - start_ns) FROM query_table(gaps))
 ),
 levels AS (
     SELECT g.gap_id, g.rank, g.pid, g.tid, g.start_ns, g.end_ns, g.start_ns + (g.end_ns - g.start_ns) // 2 AS middle_ns, d.depth

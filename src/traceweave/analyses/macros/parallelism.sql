@@ -1,9 +1,9 @@
 -- What kinds of parallelism leave behind in a trace: which group is for what, where the host issued a collective, and
 -- what the device computed meanwhile.
 
--- macro: tw_progress(of_category) | one row per rank and moment at which work of a category starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); ranks without collectives are left out
--- reads: collectives, device_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_progress(of_category) AS TABLE
+-- macro: tw_progress(ops, of_category) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); ranks without collectives are left out
+-- reads: collectives
+CREATE TEMP MACRO IF NOT EXISTS tw_progress(ops, of_category) AS TABLE
 WITH ordered AS (
     SELECT
         rank,
@@ -12,7 +12,7 @@ WITH ordered AS (
         max(end_ns) OVER (
             PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
-    FROM device_ops
+    FROM query_table(ops)
     WHERE category = of_category AND rank IN (SELECT rank FROM collectives)
 ),
 added AS (
@@ -30,14 +30,17 @@ SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
 FROM added
 WHERE next_start_ns IS DISTINCT FROM start_ns;
 
--- macro: tw_collective_exposure(release_ns) | one row per collective on its rank's device timeline: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it), computed_until_ns (end of the last compute begun before its end; NULL if there is none), resumed_ns (start of the first compute from its end on; NULL if there is none)
+-- macro: tw_collective_exposure(release_ns) | one row per collective on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
 -- reads: collectives, device_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(release_ns) AS TABLE
-WITH progress AS MATERIALIZED (
-    SELECT * FROM tw_progress('compute')
+WITH own_ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
+progress AS MATERIALIZED (
+    SELECT * FROM tw_progress('own_ops', 'compute')
 ),
 calls AS MATERIALIZED (
-    SELECT call_id, rank, start_ns, end_ns
+    SELECT call_id, rank, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM collectives
     -- what a host backend does is not on the timeline of a rank with a GPU
     WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu')
@@ -57,9 +60,7 @@ SELECT
     k.call_id,
     k.end_ns - k.start_ns - (k.done_by_end_ns - k.done_before_ns) AS exposed_ns,
     CASE WHEN p.start_ns - k.end_ns <= release_ns AND coalesce(k.computed_until_ns < k.end_ns, TRUE)
-        THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns,
-    k.computed_until_ns,
-    p.start_ns AS resumed_ns
+        THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns
 FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
 -- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
