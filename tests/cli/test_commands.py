@@ -220,7 +220,7 @@ def test_tables_have_human_units(capsys: pytest.CaptureFixture[str], database: P
         "                                                 hidden\n"
         "rank      wait            start    size  name  fraction\n"
         "────  ────────  ───────────────  ──────  ────  ────────\n"
-        "   0  1.500 us  05:02:02.815782  2.5 MB  a|b       0.25\n"
+        "   0  1.500 us  05:02:02.815782  2.5 MB  a|b      25.0%\n"
         "   1\n"
     )
 

@@ -64,6 +64,23 @@ class Chromium:
         console = re.findall(r"CONSOLE[^\]]*\] (.*)", done.stderr)
         return Visit(done.stdout, console, _requests(log))
 
+    def pdf(self, page: Path, target: Path) -> bytes:
+        """Print `page` to `target` and return what was printed."""
+        subprocess.run(
+            [
+                self.binary,
+                *_FLAGS,
+                f"--user-data-dir={self.profile}",
+                "--no-pdf-header-footer",
+                f"--print-to-pdf={target}",
+                page.as_uri(),
+            ],
+            capture_output=True,
+            timeout=120,
+            check=True,
+        )
+        return target.read_bytes()
+
 
 def inject(page: Path, script: str) -> None:
     """Let `page` run one more script, with leave of its Content-Security-Policy."""

@@ -1,4 +1,7 @@
 // Looks at the drawing's pixels, points at it, zooms and moves it, and leaves what came of it in the page's title.
+// The clock of these looks is virtual and may run out before the browser draws a frame: frames come by the clock.
+window.requestAnimationFrame = (draw) => setTimeout(draw, 16);
+window.cancelAnimationFrame = clearTimeout;
 setTimeout(async () => {
   const host = document.querySelector("[data-timeline]");
   const canvas = host.querySelector("canvas");
@@ -49,6 +52,9 @@ setTimeout(async () => {
   seen.changed = find("exposed-comm").length !== whole;
   seen.reset = await press("0");
   seen.keys = [await press("+"), await press("ArrowRight"), await press("-"), await press("Home")];
+  await press("0");
+  seen.walk = [await press("n"), await press("n"), await press("ArrowDown"), await press("p"), await press("ArrowDown")];
+  seen.walked = card();
   await press("+");
   at([300, 60], "pointerdown", { button: 0 });
   at([100, 60], "pointermove");

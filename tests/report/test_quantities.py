@@ -41,6 +41,26 @@ def test_a_share_never_rounds_to_nothing_or_all(fraction: float | None, text: st
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Compute hides 0.0 % of it", "Compute hides 0.0% of it"),
+        ("idles 12.3 us per step (29.1 gaps)", "idles 12.3 µs per step (29 gaps)"),
+        ("12.5 all_reduce per step of 1.50 MB", "12 all_reduce per step of 1.50 MB"),
+        ("17.5 ms per step at 3.25 GB/s", "17.5 ms per step at 3.25 GB/s"),
+    ],
+)
+def test_sentences_of_analyses_get_the_numbers_of_the_page(text: str, written: str) -> None:
+    assert quantities.told(text) == written
+
+
+@pytest.mark.parametrize(
+    ("gbps", "text"), [(None, "–"), (202.41, "202 GB/s"), (0.0452, "45.2 MB/s"), (7e-7, "700 B/s")]
+)
+def test_bandwidths_are_decimal(gbps: float | None, text: str) -> None:
+    assert quantities.gbps(gbps) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [(None, "–"), (0, "0 B"), (999, "999 B"), (33_554_432, "33.6 MB"), (1_500_000_000, "1.50 GB")],
 )

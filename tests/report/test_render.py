@@ -131,11 +131,21 @@ def test_every_query_on_the_page_can_be_run(make_run: MakeRun) -> None:
         "CREATE TEMP VIEW breakdown AS SELECT 0 AS rank, 0 AS step, 0 AS window_start_ns,"
         " 1 AS window_ns, 1 AS compute_ns"
     )
+    con.execute(
+        "CREATE TEMP VIEW kernels AS SELECT 'k' AS kernel, 'compute' AS category, 2 AS ranks,"
+        " 1 AS total_ns"
+    )
+    con.execute("CREATE TEMP VIEW shown_memory AS SELECT 0 AS rank, '' AS device,"
+                " 1 AS peak_allocated_bytes")  # fmt: skip
+    con.execute(
+        "CREATE TEMP VIEW memory_live AS SELECT 0 AS rank, '' AS device, '' AS host_op,"
+        " '' AS range, 1 AS bytes, 1 AS blocks, 1 AS largest_bytes, 1 AS share, '' AS note"
+    )
     for relation in ("waits", "timeline_steps", "timeline_ranks", "timeline_ops", "timeline_gaps"):
         name = relation.replace("timeline", "shown")
         con.execute(f"CREATE TEMP TABLE {name} AS {query_text(relation)}")
     queries = [code for code in codes if not code.startswith("traceweave ")]
-    assert len(queries) >= 13
+    assert len(queries) >= 16
     for query in queries:
         assert con.execute(query).description
 

@@ -6,7 +6,8 @@ import duckdb
 
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
-from traceweave.report.sections.budget import budget_in_words, budget_section, load_budget
+from traceweave.report.sections.budget import budget_in_words, load_budget
+from traceweave.report.sections.budget_layout import budget_section
 from traceweave.report.sections.clocks import clocks_in_words, clocks_section, load_clocks
 from traceweave.report.sections.collectives import load_collectives, waits_in_words
 from traceweave.report.sections.gaps import gaps_in_words, load_gaps

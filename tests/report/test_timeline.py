@@ -237,6 +237,18 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
         "Shown: 0 ns to 100 ms",
         "Shown: 0 ns to 100 ms",
     ]
+    # the only gap twice, the copy before it one row below, the kernel before that, and the next row
+    collective = (
+        "ncclDevKernel_AllReduce, Rank 0, stream 20, Begins at 50.0 ms, Lasts 30.0 ms, Collective"
+        " all_reduce, 64 MB, Waits for rank 3 10.0 ms, Transfer 20.0 ms"
+    )
+    assert seen["walk"] == [
+        *["Gap: launch_bound, Rank 0, Begins at 84.0 ms, Lasts 16.0 ms"] * 2,
+        "Memcpy DtoH, Rank 0, stream 7, Begins at 80.0 ms, Lasts 4.00 ms",
+        f"{hostile}, Rank 0, stream 7, Begins at 0 ns, Lasts 60.0 ms",
+        collective,
+    ]
+    assert _lines(seen["walked"])[:3] == ["ncclDevKernel_AllReduce", "Rank", "0, stream 20"]
     assert re.fullmatch(r"Shown: 40\.0 ms to 100 ms", seen["later"])
     assert seen["shrunk"] == 22 + 12 + 2 * 20 + 8
     assert seen["pressed"] == [

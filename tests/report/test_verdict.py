@@ -8,10 +8,12 @@ from tests.report.conftest import MakeRun
 from traceweave.report.render import build_report
 from traceweave.report.sections.findings import (
     Findings,
+    Point,
     findings_in_words,
     findings_section,
     headline_in_words,
     load_findings,
+    rest_in_words,
 )
 
 
@@ -20,10 +22,11 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(make_run: MakeRun
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
     verdict = build_report(con).verdict
     assert verdict.headline.endswith("; the largest cost is poor overlap of communication, 18.5%")
-    told = next(s.text for s in verdict.sentences if s.anchor == "findings")
-    assert told.startswith(
-        "Compute hides 12.5 % of the transfers that may run beside it; 17.5 ms more per step could,"
-        " at most (18.5% of the time). Try: "
+    assert verdict.points[0][:3] == (
+        "warning",
+        "Compute hides 12.5% of the transfers that may run beside it; 17.5 ms more per step could,"
+        " at most",
+        "18.5% of the time",
     )
     slow = [row for row in load_findings(con).rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
@@ -34,8 +37,10 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(make_run: MakeRun
 def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
            "evidence": "E", "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
-    assert findings_in_words(Findings([row] * 5)) == " ".join(["E. Try: A."] * 3) + " 2 more below."
-    assert headline_in_words(Findings([row])) == "no finding is above information"
+    assert findings_in_words(Findings([row] * 5)) == (Point("warning", "E", "", "A"),) * 3
+    assert rest_in_words(Findings([row] * 5)) == "2 more findings below."
+    assert rest_in_words(Findings([row] * 3)) == ""
+    assert headline_in_words(Findings([row])) == "nothing was found that would save much"
     assert findings_section(Findings([row])).tables[0].rows == (
         ("warning", "E", None, None, "A", "p"),
     )
@@ -43,5 +48,5 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
 
 def test_nothing_found_is_said(empty_run: duckdb.DuckDBPyConnection) -> None:
     findings = load_findings(empty_run)
-    assert (findings.rows, findings_in_words(findings)) == ([], "")
+    assert (findings.rows, findings_in_words(findings)) == ([], ())
     assert findings_section(findings).empty == "No rule has anything to say about this run."

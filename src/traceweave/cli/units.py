@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -10,6 +11,15 @@ EPOCH_FROM_NS = 10**17
 
 LAST_NS = 2**63
 """A time in ns beyond this (2262) is no moment that the tables can hold."""
+
+FRACTIONS = ("share", "_fraction", "_efficiency")
+"""Columns whose names end like this hold shares of a whole, written in percent."""
+
+PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
+"""Columns of these names hold sentences."""
+
+# a mean number of things: "(29.1 gaps)", "12.5 all_reduce per step"
+_COUNTED = re.compile(r"\b(\d+\.\d+)(?= gaps\b| (?!ns\b|us\b|ms\b|s\b|[kMGT]?B\b)\w+ per step\b)")
 
 _DURATIONS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -28,9 +38,24 @@ def human(name: str, value: object) -> str:
         return moment(int(value)) if is_moment else duration(value)
     if isinstance(value, int) and (name.startswith("bytes") or name.endswith("_bytes")):
         return size(value)
+    if isinstance(value, float) and name.endswith(FRACTIONS):
+        return percent(value)
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
-    return printable(str(value))
+    return printable(in_words(str(value)) if name in PROSE else str(value))
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction as '12.3%'; it rounds to nothing or to all only if it is that."""
+    if 0 < fraction < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= fraction < 1 else f"{fraction:.1%}"
+
+
+def in_words(text: str) -> str:
+    """Write the numbers of a sentence that an analysis has written as tables write them."""
+    text = re.sub(r"(?<=\d) %", "%", text)
+    return _COUNTED.sub(lambda found: str(round(float(found[1]))), text)
 
 
 def heading(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from traceweave.comparison.result import TABLES, Comparison
 from traceweave.comparison.words import headline, samples, sentences
-from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
 
@@ -43,6 +43,26 @@ _KINDS: dict[str, tuple[str, Kind]] = {
 
 _SMALL = frozenset({"difference_ns", "low_ns", "high_ns", "from_calls_ns", "from_duration_ns"})
 """Changes, which would vanish in the unit of what changed."""
+
+_TITLES = {
+    "step": "Step time",
+    "budget": "Time budget",
+    "classes": "Kernel classes",
+    "ops": "Operators",
+}
+"""Headings of sections that are not the table's name."""
+
+_ABSENT = {
+    "overlap": "Neither run recorded communication.",
+    "classes": "Neither run recorded kernels on a GPU.",
+    "kernels": "Neither run recorded kernels on a GPU.",
+    "ops": "Neither run recorded operators of the host.",
+    "collectives": "Neither run recorded collectives.",
+    "stragglers": "In neither run were collectives matched between ranks.",
+    "memory": "Neither run recorded memory events: profile_memory=True of the PyTorch profiler or"
+    " --cuda-memory-usage=true of nsys record them.",
+}
+"""Why a section is empty."""
 
 _LEADS = {
     "step": "How long a step takes in either run, and whether the difference is more than chance.",
@@ -97,13 +117,13 @@ def _section(comparison: Comparison, name: str) -> Section:
     command = f"traceweave compare base.duckdb new.duckdb --table {name} --format csv"
     return Section(
         anchor=name,
-        title=name.capitalize() if name != "ops" else "Operators",
+        title=_TITLES.get(name, name.capitalize()),
         lead=_LEADS[name],
         notes=samples(comparison.base, comparison.new) if name == "step" else (),
         figures=_figures(name, rows),
         tables=(table,),
         origins=(Origin(_title(name), command),),
-        empty="" if rows else "Neither trace says anything about it.",
+        empty="" if rows else _ABSENT.get(name, "Neither trace says anything about it."),
     )
 
 
@@ -146,20 +166,12 @@ def _figures(name: str, rows: list[dict[str, Any]]) -> tuple[Figure, ...]:
         "kind": "bars",
         "horizontal": True,
         "axis": "",
-        "categories": _distinct([str(row[label])[:60] for row in shown]),
+        "categories": chart_labels(str(row[label]) for row in shown),
         "measure": "duration",
+        "roles": ["caused" if row["difference_ns"] > 0 else "hidden" for row in shown],
         "series": [{"label": "Difference", "role": "caused"}],
         "variants": [{"label": "", "values": [[row["difference_ns"] for row in shown]]}],
     }
     text = f"Bar chart of differences; the table “{_title(name)}” holds the numbers."
     title = "Difference, new minus base"
-    return (Figure(name, title, "", text, chart, height=80 + 30 * len(shown)),)
-
-
-def _distinct(labels: list[str]) -> list[str]:
-    """Number labels that repeat: a chart's axis shows equal ones once."""
-    seen: dict[str, int] = {}
-    for place, label in enumerate(labels):
-        seen[label] = seen.get(label, 0) + 1
-        labels[place] = label if seen[label] == 1 else f"{label} ({seen[label]})"
-    return labels
+    return (Figure(name, title, "per step and rank", text, chart, height=80 + 30 * len(shown)),)

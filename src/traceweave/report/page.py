@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -9,9 +10,12 @@ from typing import Any, Literal, NamedTuple
 from traceweave.report import quantities
 
 Value = str | int | float | bool | list[int] | None
-Kind = Literal["text", "name", "int", "count", "duration", "percent", "bytes", "ratio", "number"]
+Kind = Literal[
+    "text", "name", "int", "count", "duration", "percent", "bytes", "rate", "ratio", "number"
+]
 
 _LONG_NAME = 72
+_LONG_LABEL = 60
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,21 @@ class Section:
         return f"{self.anchor}-sql-{titles.index(title) + 1 if title else 1}"
 
 
+def chart_labels(names: Iterable[str]) -> list[str]:
+    """Shorten names for an axis and number those that repeat: it shows equal ones once."""
+    seen: dict[str, int] = {}
+    labels = []
+    for name in map(short_name, names):
+        seen[name] = seen.get(name, 0) + 1
+        labels.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return labels
+
+
+def short_name(name: str) -> str:
+    """Cut a name that is too long for a sentence or an axis."""
+    return name if len(name) <= _LONG_LABEL else name[: _LONG_LABEL - 1].rstrip() + "…"
+
+
 def _cell(value: Value, kind: Kind, scale: quantities.Scale | None) -> Cell:
     if value is None:
         return Cell(quantities.MISSING, "")
@@ -182,6 +201,8 @@ def _number(value: int | float, kind: Kind, scale: quantities.Scale | None) -> s
         return quantities.percent(value).removesuffix("%")
     if kind == "bytes":
         return quantities.size(int(value))
+    if kind == "rate":
+        return quantities.gbps(value)
     if kind == "ratio":
         return f"{value:.2f}×"
     if kind == "number":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 MISSING = "–"
@@ -17,6 +18,12 @@ _SIZE_UNITS = (
 )
 
 
+# a mean number of things: "(29.1 gaps)", "12.5 all_reduce per step"
+_COUNTED = re.compile(
+    r"\b(\d+\.\d+)(?= gaps\b| (?!ns\b|us\b|µs\b|ms\b|s\b|[kMGT]?B\b)\w+ per step\b)"
+)
+
+
 class Scale(NamedTuple):
     """A unit for many numbers: value / divisor, written with `decimals`, reads in `unit`."""
 
@@ -26,7 +33,7 @@ class Scale(NamedTuple):
 
     def text(self, value: int | float | None) -> str:
         """Write `value` in this unit, without naming it."""
-        return MISSING if value is None else f"{value / self.divisor:,.{self.decimals}f}"
+        return MISSING if value is None else f"{value / self.divisor:z,.{self.decimals}f}"
 
 
 def duration_scale(largest_ns: int | float) -> Scale:
@@ -56,6 +63,11 @@ def size(value: int | None) -> str:
     return "0 B"
 
 
+def gbps(value: float | None) -> str:
+    """Write a bandwidth, given in decimal GB/s, with three digits and its unit."""
+    return MISSING if value is None else f"{size(round(value * 1e9))}/s"
+
+
 def percent(fraction: float | None) -> str:
     """Write a fraction (0 to 1) as a percentage that rounds to 0 or 100 only if it is that."""
     if fraction is None:
@@ -64,7 +76,17 @@ def percent(fraction: float | None) -> str:
         return "<0.1%"
     if 0.9995 <= fraction < 1:
         return ">99.9%"
-    return f"{fraction * 100:.1f}%"
+    return f"{fraction * 100:z,.1f}%"
+
+
+def told(text: str, micro: str = "µs") -> str:
+    """Write the numbers of a sentence that an analysis has written as the page writes them.
+
+    Percent signs follow their number, what is counted is whole, and `micro` is the microsecond.
+    """
+    text = re.sub(r"(?<=\d) %", "%", text)
+    text = re.sub(r"(?<=\d) us\b", f" {micro}", text)
+    return _COUNTED.sub(lambda found: f"{round(float(found[1])):,}", text)
 
 
 def count(value: int | None) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceweave import analyses
+from traceweave.analyses import find
+from traceweave.analyses.runner import materialize
+from traceweave.errors import QueryError
 
 Row = dict[str, Any]
 
@@ -55,9 +57,20 @@ def query_over(
 
 def analysis_table(con: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str]) -> pa.Table:
     """Return these columns of an analysis as one Arrow table."""
-    return analyses.run(con, name).select(*columns).to_arrow_table()
+    return _analysis(con, name, {}).select(*columns).to_arrow_table()
 
 
-def analysis_rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
+def analysis_rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[Row]:
     """Return the rows of an analysis; one dictionary per row."""
-    return analyses.run(con, name).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+    return _analysis(con, name, params).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def _analysis(
+    con: duckdb.DuckDBPyConnection, name: str, params: dict[str, object]
+) -> duckdb.DuckDBPyRelation:
+    """Compute an analysis once, where others that read it find its rows again."""
+    analysis = find(name)
+    try:
+        return con.table(materialize(con, analysis, analysis.bind(params)))
+    except duckdb.Error as error:
+        raise QueryError(f"analysis {name} cannot be run on this database: {error}") from error

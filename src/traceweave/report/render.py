@@ -16,13 +16,18 @@ from markupsafe import Markup
 
 from traceweave._version import __version__
 from traceweave.report.page import Section
-from traceweave.report.sections.budget import budget_section, load_budget
+from traceweave.report.sections.bandwidth import bandwidth_section, load_bandwidth
+from traceweave.report.sections.budget import load_budget
+from traceweave.report.sections.budget_layout import budget_section
 from traceweave.report.sections.clocks import clocks_section, load_clocks
 from traceweave.report.sections.collectives import collectives_section, load_collectives
 from traceweave.report.sections.findings import findings_section, load_findings
 from traceweave.report.sections.gaps import gaps_section, load_gaps
 from traceweave.report.sections.inputs import inputs_section, load_inputs
+from traceweave.report.sections.kernels import kernels_section, load_kernels
+from traceweave.report.sections.memory import load_memory, memory_section
 from traceweave.report.sections.overlap import overlap_section
+from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.verdict import Verdict, is_cpu_run, judge
 
@@ -31,7 +36,9 @@ DEFAULT_TITLE = "Training run report"
 _SCRIPTS = (
     "vendor/echarts.min.js",
     "charts.js",
+    "charts-xy.js",
     "timeline-drawing.js",
+    "timeline-controls.js",
     "timeline.js",
     "page.js",
 )
@@ -73,6 +80,10 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
             overlap_section(budget),
             gaps_section(gaps),
             collectives_section(collectives, len(inputs.ranks)),
+            stragglers_section(load_stragglers(con), len(inputs.ranks)),
+            bandwidth_section(load_bandwidth(con, collectives.groups), len(inputs.ranks)),
+            kernels_section(load_kernels(con), cpu),
+            memory_section(load_memory(con)),
             clocks_section(clocks),
             inputs_section(inputs),
         ),

@@ -10,8 +10,10 @@ from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, sh
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
 from traceweave.report.sections.findings import (
     Findings,
+    Point,
     findings_in_words,
     headline_in_words,
+    rest_in_words,
 )
 from traceweave.report.sections.inputs import Inputs, hardware, losses
 
@@ -50,6 +52,12 @@ class Verdict:
     sentences: tuple[Sentence, ...]
     figures: tuple[Figure, ...]
     parts: tuple[Part, ...]
+    points: tuple[Point, ...] = ()
+    """The costliest findings."""
+    rest: str = ""
+    """How many findings more there are."""
+    caveats: tuple[Sentence, ...] = ()
+    """How far to trust all this."""
 
 
 def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) -> Verdict:
@@ -58,18 +66,22 @@ def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) ->
     sentences = [
         Sentence(_timeline(inputs, budget), "input"),
         Sentence(budget_in_words(budget, cpu), "budget"),
-        Sentence(findings_in_words(findings), "findings"),
+    ]
+    caveats = [
         Sentence(clocks_in_words(clocks), "clocks"),
         Sentence(losses(inputs) if inputs.sources else "", "input"),
     ]
     if not inputs.ranks:
-        sentences = [s for s in sentences if s.anchor == "input"]
+        sentences, caveats = [], caveats[1:]
     return Verdict(
         headline=_headline(inputs, budget, findings, cpu),
         subject=hardware(inputs) if inputs.ranks else "",
         sentences=tuple(s for s in sentences if s.text),
         figures=_figures(budget),
         parts=_parts(budget),
+        points=findings_in_words(findings) if inputs.ranks else (),
+        rest=rest_in_words(findings) if inputs.ranks else "",
+        caveats=tuple(s for s in caveats if s.text),
     )
 
 

@@ -4,7 +4,7 @@ const TraceweaveCharts = (() => {
   "use strict";
 
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-  const QUANTILES = { p50: ["circle", 11], p95: ["diamond", 11], p99: ["triangle", 10], max: ["circle", 8] };
+  const SIZES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
   const numbers = new Map();
 
   function palette(element) {
@@ -19,7 +19,8 @@ const TraceweaveCharts = (() => {
     return numbers.get(digits).format(value);
   }
 
-  function concise(value) {
+  function concise(value, measure) {
+    if (measure === "bytes") return bytes(value);
     const [size, unit] = unitOf(Math.abs(value));
     return `${Number((value / size).toPrecision(3))} ${unit}`;
   }
@@ -30,25 +31,35 @@ const TraceweaveCharts = (() => {
 
   function text(value, measure) {
     if (value === null || value === undefined) return "–";
-    if (measure === "fraction") return `${fixed(value * 100, 1)}%`;
+    if (measure === "fraction") return percent(value);
+    if (measure === "ratio") return `${fixed(value, 2)}×`;
+    if (measure === "bytes") return bytes(value);
     const [size, unit] = unitOf(Math.abs(value));
     const scaled = value / size;
     const digits = size === 1 ? 0 : Math.abs(scaled) < 10 ? 2 : Math.abs(scaled) < 100 ? 1 : 0;
     return `${fixed(scaled, digits)} ${unit}`;
   }
 
+  // Rounds to nothing or to all only what is that.
+  function percent(value) {
+    if (value > 0 && value < 0.0005) return "<0.1%";
+    if (value >= 0.9995 && value < 1) return ">99.9%";
+    return `${fixed(value * 100, 1)}%`;
+  }
+
   function bytes(value) {
-    const [size, unit] = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([one]) => value >= one) || [1, "B"];
+    const [size, unit] = SIZES.find(([one]) => Math.abs(value) >= one) || SIZES[4];
     return `${Number((value / size).toPrecision(3))} ${unit}`;
   }
 
   // Multiples of 1, 2 or 5 of the unit in which the axis is written, so that ticks read as round numbers.
   function valueAxis(spec, smallest, largest, colour, log) {
     const fraction = spec.measure === "fraction";
-    const [size, unit] = fraction ? [0.01, "%"] : unitOf(Math.max(largest, -smallest) || 1);
+    const units = spec.measure === "bytes" ? (value) => SIZES.find(([one]) => value >= one) || SIZES[4] : unitOf;
+    const [size, unit] = fraction ? [0.01, "%"] : units(Math.max(largest, -smallest) || 1);
     const write = (value) => {
       const scaled = value / size;
-      return log ? concise(value) : fraction ? `${Math.round(scaled)}%` : `${Number(scaled.toPrecision(4))}`;
+      return log ? concise(value, spec.measure) : fraction ? `${Math.round(scaled)}%` : `${Number(scaled.toPrecision(4))}`;
     };
     const raw = (largest - smallest) / size / 5 || 1;
     const power = 10 ** Math.floor(Math.log10(raw));
@@ -130,23 +141,33 @@ const TraceweaveCharts = (() => {
     return rows;
   }
 
+  // The chosen variant, in the order that the reader chose: by rank, or the longest of one part (or of the whole) first.
+  function ordered(spec, state) {
+    const chosen = spec.variants[state.variant];
+    const sums = spec.categories.map((_, i) => chosen.values.reduce((sum, values) => sum + (values[i] || 0), 0));
+    const weights = [null, sums, ...chosen.values][state.order || 0];
+    const places = spec.categories.map((_, i) => i);
+    if (weights) places.sort((a, b) => (weights[b] || 0) - (weights[a] || 0) || a - b);
+    const pick = (values) => places.map((i) => values[i]);
+    return { variant: { ...chosen, values: chosen.values.map(pick) }, totals: pick(sums), categories: pick(spec.categories) };
+  }
+
   function bars(spec, state, colour, width) {
-    const variant = spec.variants[state.variant];
+    const { variant, totals, categories } = ordered(spec, state);
     const share = spec.stacked && state.share;
-    const totals = spec.categories.map((_, i) => variant.values.reduce((sum, values) => sum + (values[i] || 0), 0));
     const shown = (value, i) => (value === null ? null : share ? value / totals[i] : value);
     const heights = spec.stacked ? totals : variant.values.flat();
     const measure = share ? "fraction" : spec.measure;
     const smallest = Math.min(0, ...heights);
     const largest = measure === "fraction" ? 1 : Math.max(0, ...heights);
     const value = valueAxis({ measure }, smallest, largest, colour, false);
-    const category = categoryAxis(spec, spec.categories, colour, spec.horizontal && width < 560 ? 110 : undefined);
+    const category = categoryAxis(spec, categories, colour, spec.horizontal && width < 560 ? 110 : undefined);
     const option = frame(colour);
     option.legend.show = spec.series.length > 1;
     if (spec.horizontal) {
       Object.assign(option.grid, { top: 20, bottom: 4 });
       Object.assign(category, { inverse: true });
-      Object.assign(value, { name: "", axisLabel: { ...value.axisLabel, formatter: (v) => (v === 0 ? "0" : concise(v)) } });
+      Object.assign(value, { name: "", axisLabel: { ...value.axisLabel, formatter: (v) => (v === 0 ? "0" : concise(v, spec.measure)) } });
     }
     if (!spec.horizontal) option.grid.top = 36 + 24 * (option.legend.show ? legendRows(spec, width) : 0);
     option.tooltip.trigger = "axis";
@@ -158,7 +179,7 @@ const TraceweaveCharts = (() => {
         const part = spec.stacked && raw !== null && totals[i] ? ` · ${text(raw / totals[i], "fraction")}` : "";
         return [series.label, text(raw, spec.measure) + part, colour(series.role)];
       });
-      return tip(`${spec.axis} ${spec.categories[i]}`.trim(), lines);
+      return tip(`${spec.axis} ${categories[i]}`.trim(), lines);
     };
     option[spec.horizontal ? "yAxis" : "xAxis"] = category;
     option[spec.horizontal ? "xAxis" : "yAxis"] = value;
@@ -169,117 +190,87 @@ const TraceweaveCharts = (() => {
       barMaxWidth: spec.stacked ? 56 : 28,
       barCategoryGap: "28%",
       barGap: "8%",
-      itemStyle: { color: colour(series.role), borderColor: colour("page"), borderWidth: spec.stacked && spec.categories.length < 40 ? 0.5 : 0 },
+      itemStyle: { color: spec.roles ? (p) => colour(spec.roles[p.dataIndex]) : colour(series.role), borderColor: colour("page"), borderWidth: spec.stacked && spec.categories.length < 40 ? 0.5 : 0 },
       emphasis: { disabled: true },
       label: spec.horizontal
-        ? { show: true, position: "right", color: colour("ink"), formatter: (p) => text(variant.values[s][p.dataIndex], spec.measure) }
+        ? { show: true, position: "right", color: colour("ink"), formatter: (p) => label(spec, variant.values, s, p.dataIndex) }
         : undefined,
       data: variant.values[s].map(shown),
     }));
-    if (spec.horizontal) option.grid.right = 70;
+    if (spec.horizontal) option.grid.right = spec.shares ? 110 : 70;
     return option;
   }
 
-  function heat(spec, state, colour) {
+  function label(spec, values, series, i) {
+    const share = spec.shares ? ` · ${text(spec.shares[series][i], "fraction")}` : "";
+    return text(values[series][i], spec.measure) + share;
+  }
+
+  // Ratios have a middle that means “the same”: as far above it as below, each way in a colour of its own.
+  function scaleOf(spec, role, values, colour) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    if (spec.measure !== "ratio") return { min: low, max: high > low ? high : low + 1, colours: [colour("heat-low"), colour(role)] };
+    // what is further off than a quarter has the full colour, so that a tenth still shows beside it
+    const far = Math.min(Math.max(high - 1, 1 - low, 0.02), 0.25);
+    return { min: 1 - far, max: 1 + far, colours: ["ratio-low", "ratio-same", "ratio-high"].map(colour) };
+  }
+
+  const bound = (beyond, sign, value, spec) => `${beyond ? sign : ""}${text(value, spec.measure)}`;
+
+  function heat(spec, state, colour, width) {
     const variant = spec.variants[state.variant];
     const cells = [];
     variant.values.forEach((row, y) => row.forEach((value, x) => value !== null && cells.push([x, y, value])));
     const values = cells.map((cell) => cell[2]);
-    const low = Math.min(...values);
-    const high = Math.max(...values);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
     const option = frame(colour);
     option.legend.show = false;
-    Object.assign(option.grid, { top: 52, bottom: 30, left: 26 });
+    Object.assign(option.grid, { top: 52, bottom: 30, left: spec.rowAxis ? 26 : 4 });
     option.tooltip.formatter = (point) =>
-      tip(`Rank ${spec.rows[point.value[1]]}, step ${spec.columns[point.value[0]]}`, [
+      tip(`${spec.rowAxis} ${spec.rows[point.value[1]]}, ${spec.axis.toLowerCase()} ${spec.columns[point.value[0]]}`.trim(), [
         [variant.label, text(point.value[2], spec.measure)],
       ]);
     option.xAxis = categoryAxis(spec, spec.columns, colour);
-    option.yAxis = { ...categoryAxis({ axis: spec.rowAxis }, spec.rows, colour), inverse: true };
-    const role = variant.role === "total" ? "heat-high" : variant.role;
+    const named = spec.rowAxis ? undefined : width < 560 ? 110 : 260;
+    option.yAxis = { ...categoryAxis({ axis: spec.rowAxis }, spec.rows, colour, named), inverse: true };
+    const scale = scaleOf(spec, variant.role === "total" ? "heat-high" : variant.role, values, colour);
     option.visualMap = {
-      min: low,
-      max: high > low ? high : low + 1,
+      min: scale.min,
+      max: scale.max,
       orient: "horizontal",
       left: 0,
       top: 0,
       itemWidth: 12,
       itemHeight: 150,
       calculable: false,
-      text: [text(high, spec.measure), text(low, spec.measure)],
+      text: [bound(scale.max < high, "≥ ", scale.max, spec), bound(scale.min > low, "≤ ", scale.min, spec)],
       textStyle: { color: colour("ink") },
-      inRange: { color: [colour("heat-low"), colour(role)] },
+      inRange: { color: scale.colours },
     };
     option.series = [
       {
         type: "heatmap",
         data: cells,
-        itemStyle: { borderColor: colour("page"), borderWidth: spec.columns.length < 80 ? 1 : 0 },
+        itemStyle: { borderColor: colour("page"), borderWidth: spec.columns.length < 80 && spec.rows.length < 40 ? 1 : 0 },
         emphasis: { disabled: true },
       },
     ];
     return option;
   }
 
-  function quantiles(spec, state, colour, width) {
-    const variant = spec.variants[state.variant];
-    const option = frame(colour);
-    const present = variant.values.flat().filter((v) => v > 0);
-    const largest = Math.max(1, ...present);
-    const log = largest / Math.min(largest, ...present) > 50;
-    Object.assign(option.grid, { top: 36, bottom: 26, right: 24 });
-    option.xAxis = valueAxis(spec, 0, largest, colour, log);
-    Object.assign(option.xAxis, { name: log ? "time, log scale" : `time in ${option.xAxis.name}`, nameLocation: "middle", nameGap: 28 });
-    option.xAxis.nameTextStyle = { color: colour("soft") };
-    if (log) {
-      option.xAxis.min = 10 ** Math.floor(Math.log10(Math.min(...present)));
-      option.xAxis.max = 10 ** Math.ceil(Math.log10(Math.max(...present)));
-    }
-    option.yAxis = { ...categoryAxis(spec, spec.categories, colour, width < 560 ? 120 : 300), inverse: true };
-    option.yAxis.splitLine = { show: true, lineStyle: { color: colour("line") } };
-    option.tooltip.trigger = "axis";
-    option.tooltip.axisPointer = { type: "shadow" };
-    option.tooltip.formatter = (points) => {
-      const i = spec.categories.indexOf(points[0].name);
-      const lines = spec.series.map((s, k) => [s.label, text(variant.values[k][i], spec.measure), colour(s.role)]);
-      return tip(spec.categories[i], lines);
-    };
-    const positive = (values) => values.map((v) => (v > 0 ? v : null));
-    const spans = spec.categories.map((_, i) => [positive([variant.values[0][i]])[0], variant.values[3][i], i]);
-    option.series = [
-      {
-        type: "custom",
-        silent: true,
-        renderItem: (params, api) => {
-          const [from, to] = [api.coord([api.value(0), api.value(2)]), api.coord([api.value(1), api.value(2)])];
-          return { type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: colour("gap"), lineWidth: 2 } };
-        },
-        encode: { x: [0, 1], y: 2 },
-        data: spans.filter(([from, to]) => from !== null && to > 0),
-      },
-      ...spec.series.map((series, k) => ({
-        name: series.label,
-        type: "scatter",
-        symbol: QUANTILES[series.role][0],
-        symbolSize: QUANTILES[series.role][1],
-        itemStyle: series.role === "max"
-          ? { color: colour("page"), borderColor: colour("max"), borderWidth: 2 }
-          : { color: colour(series.role), opacity: 1 },
-        emphasis: { disabled: true },
-        data: positive(variant.values[k]).map((v, i) => [v, spec.categories[i]]).filter(([v]) => v !== null),
-      })),
-    ];
-    return option;
-  }
-
-  const KINDS = { bars, heat, quantiles };
+  const kinds = { bars, heat };
 
   return {
-    option: (spec, state, element) => KINDS[spec.kind](spec, state, palette(element), element.clientWidth),
+    option: (spec, state, element) => kinds[spec.kind](spec, state, palette(element), element.clientWidth),
     bytes,
+    categoryAxis,
+    frame,
+    kinds,
+    legendRows,
     palette,
     text,
     tip,
     unitOf,
+    valueAxis,
   };
 })();

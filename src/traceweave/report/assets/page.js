@@ -56,7 +56,12 @@
     if (labels.length > 5 || (spec.stacked && labels.length > 1)) place.append(select("Shown", labels, pick));
     else if (labels.length > 1) place.append(choice("Shown", labels, 0, pick));
     if (spec.stacked) {
+      const orders = ["By rank", "Longest first", ...spec.series.map((series) => `Most ${series.label.toLowerCase()} first`)];
       place.append(
+        select("Order", orders, (i) => {
+          state.order = i;
+          redraw(name);
+        }),
         choice("Unit", ["Time", "Share"], 0, (i) => {
           state.share = i === 1;
           redraw(name);
@@ -67,35 +72,49 @@
 
   // Sharp at any size, but a node per cell: thousands of them would take seconds to draw.
   function rendererOf(spec) {
-    return spec.kind === "heat" && spec.rows.length * spec.columns.length > 1500 ? "canvas" : "svg";
+    return spec.kind === "heat" && spec.rows.length * spec.columns.length > 600 ? "canvas" : "svg";
   }
 
+  const watch = new ResizeObserver((entries) => {
+    for (const entry of entries) redraw(entry.target.dataset.chart);
+  });
+
+  function drawChart(element) {
+    const name = element.dataset.chart;
+    const state = { variant: 0, share: false, order: 0 };
+    drawn.set(name, { chart: echarts.init(element, null, { renderer: rendererOf(specs[name]) }), element, state });
+    addControls(name, state);
+    redraw(name);
+    watch.observe(element);
+  }
+
+  function drawTimeline(element) {
+    const name = element.dataset.timeline;
+    const place = document.querySelector(`[data-controls="${CSS.escape(name)}"]`);
+    const draw = TraceweaveTimeline.create(element, place, specs[name], choice);
+    timelines.push(draw);
+    let width = element.clientWidth;
+    new ResizeObserver(() => {
+      if (element.clientWidth !== width) draw();
+      width = element.clientWidth;
+    }).observe(element);
+  }
+
+  // One after the other, so that the page scrolls and takes clicks while the rest is still being drawn.
   function drawCharts() {
     root.classList.add("drawn");
-    const watch = new ResizeObserver((entries) => {
-      for (const entry of entries) redraw(entry.target.dataset.chart);
-    });
-    for (const element of document.querySelectorAll("[data-chart]")) {
-      const name = element.dataset.chart;
-      const state = { variant: 0, share: false };
-      drawn.set(name, { chart: echarts.init(element, null, { renderer: rendererOf(specs[name]) }), element, state });
-      addControls(name, state);
-      redraw(name);
-      watch.observe(element);
-    }
-    for (const element of document.querySelectorAll("[data-timeline]")) {
-      const name = element.dataset.timeline;
-      const place = document.querySelector(`[data-controls="${CSS.escape(name)}"]`);
-      const draw = TraceweaveTimeline.create(element, place, specs[name], choice);
-      timelines.push(draw);
-      let width = element.clientWidth;
-      new ResizeObserver(() => {
-        if (element.clientWidth !== width) draw();
-        width = element.clientWidth;
-      }).observe(element);
-    }
+    const waiting = [...document.querySelectorAll("[data-chart], [data-timeline]")];
+    const drawNext = () => {
+      const element = waiting.shift();
+      if (element?.dataset.chart) drawChart(element);
+      else if (element) drawTimeline(element);
+      return element;
+    };
+    const goOn = () => drawNext() && setTimeout(goOn);
+    goOn();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
     addEventListener("beforeprint", () => {
+      while (drawNext());
       root.classList.add("printing");
       redrawAll();
     });

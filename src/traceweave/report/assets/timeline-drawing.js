@@ -156,5 +156,5 @@ const TraceweaveTimelineDrawing = (() => {
     for (const row of rows) drawRow(scene, row, font);
   }
 
-  return { gutterOf, innerOf, layout, paint, toNs };
+  return { gutterOf, innerOf, layout, paint, toNs, toX };
 })();

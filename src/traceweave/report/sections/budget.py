@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from functools import cached_property
 
 import duckdb
 
-from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
-from traceweave.report.quantities import duration, percent, plural, rank_list
+from traceweave.report.quantities import duration, percent, plural
 from traceweave.report.query import Row, analysis_rows
-
-MAX_CELLS = 6_000
-"""Ranks times steps above which the page keeps only the slowest steps apart."""
 
 PARTS = (
     ("compute_ns", "Compute", "compute"),
@@ -25,7 +20,6 @@ PARTS = (
 """Column of `breakdown`, its name on the page, and the role that fixes its colour."""
 
 _SUMMED = ("window_ns", "comm_ns", "memory_ns", "overlap_ns", *(key for key, _, _ in PARTS))
-_PAIR: tuple[tuple[str, Kind], ...] = (("Time", "duration"), ("Share", "percent"))
 BREAKDOWN_COMMAND = "traceweave analyze breakdown run.duckdb"
 
 
@@ -52,12 +46,12 @@ class Budget:
         """Ranks, ascending."""
         return sorted({r["rank"] for r in self.rows})
 
-    @property
+    @cached_property
     def total(self) -> Row:
         """Sums over all ranks and steps."""
         return _sum(self.rows)
 
-    @property
+    @cached_property
     def per_rank(self) -> list[Row]:
         """Sums over the steps of each rank, with `windows`, the number of steps summed."""
         by_rank: defaultdict[int, list[Row]] = defaultdict(list)
@@ -119,51 +113,6 @@ def _listed(clauses: list[str]) -> str:
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
 
 
-def budget_section(budget: Budget, cpu: bool) -> Section:
-    """Lay out the time budget: chart, heat map and tables."""
-    unit = "step" if budget.has_steps else "recording"
-    notes = [_window(budget, cpu)]
-    if budget.left_out:
-        notes.append(
-            f"Left out, because they mark no steps: ranks {rank_list(list(budget.left_out))}."
-        )
-    if _too_many(budget):
-        kept = len(_kept_steps(budget))
-        notes.append(
-            f"Charts keep the {plural(kept, 'slowest step')} of {len(budget.steps)} apart."
-        )
-    return Section(
-        anchor="budget",
-        title="Step time by rank" if budget.has_steps else "Time by rank",
-        lead=(
-            f"Every moment of a {unit} is one of four things: the rank computes; it only"
-            " communicates; it only copies memory; or nothing runs."
-        ),
-        notes=tuple(notes),
-        figures=_figures(budget),
-        tables=_tables(budget),
-        origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
-        empty=""
-        if budget.rows
-        else "No operation was recorded that a time budget could be made of.",
-    )
-
-
-def _window(budget: Budget, cpu: bool) -> str:
-    work = "operator" if cpu else "GPU operation"
-    if not budget.has_steps:
-        return (
-            f"The traces mark no steps, so a rank's whole recording, from its first {work} to the"
-            " end of its last, stands as one."
-        )
-    if cpu:
-        return "A step is the range that the profiler marked on the host."
-    return (
-        "A step runs from its first GPU operation to the first one of the next step; the last step"
-        " ends with its last operation."
-    )
-
-
 def _sum(rows: list[Row]) -> Row:
     total: Row = {key: sum(r[key] or 0 for r in rows) for key in _SUMMED}
     saved = sum(min(r["compute_ns"] or 0, r["comm_ns"] or 0) for r in rows)
@@ -173,125 +122,3 @@ def _sum(rows: list[Row]) -> Row:
         "hidden": total["overlap_ns"] / total["comm_ns"] if total["comm_ns"] else None,
         "efficiency": total["overlap_ns"] / saved if saved else None,
     }
-
-
-def _too_many(budget: Budget) -> bool:
-    return len(budget.rows) > MAX_CELLS
-
-
-def _kept_steps(budget: Budget) -> list[int]:
-    if not _too_many(budget):
-        return budget.steps
-    longest: defaultdict[int, int] = defaultdict(int)
-    for row in budget.rows:
-        longest[row["step"]] = max(longest[row["step"]], row["window_ns"])
-    keep = max(MAX_CELLS // len(budget.ranks), 1)
-    return sorted(sorted(longest, key=lambda step: (-longest[step], step))[:keep])
-
-
-def _figures(budget: Budget) -> tuple[Figure, ...]:
-    if not budget.rows:
-        return ()
-    total = budget.total
-    shares = ", ".join(f"{label} {percent(share(total, key))}" for key, label, _ in PARTS)
-    stacked = Figure(
-        "budget",
-        "Time budget per rank",
-        "per step" if budget.has_steps else "whole recording",
-        f"Stacked bar chart, one bar per rank. Over all ranks: {shares}. The table “Time budget"
-        " per rank” holds the numbers.",
-        _stack(budget),
-        height=360,
-    )
-    if len(budget.steps) < 2:
-        return (stacked,)
-    heat = Figure(
-        "budget-heat",
-        "Every rank and step",
-        "per step",
-        "Heat map of ranks by steps. The table “Time budget per rank and step” holds the numbers.",
-        _heat(budget),
-        height=min(160 + 22 * len(budget.ranks), 620),
-    )
-    return (stacked, heat)
-
-
-def _stack(budget: Budget) -> dict[str, Any]:
-    ranks = budget.ranks
-    cells = {(r["rank"], r["step"]): r for r in budget.rows}
-    means = [[round(r[key] / r["windows"]) for r in budget.per_rank] for key, _, _ in PARTS]
-    label = f"Mean of {plural(len(budget.steps), 'step')}" if budget.has_steps else ""
-    variants: list[dict[str, Any]] = [{"label": label, "values": means}]
-    if len(budget.steps) > 1:
-        for step in _kept_steps(budget):
-            found = [cells.get((rank, step)) for rank in ranks]
-            values = [[r[key] if r else None for r in found] for key, _, _ in PARTS]
-            variants.append({"label": f"Step {step}", "values": values})
-    return {
-        "kind": "bars",
-        "stacked": True,
-        "axis": "Rank",
-        "categories": [str(rank) for rank in ranks],
-        "measure": "duration",
-        "series": [{"label": name, "role": role} for _, name, role in PARTS],
-        "variants": variants,
-    }
-
-
-def _heat(budget: Budget) -> dict[str, Any]:
-    cells = {(r["rank"], r["step"]): r for r in budget.rows}
-    steps = _kept_steps(budget)
-    shown = (("window_ns", "Step time", "total"), *PARTS)
-    return {
-        "kind": "heat",
-        "measure": "duration",
-        "axis": "Step",
-        "columns": [str(step) for step in steps],
-        "rowAxis": "Rank",
-        "rows": [str(rank) for rank in budget.ranks],
-        "variants": [
-            {
-                "label": label,
-                "role": role,
-                "values": [
-                    [cells[rank, step][key] if (rank, step) in cells else None for step in steps]
-                    for rank in budget.ranks
-                ],
-            }
-            for key, label, role in shown
-        ],
-    }
-
-
-def _tables(budget: Budget) -> tuple[Table, ...]:
-    if not budget.rows:
-        return ()
-    rows = []
-    for r in budget.per_rank:
-        pairs = ((round(r[key] / r["windows"]), share(r, key)) for key, _, _ in PARTS)
-        mean = round(r["window_ns"] / r["windows"])
-        rows.append((r["rank"], r["windows"], mean, *chain.from_iterable(pairs)))
-    steps = "Steps" if budget.has_steps else "Windows"
-    columns = (Column("Rank", "int"), Column(steps, "int"), Column("Length", "duration"))
-    parts = [Column(label, kind, group=name) for _, name, _ in PARTS for label, kind in _PAIR]
-    summary = Table("budget", "Time budget per rank (mean)", (*columns, *parts), tuple(rows))
-    return (summary, _step_table(budget)) if len(budget.steps) > 1 else (summary,)
-
-
-def _step_table(budget: Budget) -> Table:
-    kept = set(_kept_steps(budget))
-    rows = [r for r in budget.rows if r["step"] in kept]
-    rows.sort(key=lambda r: (r["step"], r["rank"]))
-    keys = ("step", "rank", "window_ns", *(key for key, _, _ in PARTS))
-    return Table(
-        "budget-steps",
-        "Time budget per rank and step",
-        (
-            Column("Step", "int"),
-            Column("Rank", "int"),
-            Column("Length", "duration"),
-            *(Column(name, "duration") for _, name, _ in PARTS),
-        ),
-        tuple(tuple(r[key] for key in keys) for r in rows),
-        folded=True,
-    )

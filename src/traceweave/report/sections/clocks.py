@@ -10,6 +10,7 @@ import duckdb
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import count, duration, plural, rank_list
 from traceweave.report.query import Row, query_rows, query_text
+from traceweave.report.selection import Selection, select_ranks
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
         first.setdefault(row["rank"], row)
     if len(first) < 2:
         return ()
-    rows = list(first.values())
+    rows = _shown(list(first.values())).rows
     categories = [str(r["rank"]) for r in rows]
     offsets = _bars(categories, [("Offset", "offset", [r["offset_ns"] for r in rows])])
     quality = _bars(
@@ -146,7 +147,12 @@ def _bars(categories: list[str], series: list[tuple[str, str, list[Any]]]) -> di
     }
 
 
+def _shown(rows: list[Row]) -> Selection:
+    return select_ranks(rows, lambda row: row["residual_p95_ns"])
+
+
 def _table(clocks: Clocks) -> Table:
+    shown = _shown(clocks.rows)
     fit = ("offset_ns", "bound_ns", "residual_p50_ns", "residual_p95_ns", "drift_ppm")
     keys = ("rank", "status", *fit, "anchors", "method")
     return Table(
@@ -163,5 +169,6 @@ def _table(clocks: Clocks) -> Table:
             Column("Anchors", "count", note="Matched collectives the fit rests on"),
             Column("Method", "name"),
         ),
-        rows=tuple(tuple(r[key] for key in keys) for r in clocks.rows),
+        rows=tuple(tuple(r[key] for key in keys) for r in shown.rows),
+        note=shown.note("residual (95th percentile)", "SELECT * FROM clocks"),
     )

@@ -10,6 +10,7 @@ import duckdb
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import count, duration, percent, plural, size
 from traceweave.report.query import Row, analysis_rows, query_rows, query_text
+from traceweave.report.selection import Selection, select_ranks
 
 CHART_ROWS = 14
 """Kinds of collective drawn in the chart of durations."""
@@ -144,8 +145,12 @@ def _matched(matching: Row) -> str:
     return f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
 
 
+def _shown(collectives: Collectives) -> Selection:
+    return select_ranks(collectives.waits, lambda row: row["caused_ns"])
+
+
 def _wait_figure(collectives: Collectives) -> list[Figure]:
-    waits = collectives.waits
+    waits = _shown(collectives).rows
     if len(waits) < 2:
         return []
     chart = {
@@ -163,7 +168,7 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
     }
     label = (
         "Bar chart per rank: time that others waited for it and time that it waited for others."
-        f" {waits_in_words(collectives, len(waits))}"
+        f" {waits_in_words(collectives, len(collectives.waits))}"
         " The table “Waiting per rank” holds the numbers."
     )
     unit = "total over all collectives and waiting ranks"
@@ -194,9 +199,10 @@ def _wait_table(collectives: Collectives) -> list[Table]:
             w["waited_clock_free_ns"],
             w["duration_ns"],
         )
-        for w in collectives.waits
+        for w in _shown(collectives).rows
     )
-    return [Table("waits", "Waiting per rank", columns, rows)]
+    note = _shown(collectives).note("waiting caused", "the query behind this table")
+    return [Table("waits", "Waiting per rank", columns, rows, note=note)]
 
 
 def _tail_figure(collectives: Collectives) -> list[Figure]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table
-from traceweave.report.quantities import percent, rank_list
+from traceweave.report.quantities import percent, plural, rank_list, told
 from traceweave.report.query import Row, analysis_rows
+from traceweave.report.sections.gaps import CAUSES
 
 MOST_TOLD = 3
 """Findings that the first paragraph tells; the table has all."""
@@ -35,6 +37,16 @@ _NAMES = {
 """Rule -> what it is about, for the headline."""
 
 
+class Point(NamedTuple):
+    """One finding for the list under the headline."""
+
+    severity: str
+    text: str
+    share: str
+    """What it costs, in words; empty where time is not what it costs."""
+    advice: str
+
+
 @dataclass(frozen=True)
 class Findings:
     """Rows of the analysis `findings`, in its order: by cost."""
@@ -49,39 +61,67 @@ class Findings:
 
 def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
     """Apply the rules to the run."""
-    return Findings(analysis_rows(con, "findings"))
+    rows = analysis_rows(con, "findings")
+    return Findings([{**row, "evidence": told(row["evidence"])} for row in rows])
 
 
 def headline_in_words(findings: Findings) -> str:
     """Say in a clause what costs most."""
     costly = [row for row in findings.faults if row["cost_ns"] is not None]
     if not costly:
-        return "no finding is above information"
+        return "nothing was found that would save much"
     worst = costly[0]
     where = f" (rank {rank_list(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
     name = _NAMES.get(worst["rule"], worst["rule"].replace("_", " "))
     return f"the largest cost is {name}{where}, {percent(worst['step_share'])}"
 
 
-def findings_in_words(findings: Findings) -> str:
+def findings_in_words(findings: Findings) -> tuple[Point, ...]:
     """Tell the costliest findings, each with its numbers and what to try."""
-    told = [
-        f"{row['evidence']}{_share(row)}. Try: {row['advice']}."
+    return tuple(
+        Point(
+            row["severity"],
+            _plain(row["evidence"]),
+            "" if row["step_share"] is None else f"{percent(row['step_share'])} of the time",
+            row["advice"],
+        )
         for row in findings.faults[:MOST_TOLD]
-    ]
-    rest = len(findings.faults) - len(told)
-    if rest > 0:
-        told.append(f"{rest} more below.")
-    return " ".join(told)
+    )
 
 
-def _share(row: Row) -> str:
-    return f" ({percent(row['step_share'])} of the time)" if row["step_share"] is not None else ""
+def rest_in_words(findings: Findings) -> str:
+    """Say how many findings the list leaves out."""
+    rest = len(findings.faults) - MOST_TOLD
+    return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
+
+
+def _plain(evidence: str) -> str:
+    """Leave out the names of causes, which the table keeps: the words before them say it."""
+    for cause in CAUSES:
+        evidence = evidence.replace(f" ({cause})", "")
+    return evidence
 
 
 def findings_section(findings: Findings) -> Section:
     """Lay out every finding with its evidence and what to try."""
-    table = Table(
+    return Section(
+        anchor="findings",
+        title="Findings",
+        lead=(
+            "What costs time, by rules with numbers. A cost is what a step would gain at most if"
+            " only this were different; costs overlap and do not add up."
+        ),
+        tables=(_table(findings),),
+        origins=(
+            Origin("Findings", "traceweave analyze findings run.duckdb"),
+            Origin("The run on one screen", "traceweave analyze health run.duckdb"),
+        ),
+        empty="" if findings.rows else "No rule has anything to say about this run.",
+    )
+
+
+def _table(findings: Findings) -> Table:
+    return Table(
         "findings",
         "Findings by cost",
         (
@@ -106,18 +146,4 @@ def findings_section(findings: Findings) -> Section:
             )
             for row in findings.rows
         ),
-    )
-    return Section(
-        anchor="findings",
-        title="Findings",
-        lead=(
-            "What costs time, by rules with numbers. A cost is what a step would gain at most if"
-            " only this were different; costs overlap and do not add up."
-        ),
-        tables=(table,),
-        origins=(
-            Origin("Findings", "traceweave analyze findings run.duckdb"),
-            Origin("The run on one screen", "traceweave analyze health run.duckdb"),
-        ),
-        empty="" if findings.rows else "No rule has anything to say about this run.",
     )

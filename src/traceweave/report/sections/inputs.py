@@ -7,9 +7,13 @@ from itertools import compress
 
 import duckdb
 
-from traceweave.report.page import Column, Origin, Section, Table
+from traceweave.report.page import Column, Origin, Section, Table, Value
 from traceweave.report.quantities import count, percent, plural, rank_list
 from traceweave.report.query import Row, query_rows, query_text
+from traceweave.report.selection import MANY_RANKS
+
+MOST_ROWS = 64
+"""Hosts, process groups and files that the tables show."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,9 @@ def inputs_section(inputs: Inputs) -> Section:
         lead="What was recorded, where, and what did not make it into the database.",
         notes=tuple(notes),
         tables=(
-            _without_unknown(_ranks_table(inputs)),
+            _without_unknown(
+                _hosts_table(inputs) if len(inputs.ranks) > MANY_RANKS else _ranks_table(inputs)
+            ),
             _without_unknown(_groups_table(inputs)),
             _files(inputs),
             _issues(inputs),
@@ -124,7 +130,7 @@ def _without_unknown(table: Table) -> Table:
         table,
         columns=tuple(compress(table.columns, known)),
         rows=tuple(tuple(compress(row, known)) for row in table.rows),
-        note=f"Not recorded: {', '.join(missing)}.",
+        note=" ".join(filter(None, (f"Not recorded: {', '.join(missing)}.", table.note))),
     )
 
 
@@ -168,6 +174,61 @@ def _ranks_table(inputs: Inputs) -> Table:
     )
 
 
+def _hosts_table(inputs: Inputs) -> Table:
+    """Return a row for the ranks that share host and environment."""
+    alike = _alike(inputs)
+    spans = {
+        key: [r["recorded_ns"] for r in rows if r["recorded_ns"]] for key, rows in alike.items()
+    }
+    return Table(
+        name="ranks",
+        caption="Ranks alike and their environment",
+        columns=(
+            Column("Host", "name"),
+            Column("Ranks", "name"),
+            Column("Number", "count"),
+            Column("GPU", "name"),
+            Column("Timeline", note="What times on this page are measured on for these ranks"),
+            Column("World size", "int", note="Ranks of the job as the trace names it"),
+            Column("Backend", "name"),
+            Column("NCCL", "name"),
+            Column("Shortest", "duration", group="Recorded"),
+            Column("Longest", "duration", group="Recorded"),
+            Column("Rank known from", "name"),
+        ),
+        rows=tuple(
+            (
+                key[0],
+                rank_list([r["rank"] for r in rows]),
+                len(rows),
+                key[1],
+                "GPU" if key[2] else "CPU operators",
+                *key[3:6],
+                min(spans[key], default=None),
+                max(spans[key], default=None),
+                key[6],
+            )
+            for key, rows in list(alike.items())[:MOST_ROWS]
+        ),
+        note=_first(len(alike), "SELECT * FROM ranks"),
+    )
+
+
+def _alike(inputs: Inputs) -> dict[tuple[Value, ...], list[Row]]:
+    """Put ranks together that share host and environment."""
+    keys = ("host", "gpu_name", "has_gpu", "world_size", "backend", "nccl_version", "rank_source")
+    alike: dict[tuple[Value, ...], list[Row]] = {}
+    for row in inputs.ranks:
+        alike.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return alike
+
+
+def _first(rows: int, query: str) -> str:
+    return (
+        f"The first {MOST_ROWS} of {rows:,} rows. All of them: {query}" if rows > MOST_ROWS else ""
+    )
+
+
 def _groups_table(inputs: Inputs) -> Table:
     keys = ("group_id", "name", "description", "role", "size", "ranks", "calls")
     return Table(
@@ -182,11 +243,13 @@ def _groups_table(inputs: Inputs) -> Table:
             Column("Ranks"),
             Column("Calls", "count", note="Collective calls recorded in this group, all ranks"),
         ),
-        rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups),
+        rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups[:MOST_ROWS]),
+        note=_first(len(inputs.groups), "SELECT * FROM groups"),
     )
 
 
 def _files(inputs: Inputs) -> Table:
+    rows = sorted(inputs.sources, key=lambda s: (s["status"] == "ok", s["source_id"]))
     counts = ("size_bytes", "events_read", "events_stored", "events_skipped")
     keys = ("path", "format", "producer", *counts, "status", "message")
     return Table(
@@ -203,7 +266,8 @@ def _files(inputs: Inputs) -> Table:
             Column("Status"),
             Column("Message", "name"),
         ),
-        rows=tuple(tuple(s[key] for key in keys) for s in inputs.sources),
+        rows=tuple(tuple(s[key] for key in keys) for s in rows[:MOST_ROWS]),
+        note=_first(len(rows), "SELECT * FROM sources"),
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget
+from traceweave.report.selection import Selection, select_ranks
 
 
 def overlap_section(budget: Budget) -> Section:
     """Lay out how much of the communication hides behind compute."""
-    rows = [r for r in budget.per_rank if r["comm_ns"]]
-    hidden = any(r["overlap_ns"] for r in rows)
+    ranks = [r for r in budget.per_rank if r["comm_ns"]]
+    hidden = any(r["overlap_ns"] for r in ranks)
+    shown = select_ranks(ranks, lambda r: r["exposed_comm_ns"] / r["windows"])
+    rows = shown.rows
     return Section(
         anchor="overlap",
         title="Overlap of communication and compute",
@@ -20,7 +23,7 @@ def overlap_section(budget: Budget) -> Section:
         ),
         notes=("No rank hides any of its communication.",) if rows and not hidden else (),
         figures=(_overlap_figure(rows),) if hidden else (),
-        tables=(_overlap_table(rows, budget),) if rows else (),
+        tables=(_overlap_table(shown, budget),) if rows else (),
         origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
         empty="" if rows else "No communication was recorded inside the windows measured.",
         terms={
@@ -62,7 +65,7 @@ def _round(fraction: float | None) -> float | None:
     return None if fraction is None else round(fraction, 5)
 
 
-def _overlap_table(rows: list[Row], budget: Budget) -> Table:
+def _overlap_table(shown: Selection, budget: Budget) -> Table:
     per = "step" if budget.has_steps else "recording"
     return Table(
         "overlap",
@@ -82,6 +85,7 @@ def _overlap_table(rows: list[Row], budget: Budget) -> Table:
                 r["hidden"],
                 r["efficiency"],
             )
-            for r in rows
+            for r in shown.rows
         ),
+        note=shown.note("exposed communication", BREAKDOWN_COMMAND),
     )

@@ -94,7 +94,8 @@ def _rows_table(rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
 def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
     yield (
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
-        " arrow keys move, 0 shows the whole step, and a double click zooms to one operation."
+        " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
+        " N and P step from operation to operation, ↑ and ↓ from row to row, and say what is there."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
@@ -129,7 +130,8 @@ def _figure(timeline: Timeline) -> Figure:
         "Streams, collectives and gaps",
         "time since the step began on the first rank",
         f"Timeline of {steps}, for ranks {rank_list([r['rank'] for r in timeline.ranks])}. Plus and"
-        " minus zoom, the arrow keys move. The table “Steps of the timeline” holds the sums.",
+        " minus zoom, left and right move, up and down change the row, N and P step from operation"
+        " to operation. The table “Steps of the timeline” holds the sums.",
         _chart(timeline),
         origin="Operations on the timeline",
     )

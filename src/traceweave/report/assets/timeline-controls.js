@@ -1,0 +1,114 @@
+// What stands around the drawing of the timeline: choices, buttons, legend, and the card that tells what is pointed at.
+const TraceweaveTimelineControls = (() => {
+  "use strict";
+
+  const { text, tip, bytes } = TraceweaveCharts;
+
+  function swatches(spec) {
+    const causes = spec.causes.map((cause) => [`gap: ${cause}`, `var(--cause-${cause}, var(--cause-unknown))`, 1]);
+    const list = document.createElement("ul");
+    list.className = "swatches";
+    for (const [label, colour, opacity] of [
+      ["compute", "var(--compute)", 1],
+      ["transfer", "var(--exposed-comm)", 1],
+      ["waiting for the last rank", "var(--exposed-comm)", 0.35],
+      ["copies", "var(--exposed-memory)", 1],
+      ...causes,
+    ]) {
+      const item = document.createElement("li");
+      const swatch = document.createElement("i");
+      Object.assign(swatch.style, { background: colour, opacity });
+      item.append(swatch, label);
+      list.append(item);
+    }
+    return list;
+  }
+
+  function button(label, meaning, press) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = label;
+    made.setAttribute("aria-label", meaning);
+    made.title = meaning;
+    made.addEventListener("click", press);
+    return made;
+  }
+
+  function describe(spec, { row, i }) {
+    const { lane } = row;
+    const lines = [
+      ["Begins at", text(lane.start[i], "duration")],
+      ["Lasts", text(lane.duration[i], "duration")],
+    ];
+    if (row.kind === "gaps") {
+      if (lane.host[i] >= 0) lines.push(["Host meanwhile", spec.names[lane.host[i]]]);
+      return tip(`Gap: ${spec.causes[lane.cause[i]]}`, [["Rank", String(lane.rank)], ...lines]);
+    }
+    lines.unshift(["Rank", `${lane.rank}, ${lane.label}`]);
+    const call = lane.byOp.get(i);
+    if (call) {
+      lines.push(["Collective", call.bytes === null ? call.op : `${call.op}, ${bytes(call.bytes)}`]);
+      if (call.wait !== null) {
+        const whom = call.wait && !call.unsure ? ` for rank ${call.last}` : "";
+        lines.push([`Waits${whom}`, text(call.wait, "duration")]);
+        lines.push(["Transfer", text(lane.duration[i] - call.wait, "duration")]);
+        if (call.unsure) lines.push(["Wait is below what the clocks can tell", ""]);
+      }
+    }
+    const many = lane.many.get(i);
+    const name = spec.names[lane.name[i]];
+    return tip(many ? `${many} short operations, the longest: ${name}` : name, lines);
+  }
+
+  function rankBoxes(timeline) {
+    const { spec, shown } = timeline;
+    const boxes = document.createElement("fieldset");
+    const legend = document.createElement("legend");
+    legend.textContent = "Ranks";
+    boxes.append(legend);
+    for (const { rank, why } of spec.ranks) {
+      const label = document.createElement("label");
+      const box = document.createElement("input");
+      box.type = "checkbox";
+      box.checked = shown.has(rank);
+      box.addEventListener("change", () => {
+        if (box.checked) shown.add(rank);
+        else shown.delete(rank);
+        timeline.redraw();
+      });
+      label.append(box, ` ${rank}`);
+      if (why) label.title = why;
+      boxes.append(label);
+    }
+    return boxes;
+  }
+
+  function stepChoice(timeline, choice) {
+    const { steps } = timeline.spec;
+    return choice("Step", steps.map((one) => one.label), 0, (i) => timeline.choose(steps[i]));
+  }
+
+  function viewButtons(timeline) {
+    const ways = document.createElement("span");
+    ways.className = "choice";
+    const told = (act) => () => {
+      act();
+      timeline.say();
+    };
+    ways.append(
+      button("−", "Zoom out", told(() => timeline.zoom(2))),
+      button("+", "Zoom in", told(() => timeline.zoom(0.5))),
+      button("◂", "Earlier", told(() => timeline.pan(-0.25))),
+      button("▸", "Later", told(() => timeline.pan(0.25))),
+      button("Whole step", "Show the whole step", told(() => timeline.whole())),
+    );
+    return ways;
+  }
+
+  function add(timeline, place, choice) {
+    if (timeline.spec.steps.length > 1) place.append(stepChoice(timeline, choice));
+    place.append(viewButtons(timeline), rankBoxes(timeline), swatches(timeline.spec));
+  }
+
+  return { add, describe };
+})();

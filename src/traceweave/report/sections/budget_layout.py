@@ -1,0 +1,240 @@
+"""The time budget on the page: bars, heat map and tables, of every rank or of those that tell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import chain
+from typing import Any
+
+from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
+from traceweave.report.quantities import percent, plural, rank_list
+from traceweave.report.query import Row
+from traceweave.report.sections.budget import BREAKDOWN_COMMAND, PARTS, Budget, share
+from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
+
+MAX_CELLS = 6_000
+"""Ranks times steps above which the page keeps only the slowest steps apart."""
+
+MAX_ROWS = 128
+"""Rows of the heat map; of more ranks, neighbours share a row."""
+
+MAX_STEP_ROWS = 500
+"""Rows of the table per rank and step."""
+
+_PAIR: tuple[tuple[str, Kind], ...] = (("Time", "duration"), ("Share", "percent"))
+
+
+def budget_section(budget: Budget, cpu: bool) -> Section:
+    """Lay out the time budget: chart, heat map and tables."""
+    unit = "step" if budget.has_steps else "recording"
+    shown = select_ranks(budget.per_rank, _own)
+    return Section(
+        anchor="budget",
+        title="Step time by rank" if budget.has_steps else "Time by rank",
+        lead=(
+            f"Every moment of a {unit} is one of four things: the rank computes; it only"
+            " communicates; it only copies memory; or nothing runs."
+        ),
+        notes=_notes(budget, cpu),
+        figures=_figures(budget, shown),
+        tables=_tables(budget, shown),
+        origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
+        empty=""
+        if budget.rows
+        else "No operation was recorded that a time budget could be made of.",
+    )
+
+
+def _own(row: Row) -> float:
+    """Return the time per step in which the rank did not wait for others or talk to them."""
+    return float(row["window_ns"] - row["exposed_comm_ns"]) / float(row["windows"])
+
+
+def _notes(budget: Budget, cpu: bool) -> tuple[str, ...]:
+    notes = [_window(budget, cpu)]
+    if budget.left_out:
+        notes.append(
+            f"Left out, because they mark no steps: ranks {rank_list(list(budget.left_out))}."
+        )
+    kept = len(_kept_steps(budget))
+    if kept < len(budget.steps):
+        notes.append(f"Of {len(budget.steps):,} steps, the {kept} longest are shown one by one.")
+    return tuple(notes)
+
+
+def _window(budget: Budget, cpu: bool) -> str:
+    work = "operator" if cpu else "GPU operation"
+    if not budget.has_steps:
+        return (
+            f"The traces mark no steps, so a rank's whole recording, from its first {work} to the"
+            " end of its last, stands as one."
+        )
+    if cpu:
+        return "A step is the range that the profiler marked on the host."
+    return (
+        "A step runs from its first GPU operation to the first one of the next step; the last step"
+        " ends with its last operation."
+    )
+
+
+def _kept_steps(budget: Budget) -> list[int]:
+    rows = min(len(budget.ranks), MAX_ROWS)
+    keep = max(MAX_CELLS // max(rows, 1), 1)
+    if len(budget.steps) <= keep:
+        return budget.steps
+    longest: defaultdict[int, int] = defaultdict(int)
+    for row in budget.rows:
+        longest[row["step"]] = max(longest[row["step"]], row["window_ns"])
+    return sorted(sorted(longest, key=lambda step: (-longest[step], step))[:keep])
+
+
+def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:
+    if not budget.rows:
+        return ()
+    per = "per step" if budget.has_steps else "whole recording"
+    shares = ", ".join(f"{label} {percent(share(budget.total, key))}" for key, label, _ in PARTS)
+    stacked = Figure(
+        "budget",
+        f"Time budget of {len(shown.rows)} of {shown.ranks:,} ranks"
+        if shown.partial
+        else "Time budget per rank",
+        per,
+        f"Stacked bar chart, one bar per rank. Over all ranks: {shares}. The table “Time budget"
+        " per rank” holds the numbers.",
+        _stack(budget, shown),
+        height=360,
+    )
+    figures = [stacked]
+    if shown.partial:
+        figures.append(_spread_figure(budget, per))
+    if len(budget.steps) > 1:
+        figures.append(_heat_figure(budget))
+    return tuple(figures)
+
+
+def _spread_figure(budget: Budget, per: str) -> Figure:
+    measures = (("window_ns", "Whole"), *((key, label) for key, label, _ in PARTS))
+    spreads = [spread(round(r[key] / r["windows"]) for r in budget.per_rank) for key, _ in measures]
+    return Figure(
+        "budget-spread",
+        f"Spread over all {len(budget.ranks):,} ranks",
+        f"mean {per} of each rank",
+        "Chart of the lowest, median, 95th percentile and highest value over the ranks, for the"
+        " whole and each part. The heat map and the analysis breakdown hold every rank.",
+        {
+            "kind": "quantiles",
+            "measure": "duration",
+            "categories": [label for _, label in measures],
+            "series": [{"label": label, "role": role} for label, role in QUANTILES],
+            "variants": [{"label": "", "values": [list(v) for v in zip(*spreads, strict=True)]}],
+        },
+        height=90 + 36 * len(measures),
+    )
+
+
+def _heat_figure(budget: Budget) -> Figure:
+    rows = _blocks(budget.ranks)
+    merged = len(rows) < len(budget.ranks)
+    return Figure(
+        "budget-heat",
+        "Every rank and step",
+        "per step; the longest of the ranks in a row" if merged else "per step",
+        "Heat map of ranks by steps. The table “Time budget per rank and step” holds the numbers.",
+        _heat(budget, rows),
+        height=min(160 + 22 * len(rows), 620),
+    )
+
+
+def _stack(budget: Budget, shown: Selection) -> dict[str, Any]:
+    ranks = [row["rank"] for row in shown.rows]
+    cells = {(r["rank"], r["step"]): r for r in budget.rows}
+    means = [[round(r[key] / r["windows"]) for r in shown.rows] for key, _, _ in PARTS]
+    label = f"Mean of {plural(len(budget.steps), 'step')}" if budget.has_steps else ""
+    variants: list[dict[str, Any]] = [{"label": label, "values": means}]
+    if len(budget.steps) > 1:
+        for step in _kept_steps(budget):
+            found = [cells.get((rank, step)) for rank in ranks]
+            values = [[r[key] if r else None for r in found] for key, _, _ in PARTS]
+            variants.append({"label": f"Step {step}", "values": values})
+    return {
+        "kind": "bars",
+        "stacked": True,
+        "axis": "Rank",
+        "categories": [str(rank) for rank in ranks],
+        "measure": "duration",
+        "series": [{"label": name, "role": role} for _, name, role in PARTS],
+        "variants": variants,
+    }
+
+
+def _blocks(ranks: list[int]) -> list[list[int]]:
+    """Cut the ranks into neighbours that share a row of the heat map."""
+    size = -(-len(ranks) // MAX_ROWS)
+    return [ranks[start : start + size] for start in range(0, len(ranks), size)]
+
+
+def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
+    cells = {(r["rank"], r["step"]): r for r in budget.rows}
+    steps = _kept_steps(budget)
+
+    def longest(block: list[int], step: int, key: str) -> int | None:
+        found = [cells[rank, step][key] for rank in block if (rank, step) in cells]
+        return max(found, default=None)
+
+    return {
+        "kind": "heat",
+        "measure": "duration",
+        "axis": "Step",
+        "columns": [str(step) for step in steps],
+        "rowAxis": "Rank",
+        "rows": [rank_list(block) for block in blocks],
+        "variants": [
+            {
+                "label": label,
+                "role": role,
+                "values": [[longest(block, step, key) for step in steps] for block in blocks],
+            }
+            for key, label, role in (("window_ns", "Step time", "total"), *PARTS)
+        ],
+    }
+
+
+def _tables(budget: Budget, shown: Selection) -> tuple[Table, ...]:
+    if not budget.rows:
+        return ()
+    rows = []
+    for r in shown.rows:
+        pairs = ((round(r[key] / r["windows"]), share(r, key)) for key, _, _ in PARTS)
+        mean = round(r["window_ns"] / r["windows"])
+        rows.append((r["rank"], r["windows"], mean, *chain.from_iterable(pairs)))
+    steps = "Steps" if budget.has_steps else "Windows"
+    columns = (Column("Rank", "int"), Column(steps, "int"), Column("Length", "duration"))
+    parts = [Column(label, kind, group=name) for _, name, _ in PARTS for label, kind in _PAIR]
+    summary = Table(
+        "budget",
+        "Time budget per rank (mean)",
+        (*columns, *parts),
+        tuple(rows),
+        note=shown.note("time without exposed communication", BREAKDOWN_COMMAND),
+    )
+    return (summary, _step_table(budget)) if len(budget.steps) > 1 else (summary,)
+
+
+def _step_table(budget: Budget) -> Table:
+    keys = ("step", "rank", "window_ns", *(key for key, _, _ in PARTS))
+    longest = sorted(budget.rows, key=lambda r: (-r["window_ns"], r["step"], r["rank"]))
+    rows = sorted(longest[:MAX_STEP_ROWS], key=lambda r: (r["step"], r["rank"]))
+    note = f"The {MAX_STEP_ROWS} longest of {len(longest):,}. All of them: {BREAKDOWN_COMMAND}"
+    return Table(
+        "budget-steps",
+        "Time budget per rank and step",
+        (
+            Column("Step", "int"),
+            Column("Rank", "int"),
+            Column("Length", "duration"),
+            *(Column(name, "duration") for _, name, _ in PARTS),
+        ),
+        tuple(tuple(r[key] for key in keys) for r in rows),
+        note=note if len(rows) < len(longest) else "",
+        folded=True,
+    )

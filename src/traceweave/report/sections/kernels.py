@@ -1,0 +1,228 @@
+"""Which kernels take the GPU's time, and whether the same kernel is slower on some rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels, short_name
+from traceweave.report.quantities import percent, plural
+from traceweave.report.query import Row, analysis_rows, analysis_table, query_over, query_text
+
+MOST_KERNELS = 100
+"""Kernels in the table."""
+
+_BARS = 15
+_COLUMNS = (
+    *("kernel", "class", "category", "count", "total_ns", "p50_ns", "p99_ns", "max_ns", "share"),
+    *("names", "ranks", "fastest_rank", "fastest_p50_ns", "slowest_rank", "slowest_p50_ns"),
+    *("rank_spread", "note"),
+)
+_ROLES = {"compute": "compute", "communication": "exposed-comm", "memory": "exposed-memory"}
+_COMMAND = "traceweave analyze kernels run.duckdb"
+_TOP = "Kernels"
+_CLASSES = "Kernels by class"
+_RANKS = "Kernels per rank"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Rows of analysis kernels by name and by class, and of query kernel_ranks."""
+
+    names: list[Row]
+    classes: list[Row]
+    ranks: list[Row]
+
+    @property
+    def total_ns(self) -> int:
+        """Time of all kernels, added up."""
+        return sum(row["total_ns"] for row in self.classes)
+
+
+def load_kernels(con: duckdb.DuckDBPyConnection) -> Kernels:
+    """Read the kernels by name, by class, and how far the ranks differ in the largest."""
+    names: pa.Table = analysis_table(con, "kernels", _COLUMNS)
+    return Kernels(
+        names=names.slice(0, MOST_KERNELS).to_pylist(),
+        classes=analysis_rows(con, "kernels", per="class"),
+        ranks=query_over(con, "kernel_ranks", "kernels", names),
+    )
+
+
+def kernels_in_words(kernels: Kernels) -> str:
+    """Say in a sentence or two which kernels take most time, and which differs most by rank."""
+    if not kernels.classes:
+        return ""
+    first, most = kernels.classes[0], kernels.names[0]
+    text = (
+        f"Of the time of all kernels, {percent(first['share'])} goes into the class"
+        f" {first['kernel']}; the kernel that takes most is {short_name(most['kernel'])} with"
+        f" {percent(most['share'])}."
+    )
+    known = [row for row in kernels.ranks if row["ratio"] is not None]
+    if not known:
+        return text
+    far = max(known, key=lambda row: (row["ratio"], -row["rank"]))
+    if far["ratio"] < 1.05:
+        return f"{text} No rank's median of a large compute kernel is 5% above the others'."
+    return (
+        f"{text} The rank that differs most is {far['rank']}: {short_name(far['kernel'])} takes"
+        f" {percent(far['ratio'] - 1)} longer there than on the median rank."
+    )
+
+
+def kernels_section(kernels: Kernels, cpu: bool) -> Section:
+    """Lay out kernels by class and by name, and the spread over the ranks."""
+    found = bool(kernels.classes)
+    reason = "no rank recorded work on a GPU" if cpu else "the traces hold no kernels"
+    return Section(
+        anchor="kernels",
+        title="Kernels",
+        lead=(
+            "What the GPU runs. Durations add up over ranks, steps and streams, so that kernels"
+            " that run at once count twice."
+        ),
+        notes=(kernels_in_words(kernels),) if found else (),
+        figures=(_class_figure(kernels), _top_figure(kernels), *_rank_figure(kernels))
+        if found
+        else (),
+        tables=(_top_table(kernels), _class_table(kernels)) if found else (),
+        origins=(
+            Origin(_TOP, _COMMAND),
+            Origin(_CLASSES, f"{_COMMAND} -p per=class"),
+            Origin(_RANKS, query_text("kernel_ranks")),
+        ),
+        empty="" if found else f"There are no kernels to show: {reason}.",
+    )
+
+
+def _bars(rows: list[Row]) -> dict[str, object]:
+    return {
+        "kind": "bars",
+        "horizontal": True,
+        "axis": "",
+        "categories": chart_labels(row["kernel"] for row in rows),
+        "measure": "duration",
+        "roles": [_ROLES.get(row["category"], "gap") for row in rows],
+        "shares": [[round(row["share"], 5) for row in rows]],
+        "series": [{"label": "Total", "role": "compute"}],
+        "variants": [{"label": "", "values": [[row["total_ns"] for row in rows]]}],
+    }
+
+
+def _class_figure(kernels: Kernels) -> Figure:
+    rows = kernels.classes[:_BARS]
+    told = ", ".join(f"{row['kernel']} {percent(row['share'])}" for row in rows)
+    return Figure(
+        "kernel-classes",
+        "Kernel time by class",
+        "total over ranks and steps",
+        f"Bar chart: {told}. The table “Kernels by class” holds the numbers.",
+        _bars(rows),
+        height=72 + 30 * len(rows),
+        origin=_CLASSES,
+    )
+
+
+def _top_figure(kernels: Kernels) -> Figure:
+    rows = kernels.names[:_BARS]
+    return Figure(
+        "kernels",
+        f"The {plural(len(rows), 'kernel')} that take most time",
+        "total over ranks and steps",
+        "Bar chart of the total time per kernel. The table “Kernels by time” holds the numbers.",
+        _bars(rows),
+        height=72 + 30 * len(rows),
+        origin=_TOP,
+    )
+
+
+def _rank_figure(kernels: Kernels) -> tuple[Figure, ...]:
+    """Draw rank by rank how the largest kernels compare with the median rank."""
+    ranks = sorted({row["rank"] for row in kernels.ranks})
+    names = list(dict.fromkeys(row["kernel"] for row in kernels.ranks))
+    if len(ranks) < 2:
+        return ()
+    cells = {(row["kernel"], row["rank"]): row["ratio"] for row in kernels.ranks}
+    values = [[_rounded(cells.get((name, rank))) for rank in ranks] for name in names]
+    chart = {
+        "kind": "heat",
+        "measure": "ratio",
+        "axis": "Rank",
+        "columns": [str(rank) for rank in ranks],
+        "rowAxis": "",
+        "rows": chart_labels(names),
+        "variants": [{"label": "Median against the median rank", "role": "", "values": values}],
+    }
+    return (
+        Figure(
+            "kernel-ranks",
+            "The same kernel on every rank",
+            "median on the rank / median of these over the ranks",
+            f"Heat map of {plural(len(names), 'compute kernel')} by rank."
+            f" {kernels_in_words(kernels)}",
+            chart,
+            height=130 + 26 * len(names),
+            origin=_RANKS,
+        ),
+    )
+
+
+def _top_table(kernels: Kernels) -> Table:
+    keys = ("kernel", "class", "count", "total_ns", "share", "p50_ns", "p99_ns", "max_ns")
+    between = ("fastest_rank", "fastest_p50_ns", "slowest_rank", "slowest_p50_ns", "rank_spread")
+    rows = tuple(tuple(row[key] for key in (*keys, *between)) for row in kernels.names)
+    group = "Median by rank"
+    return Table(
+        "kernels",
+        "Kernels by time",
+        (
+            Column("Kernel", "name"),
+            Column("Class"),
+            Column("Number", "count"),
+            Column("Total", "duration", own_unit=True),
+            Column("Share", "percent", note="Of the time of all kernels"),
+            Column("p50", "duration", group="Duration"),
+            Column("p99", "duration", group="Duration"),
+            Column("Longest", "duration", group="Duration"),
+            Column("Rank", "int", "Rank with the smallest median", group=f"{group}: fastest"),
+            Column("p50", "duration", group=f"{group}: fastest"),
+            Column("Rank", "int", "Rank with the largest median", group=f"{group}: slowest"),
+            Column("p50", "duration", group=f"{group}: slowest"),
+            Column(
+                "Spread",
+                "ratio",
+                "Slowest median / fastest; of a collective it is the rank that waits most",
+            ),
+        ),
+        rows,
+        note=f"The {MOST_KERNELS} kernels that take most time. All of them: {_COMMAND}"
+        if len(rows) == MOST_KERNELS
+        else "",
+        origin=_TOP,
+    )
+
+
+def _class_table(kernels: Kernels) -> Table:
+    keys = ("kernel", "names", "count", "total_ns", "share", "p50_ns", "max_ns")
+    return Table(
+        "kernel-classes",
+        "Kernels by class",
+        (
+            Column("Class"),
+            Column("Names", "count", note="Different kernel names"),
+            Column("Number", "count"),
+            Column("Total", "duration", own_unit=True),
+            Column("Share", "percent"),
+            Column("Median", "duration"),
+            Column("Longest", "duration"),
+        ),
+        tuple(tuple(row[key] for key in keys) for row in kernels.classes),
+        origin=_CLASSES,
+    )
+
+
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio, 4)

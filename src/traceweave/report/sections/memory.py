@@ -1,0 +1,255 @@
+"""Memory over time: how much was allocated and reserved, and what held it at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from traceweave.report.page import Column, Figure, Origin, Section, Table, short_name
+from traceweave.report.quantities import percent, size
+from traceweave.report.query import (
+    Row,
+    analysis_table,
+    query_rows,
+    query_text,
+    standing_as,
+)
+from traceweave.report.selection import Selection, select_ranks
+
+MOST_ROWS = 40
+"""Operators and ranges in the table."""
+
+DRAWN = 8
+"""Ranks and devices whose memory is drawn over time."""
+
+_PEAKS = "traceweave analyze memory run.duckdb"
+_LIVE = (
+    *("rank", "device", "host_op", "range", "bytes", "blocks", "largest_bytes", "share", "note"),
+)
+_COLUMNS = (
+    *("rank", "device", "allocations", "allocation_bytes", "peak_allocated_bytes", "peak_at_ns"),
+    *("reserved_at_peak_bytes", "peak_reserved_bytes", "fragmentation_at_peak", "note"),
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Rows of analysis memory and of queries memory_curves and memory_operators."""
+
+    peaks: list[Row]
+    curves: list[Row]
+    operators: list[Row]
+
+    @property
+    def highest(self) -> Row:
+        """The row of the rank and device with the highest peak."""
+        return min(self.peaks, key=lambda row: (-row["peak_allocated_bytes"], row["rank"]))
+
+
+def load_memory(con: duckdb.DuckDBPyConnection) -> Memory:
+    """Read the peaks, the curves of the ranks with the highest ones, and what was live there."""
+    peaks = analysis_table(con, "memory", _COLUMNS)
+    if not peaks.num_rows:
+        return Memory([], [], [])
+    order = [("peak_allocated_bytes", "descending"), ("rank", "ascending")]
+    shown: pa.Table = peaks.sort_by(order).slice(0, DRAWN)
+    live = analysis_table(con, "memory_live", _LIVE)
+    with standing_as(con, shown_memory=shown, memory_live=live):
+        curves = query_rows(con, "memory_curves")
+        operators = query_rows(con, "memory_operators")
+    return Memory(peaks.to_pylist(), curves, operators)
+
+
+def memory_in_words(memory: Memory) -> str:
+    """Say in a sentence or two how high the peak was and what held the memory there."""
+    if not memory.peaks:
+        return ""
+    peak = memory.highest
+    text = f"At most {size(peak['peak_allocated_bytes'])} were allocated at once, on {_where(peak)}"
+    if peak["reserved_at_peak_bytes"]:
+        unused = percent(peak["fragmentation_at_peak"])
+        text += (
+            f"; the allocator held {size(peak['reserved_at_peak_bytes'])} then, {unused} of it not"
+            " in use"
+        )
+    named = _held_by(row for row in memory.operators if row["host_op"])
+    if not named:
+        return f"{text}."
+    name, held = next(iter(named.items()))
+    share = held / peak["peak_allocated_bytes"]
+    much = "Most of it" if share > 0.5 else "The largest part of it"
+    return f"{text}. {much}, {percent(share)}, was allocated in {name}."
+
+
+def memory_section(memory: Memory) -> Section:
+    """Lay out memory over time, what was live at the peak, and the peaks per rank."""
+    found = bool(memory.peaks)
+    return Section(
+        anchor="memory",
+        title="Memory",
+        lead=(
+            "Allocated is what the program holds; reserved is what the allocator took from the"
+            " device to serve it. The peak is the moment with most allocated."
+        ),
+        notes=(memory_in_words(memory), *_notes(memory)) if found else (),
+        figures=(_curves(memory), *_operator_figure(memory)) if found else (),
+        tables=(_operator_table(memory), _peak_table(memory)) if found else (),
+        origins=(
+            Origin("Peaks", _PEAKS),
+            Origin("Live at the peak, all ranks", "traceweave analyze memory_live run.duckdb"),
+            Origin("Live at the peak", query_text("memory_operators")),
+            Origin("Memory over time", query_text("memory_curves")),
+        ),
+        empty=""
+        if found
+        else "The traces hold no memory events. Record them with profile_memory=True of the"
+        " PyTorch profiler, or with --cuda-memory-usage=true of nsys.",
+    )
+
+
+def _where(row: Row) -> str:
+    device = f", {row['device']}" if row["device"] else ""
+    return f"rank {row['rank']}{device}"
+
+
+def _notes(memory: Memory) -> list[str]:
+    told = [note for note in dict.fromkeys(row["note"] for row in memory.peaks) if note]
+    notes = [f"{note[0].upper()}{note[1:]}." for note in told]
+    if len(memory.peaks) > DRAWN:
+        notes.append(f"Drawn over time: the {DRAWN} highest of {len(memory.peaks):,} peaks.")
+    return notes
+
+
+def _curves(memory: Memory) -> Figure:
+    reserved = any(row["reserved_bytes"] is not None for row in memory.curves)
+    keys = ("allocated_bytes", "reserved_bytes") if reserved else ("allocated_bytes",)
+    curves: dict[tuple[int, str], list[Row]] = {}
+    for row in memory.curves:
+        curves.setdefault((row["rank"], row["device"]), []).append(row)
+    peaks = {(r["rank"], r["device"] or ""): r["peak_allocated_bytes"] for r in memory.peaks}
+    order = sorted(curves, key=lambda place: (-peaks[place], place))
+    chart = {
+        "kind": "curves",
+        "axis": "since the first memory event",
+        "series": [
+            {"label": "Reserved", "role": "reserved"},
+            {"label": "Allocated", "role": "compute"},
+        ][0 if reserved else 1 :],
+        "variants": [
+            {
+                "label": _where({"rank": rank, "device": device}).capitalize(),
+                "at": [row["at_ns"] for row in curves[rank, device]],
+                "values": [[row[key] for row in curves[rank, device]] for key in reversed(keys)],
+            }
+            for rank, device in order
+        ],
+    }
+    return Figure(
+        "memory",
+        "Memory over time",
+        "bytes, the most in each of 400 stretches",
+        f"Line chart of allocated and reserved memory. {memory_in_words(memory)} The table “Peak"
+        " per rank” holds the numbers.",
+        chart,
+        origin="Memory over time",
+    )
+
+
+def _operator_figure(memory: Memory) -> tuple[Figure, ...]:
+    labels = dict(list(_held_by(memory.operators).items())[:12])
+    if not labels:
+        return ()
+    chart = {
+        "kind": "bars",
+        "horizontal": True,
+        "axis": "",
+        "categories": list(labels),
+        "measure": "bytes",
+        "series": [{"label": "Live at the peak", "role": "compute"}],
+        "variants": [{"label": "", "values": [list(labels.values())]}],
+    }
+    return (
+        Figure(
+            "memory-operators",
+            "Live at the peak, by operator",
+            f"bytes, {_where(memory.highest)}",
+            "Bar chart of the memory that was live at the peak, by the operator that allocated it."
+            " The table “Live at the peak” holds the numbers.",
+            chart,
+            height=72 + 30 * len(labels),
+            origin="Live at the peak",
+        ),
+    )
+
+
+def _held_by(rows: Iterable[Row]) -> dict[str, int]:
+    """Return the bytes by operator, most first."""
+    held: dict[str, int] = {}
+    for row in rows:
+        name = short_name(row["host_op"] or row["note"] or "no operator")
+        held[name] = held.get(name, 0) + row["bytes"]
+    return dict(sorted(held.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _operator_table(memory: Memory) -> Table:
+    keys = ("range", "bytes", "share", "blocks", "largest_bytes")
+    return Table(
+        "memory-operators",
+        f"Live at the peak of {_where(memory.highest)}",
+        (
+            Column("Operator", "name", "Innermost operator that ran when it was allocated"),
+            Column("Range", "name", "Innermost annotation or NVTX range open then"),
+            Column("Live", "bytes"),
+            Column("Share", "percent", "Of what was allocated at the peak"),
+            Column("Blocks", "count"),
+            Column("Largest", "bytes"),
+        ),
+        tuple(
+            (row["host_op"] or row["note"], *(row[key] for key in keys))
+            for row in memory.operators[:MOST_ROWS]
+        ),
+        note=_left_out(len(memory.operators)),
+        origin="Live at the peak",
+    )
+
+
+def _left_out(rows: int) -> str:
+    return f"The {MOST_ROWS} largest of {rows:,}." if rows > MOST_ROWS else ""
+
+
+def _peak_table(memory: Memory) -> Table:
+    chosen: Selection = select_ranks(memory.peaks, lambda row: row["peak_allocated_bytes"])
+    first = min(row["peak_at_ns"] for row in memory.peaks)
+    return Table(
+        "memory",
+        "Peak per rank",
+        (
+            Column("Rank", "int"),
+            Column("Device"),
+            Column("Allocations", "count"),
+            Column("Allocated in all", "bytes", "Sum of the sizes of all allocations"),
+            Column("Allocated", "bytes", group="At the peak"),
+            Column("Reserved", "bytes", group="At the peak"),
+            Column("Not in use", "percent", "Share of the reserved memory", group="At the peak"),
+            Column("After the first rank's", "duration", group="At the peak"),
+            Column("Most reserved", "bytes"),
+        ),
+        tuple(
+            (
+                row["rank"],
+                row["device"],
+                row["allocations"],
+                row["allocation_bytes"],
+                row["peak_allocated_bytes"],
+                row["reserved_at_peak_bytes"],
+                row["fragmentation_at_peak"],
+                row["peak_at_ns"] - first,
+                row["peak_reserved_bytes"],
+            )
+            for row in chosen.rows
+        ),
+        note=chosen.note("memory", _PEAKS),
+    )

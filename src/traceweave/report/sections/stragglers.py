@@ -1,0 +1,126 @@
+"""Which ranks hold the others up, and what they did longer on their way to a collective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from traceweave.report.page import Column, Origin, Section, Table
+from traceweave.report.quantities import duration, percent
+from traceweave.report.query import Row, analysis_rows
+
+MOST_ROWS = 32
+"""Ranks in the table."""
+
+CAUSES = {
+    "compute": "computed longer than the others",
+    "host_bound": "had its GPU idle because the host was late",
+    "data_loading": "waited for data",
+    "copies": "copied longer",
+    "other_group": "was held up in another process group",
+    "unknown_idle": "was idle for a reason that the traces do not tell",
+}
+"""What each cause means, in plain words."""
+
+_COMMAND = "traceweave analyze stragglers run.duckdb"
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """Rows of the analysis `stragglers`, the rank that was waited for longest first."""
+
+    rows: list[Row]
+
+    @property
+    def late(self) -> list[Row]:
+        """Those that the clocks prove to have been last."""
+        return [r for r in self.rows if r["resolved_wait_ns"] and not r["below_resolution"]]
+
+
+def load_stragglers(con: duckdb.DuckDBPyConnection) -> Stragglers:
+    """Read who was last, how often, for how long and why."""
+    rows = analysis_rows(con, "stragglers")
+    return Stragglers(sorted(rows, key=lambda r: (-(r["caused_wait_ns"] or 0), r["rank"])))
+
+
+def stragglers_in_words(stragglers: Stragglers) -> str:
+    """Say in a sentence or two who is waited for most, and why."""
+    if not stragglers.rows:
+        return ""
+    if not stragglers.late:
+        return "No rank is clearly late by more than what the clocks can tell."
+    first = max(stragglers.late, key=lambda row: (row["resolved_wait_ns"], -row["rank"]))
+    total = sum(row["resolved_wait_ns"] for row in stragglers.late)
+    text = (
+        f"Most waiting is for rank {first['rank']}: {duration(first['resolved_wait_ns'])} over all"
+        f" ranks and steps, {percent(first['resolved_wait_ns'] / total)} of what late ranks cause."
+    )
+    if first["cause"] not in CAUSES:
+        return f"{text} Why is not known{': ' + first['note'] if first['note'] else ''}."
+    detail = f" ({first['cause_detail']})" if first["cause_detail"] else ""
+    return f"{text} On its way it {CAUSES[first['cause']]}{detail}."
+
+
+def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
+    """Lay out the ranks that the others wait for; `ranks`: of the whole run."""
+    found = bool(stragglers.rows)
+    reason = "there is one rank only" if ranks < 2 else "no collective was matched between ranks"
+    return Section(
+        anchor="stragglers",
+        title="Stragglers",
+        lead=(
+            "A straggler arrives last, and the others wait for what it alone is late: the time"
+            " from the last but one to it, for every rank that waits."
+        ),
+        notes=(stragglers_in_words(stragglers),) if found else (),
+        tables=(_table(stragglers),) if found else (),
+        origins=(Origin("Stragglers", _COMMAND),),
+        empty="" if found else f"Nobody can be called late: {reason}.",
+        terms={
+            cause: f"on its way to the collectives the rank {CAUSES[cause]}"
+            for cause in dict.fromkeys(row["cause"] for row in stragglers.rows[:MOST_ROWS])
+            if cause in CAUSES
+        },
+    )
+
+
+def _table(stragglers: Stragglers) -> Table:
+    keys = ("times_last", "last_share", "caused_wait_ns", "resolved_wait_ns", "delay_max_ns")
+    more = ("cause", "cause_detail", "cause_share", "worst_share", "shortest_share", "host")
+    rows = stragglers.rows
+    if len(rows) > MOST_ROWS:
+        rows = [row for row in rows if row["times_last"]]
+    return Table(
+        "stragglers",
+        "Who is waited for, and why",
+        (
+            Column("Rank", "int"),
+            Column("Times", "count", group="Came last"),
+            Column("Share", "percent", "Of its collectives", group="Came last"),
+            Column("Caused", "duration", "Over all waiting ranks", group="Waiting for it"),
+            Column("Certain", "duration", "What the clocks can tell", group="Waiting for it"),
+            Column("Longest delay", "duration", own_unit=True, group="Waiting for it"),
+            Column("Cause", "name"),
+            Column("Namely", "name", "Class of kernels, cause of the gaps, or the other group"),
+            Column("Share", "percent", "The cause / all that it did longer than the others"),
+            Column("Worst in steps", "percent", "Steps in which nobody caused more waiting"),
+            Column("Late without clocks", "percent", "Collectives in which it was shortest"),
+            Column("Host", "name"),
+        ),
+        tuple(
+            (row["rank"], *(row[key] for key in keys), *(row[key] for key in more))
+            for row in rows[:MOST_ROWS]
+        ),
+        note=_note(stragglers, len(rows)),
+    )
+
+
+def _note(stragglers: Stragglers, late: int) -> str:
+    ranks = len(stragglers.rows)
+    if ranks <= MOST_ROWS:
+        return ""
+    return (
+        f"Of {ranks:,} ranks, {late:,} came last at least once; shown are up to {MOST_ROWS} that"
+        f" caused most waiting. All of them: {_COMMAND}"
+    )

@@ -1,0 +1,105 @@
+"""Pages of a real run and of 64 simulated ranks, opened from disk and used as a reader would."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.report.chromium import Chromium, inject, title
+from tests.report.real import page_of, simulated_page
+
+pytestmark = pytest.mark.browser
+
+LOOK = Path(__file__).with_name("look_at_page.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of 64 simulated ranks."""
+    return simulated_page(tmp_path_factory.mktemp("simulated"), 64)
+
+
+def _look(page: Path, chromium: Chromium, folder: Path, *flags: str) -> Mapping[str, Any]:
+    copy = Path(shutil.copy(page, folder / "looked.html"))
+    inject(copy, LOOK)
+    visit = chromium.visit(copy, *flags)
+    assert (visit.console, visit.requested) == ([], [])
+    return cast(Mapping[str, Any], title(visit))
+
+
+def _expect(seen: Mapping[str, Any], charts: set[str]) -> None:
+    assert set(seen["colours"]) == charts
+    assert {name: count for name, count in seen["colours"].items() if count < 3} == {}
+    assert (seen["zoomed"], seen["told"]) == (True, True)
+    assert all(seen["sorted"])
+    assert (seen["wide"], seen["overflow"]) == ([], 0)
+
+
+DRAWN = {
+    *("budget", "timeline", "gaps", "waits", "tails", "bandwidth"),
+    *("kernel-classes", "kernels", "kernel-ranks", "clock-quality", "clock-offsets"),
+}
+
+
+def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
+    simulated: Path, tmp_path: Path, chromium: Chromium
+) -> None:
+    seen = _look(simulated, chromium, tmp_path, "--window-size=1440,900")
+    _expect(seen, DRAWN | {"budget-spread", "budget-heat", "overlap"})
+    assert seen["nodes"] < 15_000
+    assert simulated.stat().st_size < 2_500_000
+    text = simulated.read_text(encoding="utf-8")
+    assert "Of 64 ranks, 20 are shown" in text
+
+
+def test_nothing_sticks_out_of_a_narrow_screen(
+    simulated: Path, tmp_path: Path, chromium: Chromium
+) -> None:
+    # the browser's window cannot be as narrow as a telephone, a frame can
+    frame = tmp_path / "frame.html"
+    shutil.copy(simulated, tmp_path / "narrow.html")
+    inject(
+        tmp_path / "narrow.html", LOOK.replace("document.title =", "document.body.dataset.seen =")
+    )
+    script = """
+    addEventListener("load", () => setTimeout(() => {
+      document.title = document.querySelector("iframe").contentDocument.body.dataset.seen;
+    }, 2500));
+    """
+    frame.write_text(
+        "<!DOCTYPE html><title>0</title><iframe src='narrow.html' width=390 height=844></iframe>"
+        f"<script>{script}</script>",
+        encoding="utf-8",
+    )
+    visit = chromium.visit(frame, "--allow-file-access-from-files")
+    assert (visit.console, visit.requested) == ([], [])
+    seen = cast(Mapping[str, Any], title(visit))
+    assert (seen["wide"], seen["overflow"]) == ([], 0)
+    assert all(seen["sorted"])
+
+
+def test_the_printed_pages_hold_the_whole_width(
+    simulated: Path, tmp_path: Path, chromium: Chromium
+) -> None:
+    printed = chromium.pdf(simulated, tmp_path / "run.pdf")
+    pages = len(re.findall(rb"/Type\s*/Page\b", printed))
+    boxes = {
+        tuple(map(float, box.split())) for box in re.findall(rb"/MediaBox\s*\[([^\]]+)\]", printed)
+    }
+    assert 8 <= pages <= 60
+    # a page wider than its paper is shrunk or cut; neither changes the paper, which is portrait
+    assert {(x2 - x1) < (y2 - y1) for x1, y1, x2, y2 in boxes} == {True}
+
+
+def test_the_page_of_a_real_run_shows_every_chart(
+    corpus: Path, tmp_path: Path, chromium: Chromium
+) -> None:
+    page = page_of(corpus / "kineto" / "megatron_tp8", tmp_path)
+    seen = _look(page, chromium, tmp_path, "--window-size=1440,900")
+    _expect(seen, DRAWN)
+    assert page.stat().st_size < 2_500_000
