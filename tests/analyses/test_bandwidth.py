@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,11 @@ def test_it_is_what_was_simulated(tmp_path: Path, parallelism: Any) -> None:
     assert got["unresolved"].sum() == 0
 
 
-def test_real_gpus_reach_what_their_links_allow(corpus: Path, tmp_path: Path) -> None:
+def test_real_gpus_reach_what_their_links_allow(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
     # 8 A100 with NVLink 3 move at most 300 GB/s each way
-    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
         got = run.bandwidth().set_index("bytes")
     assert 150 < got["busbw_p50_gbps"][67_108_864] < 300
     assert got["busbw_free_p50_gbps"][67_108_864] == pytest.approx(

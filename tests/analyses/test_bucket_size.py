@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import traceweave
@@ -55,10 +56,9 @@ def test_unknown_sizes_are_said(build: Builder) -> None:
 
 
 def test_the_prediction_for_the_shipped_run_is_near_what_was_measured(
-    fixtures: Path, tmp_path: Path
+    fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
-    traceweave.ingest([fixtures / "ddp_gloo_4ranks"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         got = run.analyze("bucket_size", time="shortest")
     assert got["merged"].tolist() == [1, 2, 3, 4]
     today = got.iloc[0]

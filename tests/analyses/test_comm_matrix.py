@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,10 @@ def test_members_that_the_trace_does_not_list_are_taken_together(build: Builder)
     assert row["note"].startswith("the traces do not list the members of the group")
 
 
-def test_the_split_sizes_of_a_real_expert_parallel_run(corpus: Path, tmp_path: Path) -> None:
-    traceweave.ingest([corpus / "kineto" / "ep_moe_b200_seq"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_the_split_sizes_of_a_real_expert_parallel_run(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "ep_moe_b200_seq")) as run:
         (row,) = run.analyze("comm_matrix").to_dict("records")
         # of two ranks, what each call sends to the other one by its own list
         want = run.sql(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -90,10 +91,9 @@ def test_tensor_parallel_groups_have_no_buckets_unless_told_so(build: Builder) -
 
 
 def test_the_shipped_run_reduces_four_buckets_per_step_in_their_order(
-    fixtures: Path, tmp_path: Path
+    fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
-    traceweave.ingest([fixtures / "ddp_gloo_4ranks"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         got = run.analyze("ddp_buckets")
     # as tests/fixtures/README.md has it: 86016 + 73824 + 73824 + 86208 elements of 4 bytes
     sizes = [4 * n for n in (86016, 73824, 73824, 86208)]

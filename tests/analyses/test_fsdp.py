@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import traceweave
@@ -71,10 +72,9 @@ def test_a_group_that_only_gathers_is_not_sharded(build: Builder) -> None:
 
 
 def test_where_the_stream_stood_still_the_real_first_use_is_right_after_the_end(
-    corpus: Path, tmp_path: Path
+    corpus: Path, database_of: Callable[..., Path]
 ) -> None:
-    traceweave.ingest([corpus / "kineto" / "negative_queue_1of16"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(corpus / "kineto" / "negative_queue_1of16")) as run:
         got = run.analyze("fsdp")
     gathers = got[got["op"] == "all_gather"]
     assert len(gathers) == 10

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +140,10 @@ def test_operations_of_no_known_group_have_a_row(build: Builder) -> None:
     assert row["note"].startswith("the traces do not say which group")
 
 
-def test_on_real_runs_of_one_group_it_is_what_breakdown_says(corpus: Path, tmp_path: Path) -> None:
-    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_on_real_runs_of_one_group_it_is_what_breakdown_says(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
         (group,) = run.analyze("groups").to_dict("records")
         whole = run.analyze("breakdown", window="span")
     assert (group["role"], group["used_for"]) == ("world", "tp")

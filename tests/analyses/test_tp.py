@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import traceweave
@@ -53,10 +54,9 @@ def test_only_tensor_parallel_groups_are_listed_or_the_one_asked_for(build: Buil
 
 
 def test_the_real_transfers_of_megatron_are_as_fast_as_its_links(
-    corpus: Path, tmp_path: Path
+    corpus: Path, database_of: Callable[..., Path]
 ) -> None:
-    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
         got = run.analyze("tp")
     assert got["rank"].tolist() == list(range(8))
     assert (got["calls"] == 84).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,9 @@ from traceweave.comparison import TABLES, compare_runs
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
-@pytest.fixture(scope="module")
-def databases(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("runs")
-    fixtures = Path(__file__).parent.parent / "fixtures"
-    paths = folder / "base.duckdb", folder / "new.duckdb"
-    for path, name in zip(paths, ("ddp_gloo_4ranks", "ddp_gloo_straggler"), strict=True):
-        traceweave.ingest(fixtures / name, path)
-    return paths
+@pytest.fixture
+def databases(fixtures: Path, database_of: Callable[..., Path]) -> tuple[Path, Path]:
+    return database_of(fixtures / "ddp_gloo_4ranks"), database_of(fixtures / "ddp_gloo_straggler")
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -110,9 +111,10 @@ def test_without_memory_events_the_section_says_how_to_record_them(make_run: Mak
     )
 
 
-def test_memory_of_a_real_run_agrees_with_its_events(fixtures: Path, tmp_path: Path) -> None:
-    traceweave.ingest(fixtures / "ddp_gloo_4ranks", tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_memory_of_a_real_run_agrees_with_its_events(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         memory = load_memory(run.con)
         peaks = run.con.execute(
             "SELECT rank, max(total_allocated_bytes) FROM memory_events GROUP BY rank ORDER BY rank"
