@@ -6,8 +6,10 @@ Each FOLDER holds the traces of one run. The two tools take turns, each in a fre
 reports the time from after its imports to having everything loaded: HTA a DataFrame per rank in
 memory, with the columns it keeps; traceweave the finished database on disk, with every event and
 every args key, linked, nested, matched over ranks and on one clock. The ratio is taken pair by
-pair, so it holds when the machine's speed drifts. HTA 0.5.0 crashes on pandas 3, so it gets an
-environment of its own in .cache/hta, made on the first run.
+pair, so it holds when the machine's speed drifts. On a machine that is not idle the ratio of CPU
+times (all processes and threads of the tool, imports excluded) says more than that of wall times.
+HTA 0.5.0 crashes on pandas 3, so it gets an environment of its own in .cache/hta, made on the first
+run.
 """
 
 from __future__ import annotations
@@ -23,16 +25,26 @@ import venv
 from pathlib import Path
 
 HTA = ("HolisticTraceAnalysis==0.5.0", "pandas<3")
+Times = tuple[float, float]
+"""Wall and CPU seconds."""
+
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "hta"
+
+CPU_SECONDS = """
+import resource
+def cpu_seconds():
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+"""
 
 LOAD_WITH_HTA = """
 import logging, sys, time
 logging.disable(logging.CRITICAL)
 from hta.common.trace import Trace
-begin = time.perf_counter()
+begin, cpu = time.perf_counter(), cpu_seconds()
 trace = Trace(trace_dir=sys.argv[1])
 trace.parse_traces()
-print(time.perf_counter() - begin)
+print(time.perf_counter() - begin, cpu_seconds() - cpu)
 """
 
 LOAD_WITH_TRACEWEAVE = """
@@ -41,9 +53,9 @@ from pathlib import Path
 import duckdb, pandas, scipy.sparse, traceweave
 from traceweave import ingestion
 with tempfile.TemporaryDirectory() as folder:
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), cpu_seconds()
     result = traceweave.ingest([sys.argv[1]], Path(folder) / "run.duckdb")
-    print(time.perf_counter() - begin)
+    print(time.perf_counter() - begin, cpu_seconds() - cpu)
 """
 
 
@@ -57,8 +69,11 @@ def main() -> None:
     options = parser.parse_args()
     hta_python = options.hta_python or prepare_hta()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
-    print("| traces | files | raw JSON | HTA 0.5.0 | traceweave | ratio, median (min to max) |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| traces | files | raw JSON | HTA 0.5.0 | traceweave | ratio of wall times, median"
+        " (min to max) | ratio of CPU times |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for folder in options.folders:
         print(compare(folder, options.runs, hta_python), flush=True)
 
@@ -72,24 +87,33 @@ def compare(folder: Path, runs: int, hta_python: Path) -> str:
         )
         for _ in range(runs + 1)
     ][1:]
-    ratios = [theirs / ours for theirs, ours in pairs]
     files = [path for path in folder.rglob("*") if path.name.endswith((".json", ".json.gz"))]
     size = sum(raw_size(path) for path in files)
-    theirs, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    theirs, ours = (
+        [statistics.median(tool[n] for tool in column) for n in (0, 1)]
+        for column in zip(*pairs, strict=True)
+    )
     return (
         f"| {folder.name} | {len(files)} | {size / 1e6:.1f} MB"
-        f" | {theirs:.2f} s, {size / theirs / 1e6:.0f} MB/s"
-        f" | {ours:.2f} s, {size / ours / 1e6:.0f} MB/s"
-        f" | {statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f}) |"
+        f" | {theirs[0]:.2f} s, CPU {theirs[1]:.2f} s"
+        f" | {ours[0]:.2f} s, CPU {ours[1]:.2f} s"
+        f" | {ratio(pairs, 0)} | {ratio(pairs, 1)} |"
     )
 
 
-def seconds(python: Path, script: str, folder: Path) -> float:
-    """Run `script` on `folder` in a fresh process and return the seconds that it reports."""
+def ratio(pairs: list[tuple[Times, Times]], which: int) -> str:
+    """Return HTA's time over traceweave's, pair by pair: median, least and largest."""
+    ratios = [theirs[which] / ours[which] for theirs, ours in pairs]
+    return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+
+
+def seconds(python: Path, script: str, folder: Path) -> Times:
+    """Run `script` on `folder` in a fresh process and return the times that it reports."""
     done = subprocess.run(
-        [python, "-c", script, folder], check=True, capture_output=True, text=True
+        [python, "-c", CPU_SECONDS + script, folder], check=True, capture_output=True, text=True
     )
-    return float(done.stdout.strip().splitlines()[-1])
+    wall, cpu = done.stdout.strip().splitlines()[-1].split()
+    return float(wall), float(cpu)
 
 
 def raw_size(path: Path) -> int:

@@ -3,11 +3,12 @@
     python benchmarks/nsys_vs_bare_read.py [--copies 30] [--runs 3] [--export FILE]
 
 Without --export a simulated report of two ranks (FSDP, emit_nvtx, NCCL payloads; 11 MB) is made and
-repeated COPIES times one after another. The bare read fetches every column that the loader reads
-through ADBC's SQLite driver into Arrow batches and drops them. The loader's time is that of
-`traceweave.ingest`: the finished database on disk, with launches linked, ranges nested, args as
-JSON, collectives matched and clocks fitted. Each runs in a fresh process, in turns; CPU seconds are
-of all threads, and the largest resident memory is the process's.
+repeated COPIES times one after another. The bare reads fetch every column that the loader reads,
+through ADBC's SQLite driver into Arrow batches or through Python's sqlite3 module into tuples, and
+drop them. The loader's time is that of `traceweave.ingest`: the finished database on disk, with
+launches linked, ranges nested, args as JSON, collectives matched and clocks fitted. Each runs in a
+fresh process, in turns; seconds count from after the imports, CPU seconds are of all threads, and
+the largest resident memory is the process's.
 """
 
 from __future__ import annotations
@@ -23,33 +24,49 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-READ = """
+READ_ADBC = """
 import resource, sys, time
 import adbc_driver_sqlite.dbapi, pyarrow
 from pathlib import Path
 from traceweave.sources.nsys.event_tables import LOADED
 from traceweave.sources.nsys.open_export import open_export
-begin, rows = time.perf_counter(), 0
+begin, used, rows = time.perf_counter(), time.process_time(), 0
 with open_export(Path(sys.argv[1])) as export:
     for table in LOADED:
         if table.name in export.tables:
-            for batch in export.batches(table.name, table.types):
+            present = {c: t for c, t in table.types.items() if c in export.tables[table.name]}
+            for batch in export.batches(table.name, present):
                 rows += batch.num_rows
+"""
+READ_SQLITE3 = """
+import resource, sqlite3, sys, time
+from traceweave.sources.nsys.event_tables import LOADED
+begin, used, rows = time.perf_counter(), time.process_time(), 0
+con = sqlite3.connect(sys.argv[1])
+for table in LOADED:
+    there = {row[1] for row in con.execute(f"PRAGMA table_info({table.name})")}
+    if there:
+        names = ", ".join(f'"{c}"' for c in table.types if c in there)
+        cursor = con.execute(f"SELECT {names} FROM {table.name}")
+        while batch := cursor.fetchmany(16_384):
+            rows += len(batch)
 """
 LOAD = """
 import resource, sys, tempfile, time
 from pathlib import Path
-import adbc_driver_sqlite.dbapi, duckdb, pyarrow, scipy.sparse, traceweave
-begin = time.perf_counter()
+import adbc_driver_sqlite.dbapi, duckdb, pandas, pyarrow, scipy.sparse, traceweave
+begin, used = time.perf_counter(), time.process_time()
 with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
     result = traceweave.ingest(sys.argv[1], Path(folder) / "run.duckdb")
     rows = sum(source.events_read for source in result.sources)
 """
 TELL = """
-usage = resource.getrusage(resource.RUSAGE_SELF)
-cpu = usage.ru_utime + usage.ru_stime
-print(time.perf_counter() - begin, cpu, usage.ru_maxrss // 1024, rows)
+cpu = time.process_time() - used
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+print(time.perf_counter() - begin, cpu, memory, rows)
 """
+LOADING = "traceweave"
+SCRIPTS = {"ADBC": READ_ADBC, "sqlite3": READ_SQLITE3, LOADING: LOAD}
 
 
 def main() -> None:
@@ -65,10 +82,10 @@ def main() -> None:
         print(f"{size:.0f} MB\n")
         print("| | wall s | CPU s | MB/s of CPU | rows | memory, MB |")
         print("|---|---|---|---|---|---|")
-        results: dict[str, list[list[float]]] = {"bare read": [], "traceweave": []}
+        results: dict[str, list[list[float]]] = {name: [] for name in SCRIPTS}
         for _ in range(options.runs):
-            results["bare read"].append(measure(READ, path))
-            results["traceweave"].append(measure(LOAD, path))
+            for name, script in SCRIPTS.items():
+                results[name].append(measure(script, path))
         for name, runs in results.items():
             wall, cpu, memory, rows = (
                 statistics.median(column) for column in zip(*runs, strict=True)
@@ -77,10 +94,14 @@ def main() -> None:
                 f"| {name} | {wall:.1f} | {cpu:.1f} | {size / cpu:.0f} | {rows:.0f} |"
                 f" {memory:.0f} |"
             )
-        pairs = list(zip(*results.values(), strict=True))
-        for number, kind in enumerate(("wall", "CPU")):
-            ratio = statistics.median(bare[number] / whole[number] for bare, whole in pairs)
-            print(f"\nspeed of loading / speed of reading, {kind}: {ratio:.2f}")
+        for name in ("ADBC", "sqlite3"):
+            pairs = list(zip(results[name], results[LOADING], strict=True))
+            for number, kind in enumerate(("wall", "CPU")):
+                ratios = sorted(bare[number] / whole[number] for bare, whole in pairs)
+                print(
+                    f"\nspeed of loading / speed of reading with {name}, {kind}:"
+                    f" {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+                )
 
 
 def simulated(folder: Path) -> Path:

@@ -52,6 +52,20 @@ def test_blocks_hold_exactly_the_events(
     assert json.loads(rest.head + rest.tail) == {**document, "traceEvents": []}
 
 
+@pytest.mark.parametrize("end", ["\n  }]", "\n  } ]", "\n  }\n]", "\n  }\n  ]", "\n  }\t\r\n ]"])
+@pytest.mark.parametrize("block_bytes", [7, 64, BLOCK_BYTES])
+def test_the_array_ends_at_its_own_bracket_however_it_is_laid_out(
+    end: str, block_bytes: int
+) -> None:
+    event = '\n  {\n    "ph": "X", "args": {"Input Dims": [[4, 2], []], "text": "a ] b, ]"}'
+    data = (
+        f'{{"traceEvents": [{event}\n  }},{event}{end}, "others": [\n  {{\n  }},\n  {{\n  }}\n]}}'
+    )
+    found, rest = slices(data.encode(), block_bytes)
+    assert found == json.loads(data)["traceEvents"]
+    assert json.loads(rest.head + rest.tail) == {**json.loads(data), "traceEvents": []}
+
+
 @given(events=EVENTS.filter(bool), indent=st.sampled_from([1, 2, 4]), data=st.data())
 @settings(max_examples=200, deadline=None)
 def test_parts_of_a_file_hold_every_event_once_and_in_order(

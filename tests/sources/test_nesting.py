@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 
 import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceweave import sources
 from traceweave.sources import derive
 
 Range = tuple[int, int, int]
@@ -25,7 +23,7 @@ def nest(ranges: Sequence[Range]) -> dict[int, tuple[int, int | None]]:
             " duration_ns) VALUES (0, ?, 'nvtx', 'x', 1, 1, ?, ?, ?)",
             [[i, nesting, start, end - start] for i, (nesting, start, end) in enumerate(ranges)],
         )
-        con.execute(resources.files(sources).joinpath("nest.sql").read_text("utf-8"))
+        derive.nest(con)
         rows = con.execute("SELECT op_id, depth, parent_id FROM parents").fetchall()
     return {op_id: (depth, parent) for op_id, depth, parent in rows}
 

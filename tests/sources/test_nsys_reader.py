@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import pyarrow as pa
 import pytest
 
 from tests.sources.nsys_export import nvtx, write_export
+from traceweave import ingest
+from traceweave.errors import InputError
+from traceweave.sources import unpack
 from traceweave.sources.nsys import fast_reader
 from traceweave.sources.nsys.event_tables import LOADED, NVTX
 from traceweave.sources.nsys.export import Export
@@ -69,3 +74,32 @@ def test_without_the_quick_reader_all_rows_come(
     monkeypatch.setitem(sys.modules, "traceweave.sources.nsys.fast_reader", None)
     with open_export(path) as export:
         assert read(export, NVTX.name, NVTX.types).num_rows == 3
+
+
+def test_a_name_that_is_no_utf8_is_read_by_both_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / os.fsdecode(b"run \xff %41 ?#.sqlite")
+    write_export(tmp_path / "e.sqlite", NVTX_EVENTS=[nvtx(11, 1, 2, "x")] * 3).rename(path)
+    with open_export(path) as export:
+        quick = read(export, NVTX.name, NVTX.types)
+        monkeypatch.setattr(SqliteExport, "_read_fast", lambda *_: iter(()))
+        careful = read(export, NVTX.name, NVTX.types)
+    assert quick.num_rows == 3
+    assert quick.equals(careful)
+
+
+def test_an_export_that_unpacks_to_too_much_is_read_if_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpack, "BOMB_BYTES", 1 << 18)
+    monkeypatch.setattr(unpack, "BOMB_RATIO", 20)
+    rows = [nvtx(11, i, i + 1, "step " * 40) for i in range(20_000)]
+    plain = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)
+    packed = tmp_path / "e.sqlite.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 9))
+
+    with pytest.raises(InputError, match="if you trust it, use --trust-packed"):
+        ingest(packed, tmp_path / "run.duckdb")
+    result = ingest(packed, tmp_path / "run.duckdb", trust_packed=True)
+    assert [(s.events_read, s.status) for s in result.sources] == [(20_000, "ok")]

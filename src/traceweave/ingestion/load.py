@@ -68,20 +68,30 @@ def load_all(
     sizes = [(source.trace.path, source.trace.size_bytes) for source in sources]
     progress.begin(sizes)
     order = sorted(range(len(sources)), key=lambda i: (-sizes[i][1], i))
+    left_over = order[len(order) - len(order) % jobs :]  # fewer than there are cores
+    as_read = [s if i in left_over else _whole(s) for i, s in enumerate(sources)]
     cursors = [_cursor(con) for _ in sources]
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
     try:
-        futures = {i: pool.submit(_load, cursors[i], sources[i], i, progress) for i in order}
+        futures = {i: pool.submit(_load, cursors[i], as_read[i], i, progress) for i in order}
         return [futures[i].result() for i in range(len(sources))]
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for cursor in cursors:
-            cursor.interrupt()
+            with suppress(duckdb.ConnectionException):  # its file is done
+                cursor.interrupt()
         raise
     finally:
         pool.shutdown(wait=True)
         for cursor in cursors:
             cursor.close()
+
+
+def _whole(source: Source) -> Source:
+    """Return a source that is not read in parts: other files keep the cores busy, and packed files
+    are unpacked once per part.
+    """
+    return replace(source, trace=replace(source.trace, event_bytes=None))
 
 
 def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -110,6 +120,7 @@ def _load(
     except BAD_FILE as error:
         _undo(cursor, source_id)
         outcome = Outcome(source, None, _reason(error, source))
+    cursor.close()  # its temporary tables would take memory until all files are loaded
     progress.finish(path, outcome.status)
     return outcome
 

@@ -45,8 +45,16 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
         [source_id, trace.format, trace.step_range],
     )
     _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
-    for name in ("nest.sql", "steps.sql", "infer_steps.sql", "finish.sql"):
+    nest(con)
+    for name in ("steps.sql", "infer_steps.sql", "finish.sql"):
         con.execute(_script(name))
+
+
+def nest(con: duckdb.DuckDBPyConnection) -> None:
+    """Find what each staged host op lies in: the temporary table `parents` (see nest.sql)."""
+    con.execute(_script("nest.sql"))
+    if con.execute("SELECT 1 FROM parents WHERE crosses LIMIT 1").fetchall():
+        con.execute(_script("mend_nesting.sql"))
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:

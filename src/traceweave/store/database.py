@@ -8,6 +8,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +33,14 @@ class _InUseError(DatabaseError):
 class Draft:
     """A database under construction, beside the file that it will replace."""
 
-    con: duckdb.DuckDBPyConnection
-    """Connection to the draft, tables created and empty."""
     scratch: Path
     """An empty folder on the same disk that disappears with the draft."""
+    _created: Future[duckdb.DuckDBPyConnection]
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """Connection to the draft, tables created and empty; waits until they are."""
+        return self._created.result()
 
 
 def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
@@ -106,11 +111,11 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
             con.execute("SET threads = ?", [jobs])
             _hide_progress_bar(con)
-            con.begin()
-            create_tables(con)
-            con.commit()
-            yield Draft(con, scratch)
-            con.execute("CHECKPOINT")
+            # the views and their comments take a tenth of a second, in which files can be looked at
+            with ThreadPoolExecutor(1, "tables") as thread:
+                draft = Draft(scratch, thread.submit(_with_tables, con))
+                yield draft
+            draft.con.execute("CHECKPOINT")
         finally:
             con.close()
         _fold_log(target)
@@ -127,6 +132,13 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     finally:
         _remove(file)
         _remove(scratch)
+
+
+def _with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    con.begin()
+    create_tables(con)
+    con.commit()
+    return con
 
 
 def was_interrupted(error: BaseException | None) -> bool:

@@ -1,8 +1,8 @@
--- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in the pipes, the columns and
--- how times are read. Every event gets one lane, so that it is stored by exactly one statement of events.sql, or
+-- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in where rows go, the pipes,
+-- the columns and how times are read. Every event gets one lane, so that it is stored by exactly one statement of events.sql, or
 -- counted by lost.sql. Times are still without the file's baseTimeNanoseconds: that may come after the array.
 
-CREATE OR REPLACE TEMP TABLE new_events AS
+$into
 WITH json_events AS (
     SELECT * FROM read_json([$pipes], format = 'array', columns = $columns, maximum_object_size = $max_bytes)
 ),

@@ -1,21 +1,21 @@
 """From the bytes of a Kineto file to the table `new_events`, one row per event, through DuckDB's
 JSON reader.
 
-The array is streamed into DuckDB over a pipe, so memory does not grow with the file. Numbers are
-read as text: a JSON reader makes doubles of them, and a double cannot hold epoch microseconds with
-three decimals.
+The array is streamed into DuckDB over pipes. DuckDB keeps all it has read of a pipe until the
+statement ends, so one statement reads a bounded stretch, and memory does not grow with the file.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 from typing import IO
@@ -23,13 +23,13 @@ from typing import IO
 import duckdb
 
 from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
-from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream, Part
+from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream
 
 MAX_FAST_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
 
-MIN_PART_BYTES = 2 << 20
-"""A part smaller than this is not worth a thread."""
+STRETCH_BYTES = 32 << 20
+"""One statement reads about this much per thread."""
 
 EXACT_DOUBLE_US = 8_700_000_000_000
 """Microseconds up to which a double tells three decimals apart (2**43, less a margin)."""
@@ -49,11 +49,12 @@ class _Times:
     ns: str
     max_event_bytes: int
 
-    def script(self, pipes: Sequence[int]) -> str:
+    def script(self, into: str, pipes: Sequence[int]) -> str:
         fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
         fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
         columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
         return _READ.substitute(
+            into=into,
             pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
             columns=f"{{{columns}}}",
             max_bytes=self.max_event_bytes,
@@ -102,8 +103,8 @@ def read_events(
 ) -> Reading:
     """Fill the temporary table `new_events` of `con` with every event of a file, in file order.
 
-    `event_bytes` is where in the unpacked file the events lie, if they can be read in parts: then
-    as many parts as DuckDB has threads are read at a time. Most files are read at full speed; the
+    `event_bytes` is where in the unpacked file the events lie, if all of DuckDB's threads are to
+    read them, each a part; else one does. Most files are read at full speed; the
     few that cannot be (absolute times with decimals, events that are not JSON) are read again with
     care, and those that DuckDB still refuses (a key that occurs twice) are written anew.
 
@@ -111,7 +112,7 @@ def read_events(
         InputError: the file has no traceEvents array.
     """
     with suppress(_InexactTimes, *_REFUSED):
-        return _read_fast(con, path, report, _parts(con, event_bytes))
+        return _read_fast(con, path, report, 1 if event_bytes is None else _threads(con))
     with suppress(*_REFUSED):
         return _read_with_care(con, path, bytes)
     return _read_with_care(con, path, rewrite_block)
@@ -121,33 +122,17 @@ _REFUSED = (duckdb.InvalidInputException, duckdb.DataError)
 """What DuckDB says of text that is not the JSON it expects."""
 
 
-def _parts(con: duckdb.DuckDBPyConnection, event_bytes: tuple[int, int] | None) -> list[Part]:
-    if event_bytes is None:
-        return [(None, None)]
-    first, last = event_bytes
-    threads = int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
-    count = max(1, min(threads, (last - first) // MIN_PART_BYTES))
-    bounds = [first + (last - first) * part // count for part in range(1, count)]
-    return list(itertools.pairwise([None, *bounds, None]))
+def _threads(con: duckdb.DuckDBPyConnection) -> int:
+    return int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
 
 
 def _read_fast(
-    con: duckdb.DuckDBPyConnection,
-    path: Path,
-    report: Callable[[int], None],
-    parts: list[Part],
+    con: duckdb.DuckDBPyConnection, path: Path, report: Callable[[int], None], threads: int
 ) -> Reading:
-    with ExitStack() as files:
-        streams = [
-            EventStream(
-                files.enter_context(path.open("rb")),
-                report if part is parts[-1] else None,
-                part=part,
-            )
-            for part in parts
-        ]
-        _copy(con, _FAST, [_refuse_inexact(stream.blocks()) for stream in streams])
-    return _reading(streams, Unparsed())
+    with path.open("rb") as file:
+        stream = EventStream(file, report)
+        _copy(con, _FAST, _refuse_inexact(stream.blocks()), threads)
+    return _reading(stream, Unparsed())
 
 
 def _read_with_care(
@@ -159,37 +144,77 @@ def _read_with_care(
     with path.open("rb") as file:
         stream = EventStream(file)
         blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
-        _copy(con, _EXACT, [(finish(_quote_times(block)) for block in blocks if block)])
-    return _reading([stream], unparsed)
+        _copy(con, _EXACT, (finish(_quote_times(block)) for block in blocks if block))
+    return _reading(stream, unparsed)
 
 
-def _reading(streams: list[EventStream], unparsed: Unparsed) -> Reading:
-    first, last = streams[0], streams[-1]
-    damaged = last.damaged
+def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
+    damaged = stream.damaged
     if damaged is None and unparsed.count:
         are = "event is" if unparsed.count == 1 else "events are"
         damaged = f"{unparsed.count} {are} not valid JSON"
-    for stream in streams:
-        for beginning in stream.oversized:
-            unparsed.add(beginning)
-            damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
-    if last.truncated:
-        unparsed.add(last.truncated)
-    return Reading(first.head, last.tail, unparsed, damaged)
+    for beginning in stream.oversized:
+        unparsed.add(beginning)
+        damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
+    if stream.truncated:
+        unparsed.add(stream.truncated)
+    return Reading(stream.head, stream.tail, unparsed, damaged)
 
 
-def _copy(con: duckdb.DuckDBPyConnection, times: _Times, parts: Sequence[Iterator[bytes]]) -> None:
-    """Run read.sql over pipes that threads fill, one for the blocks of each part."""
+def _copy(
+    con: duckdb.DuckDBPyConnection, times: _Times, blocks: Iterator[bytes], threads: int = 1
+) -> None:
+    """Make new_events of all blocks, a stretch at a time; the next is cut while one is read."""
+    into = "CREATE OR REPLACE TEMP TABLE new_events AS"
+    stretches = _stretches(blocks, threads * STRETCH_BYTES)
+    con.begin()
+    try:
+        with ThreadPoolExecutor(1, "cut") as cutter:
+            coming = cutter.submit(next, stretches, None)
+            while (stretch := coming.result()) is not None:
+                coming = cutter.submit(next, stretches, None)
+                _read_parts(con, times, into, _deal(stretch, threads))
+                into = "INSERT INTO new_events"
+    except BaseException:
+        con.rollback()
+        raise
+    con.commit()
+
+
+def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:
+    """Gather blocks to about `stretch_bytes`; yields once, if nothing else an empty list."""
+    gathered: list[bytes] = []
+    size = 0
+    for block in blocks:
+        gathered.append(block)
+        size += len(block)
+        if size >= stretch_bytes:
+            yield gathered
+            gathered, size = [], 0
+    yield gathered
+
+
+def _deal(stretch: list[bytes], threads: int) -> list[list[bytes]]:
+    """Cut a list of blocks into at most `threads` lists of about the same length, in order."""
+    count = max(1, min(threads, len(stretch)))
+    bounds = [len(stretch) * part // count for part in range(count + 1)]
+    return [stretch[start:end] for start, end in pairwise(bounds)]
+
+
+def _read_parts(
+    con: duckdb.DuckDBPyConnection, times: _Times, into: str, parts: Sequence[list[bytes]]
+) -> None:
+    """Run read.sql over pipes that threads fill, one for each part."""
     pipes = [os.pipe() for _ in parts]
     failures: list[BaseException] = []
     feeders = [
-        threading.Thread(target=_feed, args=(writable, blocks, failures), daemon=True)
+        threading.Thread(target=_feed, args=(writable, iter(blocks), failures), daemon=True)
         for (_, writable), blocks in zip(pipes, parts, strict=True)
     ]
     for feeder in feeders:
         feeder.start()
     try:
-        con.execute(times.script([readable for readable, _ in pipes])).fetchall()
+        con.execute(times.script(into, [readable for readable, _ in pipes])).fetchall()
     except duckdb.Error:
         if not failures:  # else the reader only saw a feeder stop
             raise

@@ -23,7 +23,7 @@ def _insert(table: EventTable) -> str:
     name = next((c for c in ("nameId", "textId") if c in columns), None)
     string = f"LEFT JOIN nsys_strings AS n ON e.{name} = n.id" if name else ""
     label = f"coalesce(n.value, '{table.name}')" if name else f"'{table.name}'"
-    args = ", ".join(f"nsys_member('{c}', e.\"{c}\")" for c in columns if c not in _NOT_ARGS)
+    args = ", ".join(f"nsys_number('{c}', e.\"{c}\")" for c in columns if c not in _NOT_ARGS)
     thread = f"nsys_tid(e.{owner})::VARCHAR" if owner == "globalTid" else "NULL"
     return f"""
         INSERT INTO base.other_events BY NAME
@@ -38,7 +38,7 @@ def _insert(table: EventTable) -> str:
             {thread} AS tid,
             e.{start} + s.base_ns AS start_local_ns,
             {end} - e.{start} AS duration_ns,
-            nsys_args([{args or "NULL"}]) AS args
+            nsys_args(concat_ws(',', {args or "NULL"})) AS args
         FROM {table.staged} AS e
         CROSS JOIN nsys_session AS s
         {string}

@@ -23,7 +23,7 @@ from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
 from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
 from traceweave.sources.nsys.sqlite_reader import SQLITE_MAGIC
-from traceweave.sources.unpack import read_head
+from traceweave.sources.unpack import read_head, refuse_bomb
 
 _OURS = (b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_", b"OSRT_API", b"SCHED_EVENTS")
 _PEEK_BYTES = 8 << 20
@@ -42,6 +42,7 @@ def recognize(path: Path, head: bytes) -> bool:
     if b"StringIds" in peek and any(name in peek for name in _OURS):
         return True
     try:
+        refuse_bomb(path)
         with open_export(path) as export:
             names = [name.encode() for name in export.tables]
     except InputError:

@@ -108,7 +108,7 @@ HAVING comm IS NOT NULL AND comm <> '0';
 CREATE OR REPLACE TEMP TABLE nsys_comm_kernels AS
 WITH
 kernels AS (
-    SELECT g.*, l.thread, l.start AS launched
+    SELECT g.rank, g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, l.thread, l.start AS launched
     FROM new_gpu_ops AS g
     JOIN classified AS c ON g.kind = c.kind AND g.name = c.name AND c.category = 'communication'
     LEFT JOIN nsys_launches AS l ON g.launch_op_id = l.op_id

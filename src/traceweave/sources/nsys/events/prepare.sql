@@ -7,11 +7,12 @@ CREATE OR REPLACE TEMP MACRO nsys_tid(global_tid) AS global_tid & 16777215;
 -- Times beyond this are damage; below it sums with the session start cannot overflow.
 CREATE OR REPLACE TEMP MACRO nsys_timely(t) AS t BETWEEN -4611686018427387904 AND 4611686018427387904;
 
--- One member of a JSON object, NULL if it has no value; nsys_args joins the members.
+-- One member of a JSON object, NULL if it has no value: of any type, or, in a third of the time, a whole number. nsys_args
+-- makes an object of members joined by concat_ws, NULL if there are none.
 CREATE OR REPLACE TEMP MACRO nsys_member(key, value) AS
     CASE WHEN value IS NOT NULL THEN '"' || key || '":' || to_json(value) END;
-CREATE OR REPLACE TEMP MACRO nsys_args(members) AS
-    nullif('{' || coalesce(array_to_string(members, ','), '') || '}', '{}')::JSON;
+CREATE OR REPLACE TEMP MACRO nsys_number(key, value) AS '"' || key || '":' || value;
+CREATE OR REPLACE TEMP MACRO nsys_args(members) AS CASE WHEN members <> '' THEN ('{' || members || '}')::JSON END;
 
 -- The host call that put GPU work into a stream. Correlation ids are counted per process. Class 67 rows (backtraces)
 -- repeat the id of the call that they explain.

@@ -1,0 +1,45 @@
+"""The reader: files longer than what one statement reads keep all events, in file order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from traceweave.sources.kineto import reader
+from traceweave.sources.kineto.reader import read_events
+from traceweave.sources.unpack import BLOCK_BYTES
+
+
+@pytest.mark.parametrize("stretch_bytes", [1, 2 * BLOCK_BYTES, 1 << 30])
+@pytest.mark.parametrize("event_bytes", [None, (0, 1)])
+def test_events_keep_their_order_over_statements_and_threads(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stretch_bytes: int,
+    event_bytes: tuple[int, int] | None,
+) -> None:
+    monkeypatch.setattr(reader, "STRETCH_BYTES", stretch_bytes)
+    padding = "x" * 1000
+    count = 4 * BLOCK_BYTES // 1000
+    event = '\n  {{\n    "ph": "X", "name": "{}", "ts": {}, "dur": 1, "args": {{"pad": "{}"}}\n  }}'
+    trace = tmp_path / "rank0.json"
+    events = ",".join(event.format(n, n, padding) for n in range(count))
+    trace.write_text(f'{{"traceEvents": [{events}\n  ], "baseTimeNanoseconds": 5}}')
+    read = []
+    with duckdb.connect() as con:
+        con.execute("SET threads = 2")
+        reading = read_events(con, trace, read.append, event_bytes)
+        rows = con.execute("SELECT rowid, name, since_base_ns FROM new_events ORDER BY rowid")
+        assert rows.fetchall() == [(n, str(n), n * 1000) for n in range(count)]
+    assert reading.tail == b'], "baseTimeNanoseconds": 5}'
+    assert sum(read) == trace.stat().st_size
+
+
+def test_a_file_without_events_gives_an_empty_table(tmp_path: Path) -> None:
+    trace = tmp_path / "rank0.json"
+    trace.write_text('{"traceEvents": []}')
+    with duckdb.connect() as con:
+        read_events(con, trace, lambda _: None)
+        assert con.execute("SELECT count(*) FROM new_events").fetchall() == [(0,)]
