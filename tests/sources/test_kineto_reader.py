@@ -13,12 +13,12 @@ from traceweave.sources.unpack import BLOCK_BYTES
 
 
 @pytest.mark.parametrize("stretch_bytes", [1, 2 * BLOCK_BYTES, 1 << 30])
-@pytest.mark.parametrize("event_bytes", [None, (0, 1)])
+@pytest.mark.parametrize("all_threads", [False, True])
 def test_events_keep_their_order_over_statements_and_threads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     stretch_bytes: int,
-    event_bytes: tuple[int, int] | None,
+    all_threads: bool,
 ) -> None:
     monkeypatch.setattr(reader, "STRETCH_BYTES", stretch_bytes)
     padding = "x" * 1000
@@ -30,7 +30,7 @@ def test_events_keep_their_order_over_statements_and_threads(
     read = []
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
-        reading = read_events(con, trace, read.append, event_bytes)
+        reading = read_events(con, trace, read.append, all_threads)
         rows = con.execute("SELECT rowid, name, since_base_ns FROM new_events ORDER BY rowid")
         assert rows.fetchall() == [(n, str(n), n * 1000) for n in range(count)]
     assert reading.tail == b'], "baseTimeNanoseconds": 5}'

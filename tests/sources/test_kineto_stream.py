@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceweave.errors import InputError
-from traceweave.sources.kineto.stream import EventStream, Part
+from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.unpack import BLOCK_BYTES
 
 TEXT = st.text(alphabet=st.sampled_from('ab"\\{}[], \n\té:'), max_size=12)
@@ -29,10 +28,8 @@ EVENTS = st.lists(
 LAYOUTS = st.sampled_from([None, 1, 2, 4])
 
 
-def slices(
-    data: bytes, block_bytes: int = BLOCK_BYTES, part: Part | None = None
-) -> tuple[list[Any], EventStream]:
-    events = EventStream(io.BytesIO(data), block_bytes=block_bytes, part=part)
+def slices(data: bytes, block_bytes: int = BLOCK_BYTES) -> tuple[list[Any], EventStream]:
+    events = EventStream(io.BytesIO(data), block_bytes=block_bytes)
     blocks = list(events.blocks())
     return json.loads(b"[" + b",".join(blocks) + b"]"), events
 
@@ -64,39 +61,6 @@ def test_the_array_ends_at_its_own_bracket_however_it_is_laid_out(
     found, rest = slices(data.encode(), block_bytes)
     assert found == json.loads(data)["traceEvents"]
     assert json.loads(rest.head + rest.tail) == {**json.loads(data), "traceEvents": []}
-
-
-@given(events=EVENTS.filter(bool), indent=st.sampled_from([1, 2, 4]), data=st.data())
-@settings(max_examples=200, deadline=None)
-def test_parts_of_a_file_hold_every_event_once_and_in_order(
-    events: list[Any], indent: int, data: st.DataObject
-) -> None:
-    trailer = {"pg_config": [{"ranks": [0]}, {"ranks": [1]}]}
-    document = {"rank": 1, "traceEvents": events, **trailer}
-    text = json.dumps(document, indent=indent, ensure_ascii=False).encode()
-    _, whole = slices(text)
-    first, last = len(whole.head), text.rindex(b"\n", 0, text.rindex(b"}", 0, whole.position))
-    cuts = sorted(data.draw(st.lists(st.integers(first, last), max_size=4)))
-    bounds = [None, *cuts, None]
-    found, tails = [], []
-    for part in itertools.pairwise(bounds):
-        in_part, rest = slices(text, data.draw(st.integers(1, 400)), part)
-        found += in_part
-        tails += [rest.tail] if rest.tail else []
-        assert rest.damaged is None
-    assert found == events
-    assert set(tails) == {whole.tail}
-
-
-def test_every_byte_may_bound_a_part() -> None:
-    """Drawn bounds rarely hit the few bytes that close an event; here all pairs are tried."""
-    events = [{"ph": "X", "args": {"": 0}}, {"ph": "X", "args": None}]
-    text = json.dumps({"traceEvents": events, "rank": 1}, indent=1).encode()
-    _, whole = slices(text)
-    bounds = range(len(whole.head), text.rindex(b"\n", 0, text.rindex(b"}", 0, whole.position)) + 1)
-    for a, b in itertools.combinations_with_replacement(bounds, 2):
-        parts = [slices(text, part=part)[0] for part in itertools.pairwise([None, a, b, None])]
-        assert list(itertools.chain(*parts)) == events, (a, b)
 
 
 @given(events=EVENTS, indent=LAYOUTS, data=st.data())

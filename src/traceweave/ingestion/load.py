@@ -69,7 +69,10 @@ def load_all(
     progress.begin(sizes)
     order = sorted(range(len(sources)), key=lambda i: (-sizes[i][1], i))
     left_over = order[len(order) - len(order) % jobs :]  # fewer than there are cores
-    as_read = [s if i in left_over else _whole(s) for i, s in enumerate(sources)]
+    as_read = [
+        replace(s, trace=replace(s.trace, all_threads=i in left_over))
+        for i, s in enumerate(sources)
+    ]
     cursors = [_cursor(con) for _ in sources]
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
     try:
@@ -85,13 +88,6 @@ def load_all(
         pool.shutdown(wait=True)
         for cursor in cursors:
             cursor.close()
-
-
-def _whole(source: Source) -> Source:
-    """Return a source that is not read in parts: other files keep the cores busy, and packed files
-    are unpacked once per part.
-    """
-    return replace(source, trace=replace(source.trace, event_bytes=None))
 
 
 def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -85,8 +85,8 @@ class Trace:
     """First event, UTC epoch ns, as far as a probe can tell."""
     last_ns: int | None = None
     """End of the last event or of the recording, UTC epoch ns, as far as a probe can tell."""
-    event_bytes: tuple[int, int] | None = None
-    """Where in the unpacked file its events lie, if its format can read them in parts."""
+    all_threads: bool = False
+    """Whether its loader may use all cores, because fewer files than cores are left."""
     notes: tuple[str, ...] = ()
     """What the user should know about how this file was read."""
     step_range: str | None = None

@@ -30,7 +30,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         InputError: the file has no traceEvents array.
     """
     derive.stage(con)
-    reading = read_events(con, trace.path, report, trace.event_bytes)
+    reading = read_events(con, trace.path, report, trace.all_threads)
     properties = parse_properties(reading.head, reading.tail)
     _describe_source(con, trace, source_id, properties)
     con.begin()

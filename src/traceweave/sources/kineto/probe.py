@@ -76,14 +76,7 @@ def probe(path: Path) -> Trace:
         producer="PyTorch Profiler",
         first_ns=first_ns,
         last_ns=last_ns,
-        event_bytes=_event_bytes(stream),
     )
-
-
-def _event_bytes(stream: EventStream) -> tuple[int, int] | None:
-    if stream.damaged is not None or stream.oversized or stream.close is None:
-        return None
-    return len(stream.head), stream.position
 
 
 _Time = tuple[int, int]

@@ -99,12 +99,11 @@ def read_events(
     con: duckdb.DuckDBPyConnection,
     path: Path,
     report: Callable[[int], None],
-    event_bytes: tuple[int, int] | None = None,
+    all_threads: bool = False,
 ) -> Reading:
     """Fill the temporary table `new_events` of `con` with every event of a file, in file order.
 
-    `event_bytes` is where in the unpacked file the events lie, if all of DuckDB's threads are to
-    read them, each a part; else one does. Most files are read at full speed; the
+    One of DuckDB's threads reads them, or all of them do. Most files are read at full speed; the
     few that cannot be (absolute times with decimals, events that are not JSON) are read again with
     care, and those that DuckDB still refuses (a key that occurs twice) are written anew.
 
@@ -112,7 +111,7 @@ def read_events(
         InputError: the file has no traceEvents array.
     """
     with suppress(_InexactTimes, *_REFUSED):
-        return _read_fast(con, path, report, 1 if event_bytes is None else _threads(con))
+        return _read_fast(con, path, report, _threads(con) if all_threads else 1)
     with suppress(*_REFUSED):
         return _read_with_care(con, path, bytes)
     return _read_with_care(con, path, rewrite_block)

@@ -15,7 +15,6 @@ from traceweave.errors import InputError
 from traceweave.sources.kineto.cut import (
     BETWEEN,
     BOUNDARY,
-    Cut,
     array_start,
     closing_line,
     cut_at_lines,
@@ -40,19 +39,9 @@ _LAYOUT_BYTES = 256
 _BETWEEN_BYTES = 64
 """White space that may lie between an event and what follows it."""
 
-Part = tuple[int | None, int | None]
-"""The bytes of the unpacked file between which a part of the events lies; None: first, last.
-
-Both must lie in the event array, before the line that ends its last event. The event that closes
-first after a bound belongs to the part before it.
-"""
-
 
 class EventStream:
     """Cuts one file into blocks of whole events; `head`, `tail` and `truncated` tell the rest.
-
-    Given a `part` of a file in line layout, only the events that close in that stretch are cut
-    out, so that several streams can share the work on one file.
 
     Attributes:
         head: bytes before the array, its opening bracket included.
@@ -61,7 +50,6 @@ class EventStream:
         oversized: how each event began that was left out because of its size.
         damaged: why the file could not be read to its end; None if it could.
         close: how events end in the line layout, None in other layouts; of the latest block.
-        position: byte of the unpacked file up to which events were cut.
     """
 
     def __init__(
@@ -69,11 +57,9 @@ class EventStream:
         file: IO[bytes],
         report: Callable[[int], None] | None = None,
         block_bytes: int = BLOCK_BYTES,
-        part: Part | None = None,
         max_event_bytes: int = MAX_EVENT_BYTES,
     ) -> None:
         self._bytes = ByteStream(file, report, block_bytes)
-        self._part = part
         self._max_event_bytes = max_event_bytes
         self.head = b""
         self.tail = b""
@@ -81,7 +67,6 @@ class EventStream:
         self.oversized: list[bytes] = []
         self.damaged: str | None = None
         self.close: bytes | None = None
-        self.position = 0
 
     def blocks(self) -> Iterator[bytes]:
         """Yield `{...},{...}`: whole events, comma separated, without the array's brackets.
@@ -91,21 +76,11 @@ class EventStream:
         """
         pieces = self._bytes.pieces()
         buffer = self._skip_head(pieces)
-        self.position = len(self.head)
-        self.close = close = closing_line(buffer)
-        cut = cut_structurally if close is None else partial(cut_at_lines, close=close)
-        if self._part is not None and close is not None:
-            start, end = self._part
-            if start is not None:
-                buffer = self._skip_to(start, buffer, pieces, close)
-            if end is not None:
-                if self.position >= end + len(close):
-                    return  # one event spans the whole part
-                cut = partial(self._cut_until, end, close=close)
+        self.close = closing_line(buffer)
+        cut = partial(cut_at_lines, close=self.close) if self.close else cut_structurally
         last = False
         while True:
             events, rest, ended, more = cut(buffer, last=last)
-            self.position += len(buffer) - len(rest)
             if events:
                 yield events
             if ended:
@@ -114,7 +89,7 @@ class EventStream:
             buffer = rest
             if more:
                 continue
-            if last and self.close is not None and (self._part is None or self._part[1] is None):
+            if last and self.close is not None:
                 self.close = None  # the last events are laid out otherwise, or cut off
                 cut = cut_structurally
                 continue
@@ -130,38 +105,16 @@ class EventStream:
         if self._bytes.damaged is not None:
             self.damaged = self._bytes.damaged
 
-    def _skip_to(self, start: int, buffer: bytes, pieces: Iterator[bytes], close: bytes) -> bytes:
-        """Drop the events that close before `start`, and the one that closes first after it."""
-        boundary = line_boundary(close)
-        while (found := boundary.search(buffer, max(0, start - self.position))) is None:
-            kept = buffer[-len(close) - _BETWEEN_BYTES :]
-            self.position += len(buffer) - len(kept)
-            if not (piece := next(pieces, b"")):
-                raise InputError("it became shorter while it was read; wait until it is written")
-            buffer = kept + piece
-        end = found.start(1)  # not after the comma: the next part's bound may lie right here
-        self.position += end
-        return buffer[end:]
-
-    def _cut_until(self, end: int, buffer: bytes, close: bytes, last: bool) -> Cut:
-        """Cut like `cut_at_lines`, up to the event that closes first after `end`."""
-        found = line_boundary(close).search(buffer, max(0, end - self.position))
-        if found is None or found[1] != b",":
-            return cut_at_lines(buffer, close, last)
-        return Cut(buffer[: found.start(1)].lstrip(BETWEEN), b"", ended=True)
-
     def _skip_event(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
         """Drop an event that is too large to hold and return what follows it."""
         self.oversized.append(rest[:EXAMPLE_BYTES])
         boundary = BOUNDARY if self.close is None else line_boundary(self.close)
         while (found := boundary.search(rest)) is None:
             kept = rest[-_BETWEEN_BYTES:]
-            self.position += len(rest) - len(kept)
             if not (piece := next(pieces, b"")):
                 return b""
             rest = kept + piece
         end = found.start() + 1 if self.close is None else found.start(1)
-        self.position += end
         return rest[end:].lstrip(BETWEEN) if self.close is None else rest[end:].lstrip(b",")
 
     def _read_tail(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
