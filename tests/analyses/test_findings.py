@@ -65,7 +65,7 @@ def test_what_costs_too_little_is_left_out(build: Builder) -> None:
         for step in range(4):
             _compute(build, rank, step, 1000 * US)
     assert [(r["rule"], r["cost_ns"], r["evidence"]) for r in rows(build.con, "findings")] == [
-        ("compute_bound", None, "Compute runs for 100.0 % of the step")
+        ("compute_bound", None, "Compute runs for 100.0% of the step")
     ]
 
 
@@ -86,7 +86,7 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
     row = found["data_bound"]
     assert (row["ranks"], row["cost_ns"], row["severity"]) == ([0], 500 * US, "critical")
     assert row["evidence"] == (
-        "The GPU idles 500 us per step on rank 0 while the host waits for data (1.00 gaps),"
+        "The GPU idles 500 us per step on rank 0 while the host waits for data (1 gap),"
         " most in next_batch"
     )
 
@@ -139,7 +139,7 @@ def test_fragmentation_is_a_warning_near_the_limit(
     row = _by_rule(build, gpu_memory_bytes=memory)["fragmentation"]
     assert (row["severity"], row["ranks"], row["cost_ns"]) == (severity, [0], None)
     assert row["evidence"] == (
-        "400 kB of 1.00 MB reserved memory is not allocated at the peak (40.0 %), most on rank 0"
+        "400 kB of 1.00 MB reserved memory is not allocated at the peak (40.0%), most on rank 0"
     )
 
 

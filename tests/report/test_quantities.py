@@ -40,17 +40,10 @@ def test_a_share_never_rounds_to_nothing_or_all(fraction: float | None, text: st
     assert quantities.percent(fraction) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("Compute hides 0.0 % of it", "Compute hides 0.0% of it"),
-        ("idles 12.3 us per step (29.1 gaps)", "idles 12.3 µs per step (29 gaps)"),
-        ("12.5 all_reduce per step of 1.50 MB", "12 all_reduce per step of 1.50 MB"),
-        ("17.5 ms per step at 3.25 GB/s", "17.5 ms per step at 3.25 GB/s"),
-    ],
-)
-def test_sentences_of_analyses_get_the_numbers_of_the_page(text: str, written: str) -> None:
-    assert quantities.told(text) == written
+def test_sentences_of_analyses_get_the_microsecond_of_the_page() -> None:
+    assert quantities.told("idles 12.3 us per step of status us") == (
+        "idles 12.3 µs per step of status us"
+    )
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ small_collectives AS (
         -- per rank of the group; what latency costs cannot be more than what is exposed
         least(s.alpha_ns * greatest(s.calls - ceil(s.bytes / $bucket_bytes), 0), s.exposed_ns) / b.windows AS cost_ns,
         format('{} {} per {} and rank, {} on average; each costs {} before its first byte, as much as {} take to transfer',
-            tw_digits(s.calls / b.windows * b.ranks / s.ranks), s.op, b.unit, tw_size(s.bytes / s.calls), tw_time(s.alpha_ns), tw_size(s.half_bytes)) AS evidence,
+            round(s.calls / b.windows * b.ranks / s.ranks)::BIGINT, s.op, b.unit, tw_size(s.bytes / s.calls), tw_time(s.alpha_ns), tw_size(s.half_bytes)) AS evidence,
         'alpha_beta' AS proof,
         'Merge them: larger DDP buckets (bucket_cap_mb), larger FSDP units, coalesced collectives' AS advice
     FROM small AS s CROSS JOIN basis AS b
@@ -403,7 +403,7 @@ idling AS (
             WHEN 'dependency' THEN ' waiting for another stream'
             ELSE ' between kernels that were queued'
         END
-        || coalesce(format(' ({} gaps)', tw_digits(i.gaps)), '')
+        || coalesce(format(' ({})', tw_about(i.gaps, 'gap')), '')
         || coalesce(', most in ' || CASE WHEN length(h.host_op) > 60 THEN left(h.host_op, 59) || '…' ELSE h.host_op END, '') AS evidence,
         'idle_causes' AS proof,
         CASE i.cause

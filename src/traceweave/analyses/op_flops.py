@@ -19,9 +19,11 @@ from traceweave.analyses.recorded_call import Signature, first_dtype
 
 # Operators with a formula, and those that carry a count of their own: torch.compile writes the
 # FLOPs of a Triton kernel, and its bytes in GB, into the arguments of the op that launches it.
+# A hash stands for the arguments, which are long and repeat in every layer, step and rank: two of
+# some thousand distinct calls share one of 64 bits once in 10**12 runs.
 _CALLS = """
 CREATE OR REPLACE TEMP TABLE tw_op_calls AS
-SELECT op_id, name, json_extract_string(coalesce(args, '{}'), $keys) AS arguments
+SELECT op_id, hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS call_hash
 FROM host_ops
 WHERE kind = 'op'
     AND (
@@ -37,45 +39,51 @@ _KEYS = (
     "$.kernel_num_gb",
 )
 
+# one call of each signature, to read its arguments from
+_SIGNATURES = """
+CREATE OR REPLACE TEMP TABLE tw_signatures AS
+SELECT row_number() OVER () AS signature, call_hash, min(op_id) AS op_id
+FROM tw_op_calls
+GROUP BY call_hash
+"""
+_ARGUMENTS = """
+SELECT s.signature, h.name, json_extract_string(coalesce(h.args, '{}'), $keys) AS arguments
+FROM tw_signatures AS s JOIN host_ops AS h USING (op_id)
+"""
+
 _WORK = """
 CREATE OR REPLACE TEMP TABLE tw_call_work (
-    signature BIGINT, flops BIGINT, bytes BIGINT, dtype VARCHAR, reason VARCHAR
+    signature BIGINT, dims VARCHAR, flops BIGINT, bytes BIGINT, dtype VARCHAR, reason VARCHAR
 )
 """
 
-# signature numbers the distinct calls; flops is NULL with a reason
 _FLOPS = """
 CREATE OR REPLACE TEMP TABLE tw_op_flops AS
-SELECT c.op_id, s.signature, c.arguments[1] AS dims, w.flops, w.bytes, w.dtype, w.reason
-FROM tw_op_calls AS c
-JOIN tw_signatures AS s
-    ON c.name = s.name AND c.arguments IS NOT DISTINCT FROM s.arguments
-JOIN tw_call_work AS w USING (signature)
+SELECT c.op_id, s.signature
+FROM tw_op_calls AS c JOIN tw_signatures AS s USING (call_hash)
 """
 
 
 def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
-    """Make the table tw_op_flops: the operators that have a formula, with what they compute.
+    """Make the tables tw_op_flops: the operators that have a formula, and tw_call_work: what each
+    distinct call of them computes.
 
-    Columns: op_id (host_ops), signature (the same for calls with the same arguments), dims (shapes
-    of the arguments, JSON), flops, bytes (inputs and outputs touched once), dtype, reason (why
-    flops is NULL). torch is imported only if operators with shapes are there.
+    tw_op_flops: op_id (host_ops), signature (the same for calls with the same arguments).
+    tw_call_work: signature, dims (shapes of the arguments, JSON), flops, bytes (inputs and outputs
+    touched once), dtype, reason (why flops is NULL). torch is imported only if operators with
+    shapes are there.
     """
     con.execute(_CALLS, {"operators": list(OPERATORS), "keys": list(_KEYS)})
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE tw_signatures AS SELECT row_number() OVER () AS signature, *"
-        " FROM (SELECT DISTINCT name, arguments FROM tw_op_calls)"
-    )
+    con.execute(_SIGNATURES)
     con.execute(_WORK)
-    calls = con.execute("SELECT signature, name, arguments FROM tw_signatures").fetchall()
     rows = []
-    for number, name, arguments in calls:
+    for number, name, arguments in con.execute(_ARGUMENTS, {"keys": list(_KEYS)}).fetchall():
         done = _work(name, *arguments)
-        rows.append((number, done.flops, done.bytes, done.dtype, done.reason))
+        rows.append((number, arguments[0], done.flops, done.bytes, done.dtype, done.reason))
     if rows:
-        con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?)", rows)
+        con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?, ?)", rows)
     con.execute(_FLOPS)
-    for table in ("tw_op_calls", "tw_signatures", "tw_call_work"):
+    for table in ("tw_op_calls", "tw_signatures"):
         con.execute(f"DROP TABLE {table}")
 
 

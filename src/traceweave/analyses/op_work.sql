@@ -30,8 +30,8 @@ WITH known AS MATERIALIZED (
         h.rank, hash(h.rank, h.pid, h.tid) AS thread, h.step, h.name, h.depth,
         h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns,
         h.sequence IS NOT NULL AS recorded,
-        f.op_id, f.signature, f.flops IS NOT NULL AS usable
-    FROM tw_op_flops AS f JOIN host_ops AS h USING (op_id)
+        f.op_id, f.signature, w.flops IS NOT NULL AS usable
+    FROM tw_op_flops AS f JOIN tw_call_work AS w USING (signature) JOIN host_ops AS h USING (op_id)
     WHERE ($rank IS NULL OR h.rank = $rank) AND ($step IS NULL OR h.step = $step)
 ),
 -- A counted operator inside a counted one does the same work once more removed: the outermost stands for it. One with
@@ -51,7 +51,7 @@ outermost AS MATERIALIZED (
 ),
 -- Autocast converts the arguments and calls the same operator again: the innermost has the types that are computed with.
 converted AS (
-    SELECT o.op_id, arg_max(i.op_id, i.depth) AS inner_id
+    SELECT o.op_id, arg_max(i.signature, i.depth) AS signature
     FROM (SELECT * FROM nested WHERE usable AND NOT first_usable) AS i
     ASOF JOIN (SELECT * FROM outermost WHERE usable) AS o ON o.thread = i.thread AND i.start_ns >= o.start_ns
     WHERE i.name = o.name
@@ -147,9 +147,9 @@ SELECT
     t.bytes,
     NULL::VARCHAR AS reason
 FROM placed AS p
-JOIN tw_op_flops AS f USING (op_id)
-LEFT JOIN converted AS c USING (op_id)
-JOIN tw_op_flops AS t ON t.op_id = coalesce(c.inner_id, p.op_id)
+JOIN tw_call_work AS f ON f.signature = p.signature
+LEFT JOIN converted AS c ON c.op_id = p.op_id
+JOIN tw_call_work AS t ON t.signature = coalesce(c.signature, p.signature)
 LEFT JOIN device AS d ON d.op_id = p.op_id
 LEFT JOIN forward AS w ON w.rank IS NOT DISTINCT FROM p.rank AND w.step IS NOT DISTINCT FROM p.step AND w.signature = p.signature
 -- an operator that launched nothing on a rank with a GPU did nothing: a checkpoint that has all it needs stops in the
@@ -173,7 +173,7 @@ SELECT
     NULL AS bytes,
     f.reason
 FROM outermost AS o
-JOIN tw_op_flops AS f USING (op_id)
+JOIN tw_call_work AS f USING (signature)
 LEFT JOIN device AS d USING (op_id)
 WHERE NOT o.usable AND (d.op_id IS NOT NULL OR o.rank IS NULL OR o.rank NOT IN (SELECT rank FROM linked))
 GROUP BY o.rank, o.step, o.name, f.reason, d.class

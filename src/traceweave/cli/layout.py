@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from traceweave.cli.units import PROSE
-
 WIDTH = 100
 GAP = "  "
 MOST_BLOCKS = 4
@@ -18,7 +16,8 @@ KEYS = frozenset(
     | {"severity", "rule"}
 )
 """Leading columns of these names say what a row is, so every block begins with them."""
-# sentences are broken over lines, never cut
+PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
+"""Columns of these names hold sentences, which are broken over lines, never cut."""
 LEAST_WIDTH = dict.fromkeys(PROSE, 32) | {"rule": 20}
 """Characters to a line that text gets at least, where that is not 12."""
 

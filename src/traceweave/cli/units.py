@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -14,12 +13,6 @@ LAST_NS = 2**63
 
 FRACTIONS = ("share", "_fraction", "_efficiency")
 """Columns whose names end like this hold shares of a whole, written in percent."""
-
-PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
-"""Columns of these names hold sentences."""
-
-# a mean number of things: "(29.1 gaps)", "12.5 all_reduce per step"
-_COUNTED = re.compile(r"\b(\d+\.\d+)(?= gaps\b| (?!ns\b|us\b|ms\b|s\b|[kMGT]?B\b)\w+ per step\b)")
 
 _DURATIONS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -42,7 +35,7 @@ def human(name: str, value: object) -> str:
         return percent(value)
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
-    return printable(in_words(str(value)) if name in PROSE else str(value))
+    return printable(str(value))
 
 
 def percent(fraction: float) -> str:
@@ -50,12 +43,6 @@ def percent(fraction: float) -> str:
     if 0 < fraction < 0.0005:
         return "<0.1%"
     return ">99.9%" if 0.9995 <= fraction < 1 else f"{fraction:.1%}"
-
-
-def in_words(text: str) -> str:
-    """Write the numbers of a sentence that an analysis has written as tables write them."""
-    text = re.sub(r"(?<=\d) %", "%", text)
-    return _COUNTED.sub(lambda found: str(round(float(found[1]))), text)
 
 
 def heading(name: str) -> str:

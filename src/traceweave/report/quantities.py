@@ -18,12 +18,6 @@ _SIZE_UNITS = (
 )
 
 
-# a mean number of things: "(29.1 gaps)", "12.5 all_reduce per step"
-_COUNTED = re.compile(
-    r"\b(\d+\.\d+)(?= gaps\b| (?!ns\b|us\b|µs\b|ms\b|s\b|[kMGT]?B\b)\w+ per step\b)"
-)
-
-
 class Scale(NamedTuple):
     """A unit for many numbers: value / divisor, written with `decimals`, reads in `unit`."""
 
@@ -79,14 +73,9 @@ def percent(fraction: float | None) -> str:
     return f"{fraction * 100:z,.1f}%"
 
 
-def told(text: str, micro: str = "µs") -> str:
-    """Write the numbers of a sentence that an analysis has written as the page writes them.
-
-    Percent signs follow their number, what is counted is whole, and `micro` is the microsecond.
-    """
-    text = re.sub(r"(?<=\d) %", "%", text)
-    text = re.sub(r"(?<=\d) us\b", f" {micro}", text)
-    return _COUNTED.sub(lambda found: f"{round(float(found[1])):,}", text)
+def told(text: str) -> str:
+    """Write a sentence of an analysis, whose microseconds are 'us', as the page writes them."""
+    return re.sub(r"(?<=\d) us\b", " µs", text)
 
 
 def count(value: int | None) -> str:

@@ -16,9 +16,9 @@ CREATE TEMP MACRO IF NOT EXISTS tw_digits(value) AS
         ELSE format('{:.0f}', value)
     END;
 
--- macro: tw_percent(share) | a share as '12.3 %'; NULL if it is NULL
+-- macro: tw_percent(share) | a share as '12.3%'; NULL if it is NULL
 CREATE TEMP MACRO IF NOT EXISTS tw_percent(share) AS
-    format('{:.1f} %', 100 * share);
+    format('{:.1f}%', 100 * share);
 
 -- macro: tw_size(bytes) | a size in decimal units, as '1.23 MB'; NULL if it is NULL
 CREATE TEMP MACRO IF NOT EXISTS tw_size(bytes) AS
@@ -32,6 +32,10 @@ CREATE TEMP MACRO IF NOT EXISTS tw_size(bytes) AS
 -- macro: tw_many(count, noun) | a count with its noun, as '1 rank' or '8 ranks'
 CREATE TEMP MACRO IF NOT EXISTS tw_many(count, noun) AS
     count || ' ' || noun || CASE WHEN count = 1 THEN '' ELSE 's' END;
+
+-- macro: tw_about(mean, noun) | a mean number of things as a whole one with its noun, as '1 gap' or '29 gaps'; never none; NULL if it is NULL
+CREATE TEMP MACRO IF NOT EXISTS tw_about(mean, noun) AS
+    tw_many(CAST(CASE WHEN mean < 1 THEN 1 ELSE round(mean) END AS BIGINT), noun);
 
 -- macro: tw_ranks(ranks) | a list of ranks in words, as 'rank 3' or 'ranks 0, 3'; more than eight are counted: '12 ranks'
 CREATE TEMP MACRO IF NOT EXISTS tw_ranks(ranks) AS
