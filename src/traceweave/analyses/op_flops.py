@@ -53,7 +53,8 @@ FROM tw_signatures AS s JOIN host_ops AS h USING (op_id)
 
 _WORK = """
 CREATE OR REPLACE TEMP TABLE tw_call_work (
-    signature BIGINT, dims VARCHAR, flops BIGINT, bytes BIGINT, dtype VARCHAR, reason VARCHAR
+    signature BIGINT, name VARCHAR, dims VARCHAR,
+    flops BIGINT, bytes BIGINT, dtype VARCHAR, reason VARCHAR
 )
 """
 
@@ -69,7 +70,7 @@ def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
     distinct call of them computes.
 
     tw_op_flops: op_id (host_ops), signature (the same for calls with the same arguments).
-    tw_call_work: signature, dims (shapes of the arguments, JSON), flops, bytes (inputs and outputs
+    tw_call_work: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and outputs
     touched once), dtype, reason (why flops is NULL). torch is imported only if operators with
     shapes are there.
     """
@@ -79,9 +80,9 @@ def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
     rows = []
     for number, name, arguments in con.execute(_ARGUMENTS, {"keys": list(_KEYS)}).fetchall():
         done = _work(name, *arguments)
-        rows.append((number, arguments[0], done.flops, done.bytes, done.dtype, done.reason))
+        rows.append((number, name, arguments[0], done.flops, done.bytes, done.dtype, done.reason))
     if rows:
-        con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?, ?)", rows)
+        con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
     con.execute(_FLOPS)
     for table in ("tw_op_calls", "tw_signatures"):
         con.execute(f"DROP TABLE {table}")

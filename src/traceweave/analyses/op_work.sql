@@ -25,25 +25,35 @@
 -- caveat: of counted operators inside each other the outermost counts, with all GPU ops launched in its time on its thread.
 -- caveat: an operator that launched nothing, on a rank with a GPU, is left out: a checkpoint that has recomputed all it needs stops in an operator, before it computes.
 -- caveat: recomputation is told by autograd: an operator recorded for a backward while a backward runs, whose like ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
-WITH known AS MATERIALIZED (
+WITH
+-- numbers in place of names throughout: what is sorted here is as many as there are operators and kernels
+known AS MATERIALIZED (
     SELECT
-        h.rank, hash(h.rank, h.pid, h.tid) AS thread, h.step, h.name, h.depth,
+        h.rank, hash(h.rank, h.pid, h.tid) AS thread, h.step, h.depth,
         h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns,
         h.sequence IS NOT NULL AS recorded,
         f.op_id, f.signature, w.flops IS NOT NULL AS usable
     FROM tw_op_flops AS f JOIN tw_call_work AS w USING (signature) JOIN host_ops AS h USING (op_id)
     WHERE ($rank IS NULL OR h.rank = $rank) AND ($step IS NULL OR h.step = $step)
 ),
+threads AS MATERIALIZED (
+    SELECT thread, min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM known GROUP BY thread
+),
+lines AS MATERIALIZED (
+    SELECT thread, line, shift_ns FROM tw_lines('threads')
+),
 -- A counted operator inside a counted one does the same work once more removed: the outermost stands for it. One with
 -- a formula that its arguments do not fit is of interest where it is not inside another.
 nested AS (
     SELECT
-        *,
-        coalesce(max(CASE WHEN usable THEN end_ns END) OVER before <= start_ns, true) AS first_usable,
-        coalesce(max(end_ns) OVER before <= start_ns, true) AS first
-    FROM known
+        * EXCLUDE (line, shift_ns, from_ns, until_ns),
+        coalesce(max(CASE WHEN usable THEN until_ns END) OVER before <= from_ns, true) AS first_usable,
+        coalesce(max(until_ns) OVER before <= from_ns, true) AS first
+    FROM (
+        SELECT *, start_ns + shift_ns AS from_ns, end_ns + shift_ns AS until_ns FROM known JOIN lines USING (thread)
+    )
     WINDOW before AS (
-        PARTITION BY thread ORDER BY start_ns, end_ns DESC, depth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        PARTITION BY line ORDER BY from_ns, until_ns DESC, depth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
 outermost AS MATERIALIZED (
@@ -52,27 +62,33 @@ outermost AS MATERIALIZED (
 -- Autocast converts the arguments and calls the same operator again: the innermost has the types that are computed with.
 converted AS (
     SELECT o.op_id, arg_max(i.signature, i.depth) AS signature
-    FROM (SELECT * FROM nested WHERE usable AND NOT first_usable) AS i
-    ASOF JOIN (SELECT * FROM outermost WHERE usable) AS o ON o.thread = i.thread AND i.start_ns >= o.start_ns
+    FROM (
+        SELECT n.*, w.name FROM nested AS n JOIN tw_call_work AS w USING (signature) WHERE n.usable AND NOT n.first_usable
+    ) AS i
+    ASOF JOIN (
+        SELECT n.*, w.name FROM outermost AS n JOIN tw_call_work AS w USING (signature) WHERE n.usable
+    ) AS o ON o.thread = i.thread AND i.start_ns >= o.start_ns
     WHERE i.name = o.name
     GROUP BY o.op_id
 ),
 kinds AS MATERIALIZED (
     SELECT row_number() OVER () AS kind_id, name, class FROM (SELECT DISTINCT name, class FROM gpu_ops)
 ),
--- numbers in place of names: what is sorted here is as many as there are kernels
+-- kept: else DuckDB gives the names of all kernels along until their calls are found
+gpu AS MATERIALIZED (
+    SELECT g.rank, g.step, k.kind_id, g.category = 'compute' AS is_compute, g.duration_ns, g.launch_op_id
+    FROM gpu_ops AS g JOIN kinds AS k USING (name, class)
+    WHERE ($rank IS NULL OR g.rank = $rank) AND ($step IS NULL OR g.step = $step)
+),
 launched AS MATERIALIZED (
     SELECT
         l.rank, l.step, l.kind_id, l.is_compute, l.duration_ns, l.is_linked,
         CASE WHEN l.called_ns <= o.end_ns THEN o.op_id END AS owner_id
     FROM (
         SELECT
-            g.rank, g.step, k.kind_id, g.category = 'compute' AS is_compute, g.duration_ns,
+            g.rank, g.step, g.kind_id, g.is_compute, g.duration_ns,
             hash(c.rank, c.pid, c.tid) AS thread, c.start_local_ns AS called_ns, c.op_id IS NOT NULL AS is_linked
-        FROM gpu_ops AS g
-        JOIN kinds AS k USING (name, class)
-        LEFT JOIN host_ops AS c ON c.op_id = g.launch_op_id
-        WHERE ($rank IS NULL OR g.rank = $rank) AND ($step IS NULL OR g.step = $step)
+        FROM gpu AS g LEFT JOIN host_ops AS c ON c.op_id = g.launch_op_id
     ) AS l
     ASOF LEFT JOIN (SELECT thread, start_ns, end_ns, op_id FROM outermost) AS o
         ON o.thread = l.thread AND l.called_ns >= o.start_ns
@@ -128,7 +144,7 @@ SELECT
     p.rank,
     p.step,
     p.op_id,
-    p.name AS op,
+    f.name AS op,
     f.dims,
     -- what the trace does not say of an fp32 product is whether it ran as TF32: the kernel's name does
     CASE WHEN t.dtype = 'fp32' AND regexp_matches(d.kernel, '(?i)tf32|s1688') THEN 'tf32' ELSE t.dtype END AS dtype,
@@ -160,7 +176,7 @@ SELECT
     o.rank,
     o.step,
     NULL AS op_id,
-    o.name AS op,
+    f.name AS op,
     NULL AS dims,
     NULL AS dtype,
     d.class,
@@ -176,7 +192,7 @@ FROM outermost AS o
 JOIN tw_call_work AS f USING (signature)
 LEFT JOIN device AS d USING (op_id)
 WHERE NOT o.usable AND (d.op_id IS NOT NULL OR o.rank IS NULL OR o.rank NOT IN (SELECT rank FROM linked))
-GROUP BY o.rank, o.step, o.name, f.reason, d.class
+GROUP BY o.rank, o.step, f.name, f.reason, d.class
 UNION ALL
 SELECT
     rank, step, NULL AS op_id, NULL AS op, NULL AS dims, NULL AS dtype, class, NULL AS kind, NULL AS opaque, NULL AS calls,

@@ -21,7 +21,7 @@ from traceweave.store.schema import SCHEMA_VERSION, create_tables
 DRAFT_MEMORY_MIB = (704, 192)
 """DuckDB's memory while a draft is written: a base and a part per job; more goes to disk.
 
-The process as a whole stays some 300 MiB above.
+The process as a whole stays some 400 MiB above.
 """
 
 
