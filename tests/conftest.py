@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.chromium import Chromium
 from traceweave.store.schema import create_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,3 +74,12 @@ def empty_run() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
         create_tables(con)
         yield con
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Chromium:
+    """A headless Chromium with a fresh profile."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
+        if found := shutil.which(name):
+            return Chromium(found, tmp_path / "profile")
+    pytest.skip("no Chromium on PATH: apt-get install chromium")

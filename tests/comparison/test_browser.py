@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.chromium import Chromium, inject, title
 from tests.comparison.runs import run_of
-from tests.report.chromium import Chromium, inject, title
 from traceweave.comparison import compare_runs
 
 pytestmark = pytest.mark.browser
@@ -37,7 +37,7 @@ def test_the_page_draws_its_charts_sorts_and_takes_names_as_text(
     with run_of() as base, run_of(gemm=450, extra=HOSTILE) as new:
         compare_runs(base, new, names=("base", HOSTILE)).report(page)
     inject(page, LOOK)
-    visit = chromium.visit(page)
+    visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])
     assert re.findall(r'data-chart="([^"]+)"', visit.dom) == ["budget", "classes", "kernels"]
     drawn = re.findall(r'data-chart="([^"]+)"[^>]*>.*?<svg.*?(<path|<rect)', visit.dom, re.DOTALL)

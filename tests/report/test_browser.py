@@ -9,7 +9,7 @@ from typing import Any, cast
 import duckdb
 import pytest
 
-from tests.report.chromium import Chromium, inject, title
+from tests.chromium import Chromium, inject, title
 from tests.report.conftest import MakeRun
 from traceweave.report import write_report
 
@@ -96,7 +96,7 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
     page = tmp_path / "run.html"
     write_report(make_run(ranks=8, steps=3), page)
     inject(page, CLICKS)
-    visit = chromium.visit(page)
+    visit = chromium.ask(page)
     assert visit.console == []
     assert title(visit) == [
         ["3", "0"],
@@ -144,7 +144,7 @@ def test_tables_filter_and_export_whole_values(
     con.execute("UPDATE groups SET description = ?", ['=1+"2"'])
     write_report(con, page)
     inject(page, TOOLS)
-    visit = chromium.visit(page)
+    visit = chromium.ask(page)
     assert visit.console == []
     names = ("p50", "p95", "p99", "max")
     heads = [f"{part} {q} (ns)" for part in ("Duration", "Wait", "Transfer") for q in names]
@@ -177,7 +177,7 @@ def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
     page = tmp_path / "run.html"
     write_report(make_run(ranks=80, steps=20), page)
     inject(page, PIXELS)
-    visit = chromium.visit(page)
+    visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])
     coloured, nodes = cast(list[Any], title(visit))
     assert coloured

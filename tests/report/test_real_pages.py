@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.report.chromium import Chromium, inject, title
+from tests.chromium import Chromium, inject, title
 from tests.report.real import page_of, simulated_page
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _look(page: Path, chromium: Chromium, folder: Path, *flags: str) -> Mapping[str, Any]:
     copy = Path(shutil.copy(page, folder / "looked.html"))
     inject(copy, LOOK)
-    visit = chromium.visit(copy, *flags)
+    visit = chromium.ask(copy, *flags)
     assert (visit.console, visit.requested) == ([], [])
     return cast(Mapping[str, Any], title(visit))
 
@@ -72,11 +72,11 @@ def test_nothing_sticks_out_of_a_narrow_screen(
     }, 2500));
     """
     frame.write_text(
-        "<!DOCTYPE html><title>0</title><iframe src='narrow.html' width=390 height=844></iframe>"
+        "<!DOCTYPE html><title>waiting</title><iframe src='narrow.html' width=390 height=844></iframe>"
         f"<script>{script}</script>",
         encoding="utf-8",
     )
-    visit = chromium.visit(frame, "--allow-file-access-from-files")
+    visit = chromium.ask(frame, "--allow-file-access-from-files")
     assert (visit.console, visit.requested) == ([], [])
     seen = cast(Mapping[str, Any], title(visit))
     assert (seen["wide"], seen["overflow"]) == ([], 0)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import duckdb
 import pytest
 
-from tests.report.chromium import Chromium, inject, title
+from tests.chromium import Chromium, inject, title
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS, T0
 from traceweave.report import write_report
@@ -213,7 +213,7 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     page = tmp_path / "run.html"
     write_report(make_run(ranks=4, steps=3, kernel=hostile), page)
     inject(page, LOOK.read_text(encoding="utf-8"))
-    visit = chromium.visit(page)
+    visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])
     seen = cast(dict[str, Any], title(visit))
     assert seen["drawn"] == [True, True, True, True, False]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.chromium import Chromium
+from tests.chromium import Chromium
 from traceweave import api
 from traceweave.cli.main import main
 

@@ -8,6 +8,7 @@ import html
 import json
 import re
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +59,24 @@ class Chromium:
             ],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=True,
         )
         console = re.findall(r"CONSOLE[^\]]*\] (.*)", done.stderr)
         return Visit(done.stdout, console, _requests(log))
+
+    def ask(self, page: Path, *flags: str) -> Visit:
+        """Open a page whose injected script leaves JSON in its title, until it has.
+
+        Time in the page is virtual and does not wait for other processes of the browser, which
+        decode images and read blobs: on a busy machine it may run out before they are done.
+        """
+        for _ in range(3):
+            visit = self.visit(page, *flags)
+            with suppress(json.JSONDecodeError):
+                title(visit)
+                break
+        return visit
 
     def pdf(self, page: Path, target: Path) -> bytes:
         """Print `page` to `target` and return what was printed."""
@@ -76,7 +90,7 @@ class Chromium:
                 page.as_uri(),
             ],
             capture_output=True,
-            timeout=120,
+            timeout=300,
             check=True,
         )
         return target.read_bytes()
