@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 sys.path.insert(0, str(ROOT))
 
-from tests.report.chromium import Chromium, inject, title  # noqa: E402
+from tests.chromium import Chromium, inject, title  # noqa: E402
 
 HEIGHT = {1440: 15_000, 390: 26_000}
 BOXES = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -161,12 +160,8 @@ def test_the_page_forbids_everything_that_it_does_not_need(page: Path) -> None:
 
 
 @pytest.mark.browser
-def test_in_a_browser_no_script_runs_and_no_request_leaves(page: Path, tmp_path: Path) -> None:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("no Chromium on PATH: apt-get install chromium")
-
-    visit = Chromium(found, tmp_path / "profile").visit(page)
+def test_in_a_browser_no_script_runs_and_no_request_leaves(page: Path, chromium: Chromium) -> None:
+    visit = chromium.visit(page)
 
     title = re.search("<title>(.*?)</title>", visit.dom)
     assert title is not None
@@ -175,6 +170,7 @@ def test_in_a_browser_no_script_runs_and_no_request_leaves(page: Path, tmp_path:
     assert visit.console == []
     body = re.sub(r"<(script|style)\b.*?</\1>", "", visit.dom, flags=re.DOTALL)
     assert not re.search(r"<(img|iframe|object|embed)\b|<link\b(?![^>]*href=\"data:)", body)
-    assert not re.search(r"<[^>]*\son\w+\s*=", body)
+    # without the values of attributes, in which names may say what they like
+    assert not re.search(r"<[^>]*\son\w+\s*=", re.sub(r'="[^"]*"', '=""', body))
     assert "49" not in re.findall(r"\{\{.*?\}\}", body)
     assert "{{7*7}}" in body
