@@ -197,11 +197,13 @@ def repeat(con: duckdb.DuckDBPyConnection, blocks: int, gpu_ops: int) -> None:
     facts = con.execute("""
         SELECT
             (SELECT count(DISTINCT rank) FROM one.base.rank_sources),
-            (SELECT max(source_id) FROM one.sources),
-            (SELECT max(op_id % 1000000000) + 1 FROM one.base.host_ops),
+            (SELECT max(source_id) + 1 FROM one.sources),
+            (SELECT max(op_id % 1000000000) + 1 FROM (
+                SELECT op_id FROM one.base.host_ops UNION ALL SELECT op_id FROM one.base.gpu_ops
+            )),
             (SELECT max(last_local_ns - first_local_ns) + 1000000 FROM one.base.rank_sources),
-            (SELECT max(collective_id) FROM one.base.matches),
-            (SELECT max(step) FROM one.base.steps),
+            (SELECT max(collective_id) + 1 FROM one.base.matches),
+            (SELECT max(step) - min(step) + 1 FROM one.base.steps),
             (SELECT count(*) FROM one.base.gpu_ops)
     """).fetchone()
     assert facts is not None

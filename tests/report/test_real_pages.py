@@ -72,7 +72,8 @@ def test_nothing_sticks_out_of_a_narrow_screen(
     }, 2500));
     """
     frame.write_text(
-        "<!DOCTYPE html><title>waiting</title><iframe src='narrow.html' width=390 height=844></iframe>"
+        "<!DOCTYPE html><title>waiting</title>"
+        "<iframe src='narrow.html' width=390 height=844></iframe>"
         f"<script>{script}</script>",
         encoding="utf-8",
     )

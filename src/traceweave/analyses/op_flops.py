@@ -70,9 +70,9 @@ def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
     distinct call of them computes.
 
     tw_op_flops: op_id (host_ops), signature (the same for calls with the same arguments).
-    tw_call_work: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and outputs
-    touched once), dtype, reason (why flops is NULL). torch is imported only if operators with
-    shapes are there.
+    tw_call_work: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and
+    outputs touched once), dtype, reason (why flops is NULL). torch is imported only if operators
+    with shapes are there.
     """
     con.execute(_CALLS, {"operators": list(OPERATORS), "keys": list(_KEYS)})
     con.execute(_SIGNATURES)

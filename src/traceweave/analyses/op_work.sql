@@ -36,24 +36,16 @@ known AS MATERIALIZED (
     FROM tw_op_flops AS f JOIN tw_call_work AS w USING (signature) JOIN host_ops AS h USING (op_id)
     WHERE ($rank IS NULL OR h.rank = $rank) AND ($step IS NULL OR h.step = $step)
 ),
-threads AS MATERIALIZED (
-    SELECT thread, min(start_ns) AS first_ns, max(end_ns) AS last_ns FROM known GROUP BY thread
-),
-lines AS MATERIALIZED (
-    SELECT thread, line, shift_ns FROM tw_lines('threads')
-),
 -- A counted operator inside a counted one does the same work once more removed: the outermost stands for it. One with
 -- a formula that its arguments do not fit is of interest where it is not inside another.
 nested AS (
     SELECT
-        * EXCLUDE (line, shift_ns, from_ns, until_ns),
-        coalesce(max(CASE WHEN usable THEN until_ns END) OVER before <= from_ns, true) AS first_usable,
-        coalesce(max(until_ns) OVER before <= from_ns, true) AS first
-    FROM (
-        SELECT *, start_ns + shift_ns AS from_ns, end_ns + shift_ns AS until_ns FROM known JOIN lines USING (thread)
-    )
+        *,
+        coalesce(max(CASE WHEN usable THEN end_ns END) OVER before <= start_ns, true) AS first_usable,
+        coalesce(max(end_ns) OVER before <= start_ns, true) AS first
+    FROM known
     WINDOW before AS (
-        PARTITION BY line ORDER BY from_ns, until_ns DESC, depth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        PARTITION BY thread ORDER BY start_ns, end_ns DESC, depth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
 outermost AS MATERIALIZED (
