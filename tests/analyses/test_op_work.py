@@ -8,6 +8,7 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, kernel
 from traceweave.analyses import formulas
+from traceweave.analyses.op_flops import create_op_flops
 
 
 def _brief(build: Builder, *columns: str, **params: object) -> list[tuple[Any, ...]]:
@@ -169,3 +170,29 @@ def test_rank_and_step_can_be_chosen(build: Builder) -> None:
             kernel(build, at + 20, (at, at + 5), rank=rank, step=step, class_="norm")
     got = _brief(build, "rank", "step", "flops", "class", rank=1, step=2)
     assert got == [(1, 2, 12, "gemm"), (1, 2, None, "norm")]
+
+
+def test_calls_that_differ_in_nothing_that_counts_have_one_signature(build: Builder) -> None:
+    build.rank(0)
+    args = {"kernel_flop": 8, "Input Dims": [[2, 2]], "Input type": ["float"]}
+    ids = [
+        build.host(0, (at, at + 5), name, args=json.dumps(more | args))
+        for at, name, more in (
+            (0, "triton_a", {"External id": 1}),
+            (10, "triton_a", {"External id": 2, "Ev Idx": 7}),
+            (20, "triton_b", {"External id": 1}),
+            (30, "triton_a", {"Concrete Inputs": [""]}),
+        )
+    ]
+    create_op_flops(build.con)
+    numbers = dict(build.con.execute("SELECT op_id, signature FROM tw_op_flops").fetchall())
+    first, again, other_name, other_values = (numbers[op_id] for op_id in ids)
+    assert first == again
+    assert len({first, other_name, other_values}) == 3
+    assert sorted(
+        build.con.execute("SELECT * EXCLUDE (signature) FROM tw_call_work").fetchall()
+    ) == [
+        ("triton_a", "[[2,2]]", 8, None, "fp32", None),
+        ("triton_a", "[[2,2]]", 8, None, "fp32", None),
+        ("triton_b", "[[2,2]]", 8, None, "fp32", None),
+    ]
