@@ -120,6 +120,7 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             con.close()
         _fold_log(target)
         os.replace(file, target)
+        _sync(target.parent)
     except (RuntimeError, OSError, duckdb.Error) as error:
         if was_interrupted(error):
             raise KeyboardInterrupt from error
@@ -132,6 +133,16 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     finally:
         _remove(file)
         _remove(scratch)
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder written to disk, where its file system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
