@@ -34,7 +34,8 @@ def human(name: str, value: object) -> str:
     if isinstance(value, float) and name.endswith(FRACTIONS):
         return percent(value)
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
+        digits = 4 if abs(value) >= 0.001 else 2
+        return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:.1f}"
     return printable(str(value))
 
 
