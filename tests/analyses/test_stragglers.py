@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -298,16 +299,18 @@ def test_what_was_simulated_is_found(
         assert str(got["cause_detail"][1]).endswith(f"waiting for rank {rank}")
 
 
-def test_a_real_straggler_on_gloo_loads_data(fixtures: Path, tmp_path: Path) -> None:
-    traceweave.ingest([fixtures / "ddp_gloo_straggler"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_a_real_straggler_on_gloo_loads_data(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
         worst = run.stragglers().iloc[0]
     assert (worst["rank"], worst["cause"]) == (2, "data_loading")
 
 
-def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(corpus: Path, tmp_path: Path) -> None:
-    traceweave.ingest([corpus / "kineto" / "megatron_tp8"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
         worst = run.stragglers().iloc[0]
     assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
         0,
