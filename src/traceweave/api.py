@@ -250,6 +250,9 @@ _ONLY_READ = (
 )
 
 
+_HINTS = ("Did you mean", "Candidate bindings")
+
+
 def explain(error: duckdb.Error) -> str:
     """Return one line on what is wrong with a query, in the words of this program."""
     text = str(error)
@@ -257,7 +260,7 @@ def explain(error: duckdb.Error) -> str:
     if locked or isinstance(error, duckdb.PermissionException):
         return _ONLY_READ
     lines = [line for line in text.splitlines() if line.strip()]
-    hint = next((line.strip() for line in lines[1:] if line.startswith("Did you mean")), "")
+    hint = next((line.strip() for line in lines[1:] if line.startswith(_HINTS)), "")
     near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
     return "; ".join(part for part in (first_line(error), hint, near) if part)
 

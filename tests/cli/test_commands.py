@@ -272,12 +272,29 @@ def test_no_rows_have_their_columns_in_every_format(
 ) -> None:
     sql = "SELECT rank, host FROM ranks WHERE false"
 
-    assert call(capsys, "query", database, sql)[1] == "rank  host\n────  ────\n"
+    assert call(capsys, "query", database, sql)[1:] == ("rank  host\n────  ────\n", "no rows\n")
     assert call(capsys, "query", database, sql, "-f", "csv")[1] == "rank,host\n"
     assert call(capsys, "query", database, sql, "-f", "json")[1] == "[]\n"
     assert call(capsys, "query", database, sql, "-f", "markdown")[1] == (
         "| rank | host |\n|---:|---|\n"
     )
+
+
+def test_a_misspelt_column_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    err = call(capsys, "query", database, "SELECT dur FROM gpu_ops")[2]
+    assert 'Candidate bindings: "duration_ns"' in err
+
+
+def test_a_trace_in_place_of_a_database_is_told_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    traces = FIXTURES / "ddp_gloo_4ranks"
+    code, _, err = call(capsys, "analyze", "health", traces / "rank0.json.gz")
+    assert code != 0
+    assert "not a database; if it is a trace, make one with 'traceweave ingest" in err
+    assert f"traceweave ingest {traces} -o run.duckdb" in call(capsys, "report", traces)[2]
 
 
 def test_hostile_names_cannot_steer_the_terminal(

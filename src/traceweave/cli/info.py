@@ -56,7 +56,7 @@ def print_overview(database: Path, overview: Overview) -> None:
         "database": f"{database}, {overview.created_by}, ingested {overview.ingested_at_utc}",
         "ranks": f"{count}{world} ({spans([r.rank for r in overview.ranks])})",
         "hosts": ", ".join(overview.hosts) or "not named",
-        "GPUs": ", ".join(overview.gpus) or "none",
+        "GPUs": ", ".join(overview.gpus) or "none named",
         "backend": " ".join(filter(None, (overview.backend, overview.nccl_version))) or "unknown",
         "started": units.date_and_time(min(starts)) if starts else "unknown",
         "collectives": f"{overview.instances:,} matched, {overview.complete_instances:,} with every"

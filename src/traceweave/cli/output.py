@@ -119,7 +119,9 @@ def _write_text(
         return
     lines, left_out = layout.lay_out(headings, rows, numeric, page_width(stream))
     stream.writelines(f"{line}\n" for line in lines)
-    if left_out:
+    if not rows:
+        note("no rows")
+    elif left_out:
         note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
     if hidden:
         note(f"{hidden:,} more rows; --rows 0 shows all")

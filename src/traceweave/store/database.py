@@ -50,10 +50,14 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     change of settings. Temporary macros and tables still work. Raises DatabaseError.
     """
     path = Path(path)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+    if path.is_dir():
         raise DatabaseError(
-            f"{path}: {what}; make a database with 'traceweave ingest TRACES -o {path}'"
+            f"{path}: is a folder; make a database of the traces in it with 'traceweave ingest"
+            f" {path} -o run.duckdb', and name that"
+        )
+    if not path.is_file():
+        raise DatabaseError(
+            f"{path}: does not exist; make a database with 'traceweave ingest TRACES -o {path}'"
         )
     con = _connect(path, read_only=read_only)
     try:
@@ -179,6 +183,10 @@ def _connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
                 " make one with 'traceweave ingest'"
             ) from error
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
+    except duckdb.CatalogException as error:  # a text file that DuckDB could query by itself
+        raise DatabaseError(
+            f"{path}: not a database; if it is a trace, make one with 'traceweave ingest {path}'"
+        ) from error
     except duckdb.Error as error:
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
 
