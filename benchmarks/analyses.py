@@ -33,7 +33,7 @@ import duckdb
 import traceweave
 from ingest_vs_hta import prepare_hta
 from traceweave.simulate import Config, Gap, simulate, write_kineto
-from traceweave.store.database import drafting
+from traceweave.store.draft import drafting
 
 BASE = Config(
     ranks=8,

@@ -8,7 +8,7 @@ import pytest
 
 from traceweave import api
 from traceweave.errors import QueryError
-from traceweave.store.database import drafting
+from traceweave.store.draft import drafting
 
 SECRET = "sesame-4711"
 

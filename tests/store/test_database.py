@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from traceweave.errors import DatabaseError
-from traceweave.store.database import drafting, open_database
+from traceweave.store.database import open_database
+from traceweave.store.draft import drafting
 from traceweave.store.schema import SCHEMA_VERSION
 
 

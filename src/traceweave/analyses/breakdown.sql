@@ -28,39 +28,6 @@
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
-WITH windows AS MATERIALIZED (
-    SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows($window)
-),
-edges AS (
-    SELECT rank, start_ns AS at_ns FROM windows
-    UNION
-    SELECT rank, end_ns AS at_ns FROM windows
-),
-ops AS NOT MATERIALIZED (
-    FROM tw_own_ops()
-),
-totals AS MATERIALIZED (
-    SELECT * FROM tw_busy_until('ops', 'edges')
-),
--- one at a time: of both joins at once DuckDB may take the pairs of a rank first
-begun AS MATERIALIZED (
-    SELECT w.*, a AS before FROM windows AS w JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
-),
-measured AS (
-    SELECT
-        w.rank,
-        w.timeline,
-        w.step,
-        w.start_ns,
-        w.end_ns - w.start_ns AS window_ns,
-        w.note,
-        z.any_ns - before.any_ns AS any_ns,
-        z.busy_ns - before.busy_ns AS busy_ns,
-        z.compute_ns - before.compute_ns AS compute_ns,
-        z.comm_ns - before.comm_ns AS comm_ns,
-        z.memory_ns - before.memory_ns AS memory_ns
-    FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
-)
 SELECT
     m.rank,
     step,
@@ -84,6 +51,6 @@ SELECT
         CASE WHEN comm_ns = 0 THEN 'no communication: fractions are NULL' END,
         CASE WHEN comm_ns > 0 AND compute_ns = 0 THEN 'no compute: efficiencies are NULL' END
     ), '') AS note
-FROM measured AS m
+FROM tw_window_times($window) AS m
 LEFT JOIN tw_clocks() AS c ON c.rank = m.rank AND m.start_ns >= c.from_ns AND m.start_ns < c.until_ns
 ORDER BY m.rank, step NULLS FIRST, window_start_ns, window_ns

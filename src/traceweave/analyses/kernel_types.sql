@@ -19,41 +19,22 @@
 -- order: rank, step NULLS FIRST, time_ns DESC, kernel_type
 -- caveat: HolisticTraceAnalysis' kernel breakdown is the sum of time_ns over the ranks with window = 'span', per combination.
 -- caveat: all devices and streams of a rank count as one timeline.
-WITH windows AS MATERIALIZED (
-    SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows($window)
-),
-edges AS (
-    SELECT rank, start_ns AS at_ns FROM windows
-    UNION
-    SELECT rank, end_ns AS at_ns FROM windows
-),
-ops AS NOT MATERIALIZED (
-    FROM tw_own_ops()
-),
-totals AS MATERIALIZED (
-    SELECT * FROM tw_busy_until('ops', 'edges')
-),
--- one at a time: of both joins at once DuckDB may take the pairs of a rank first
-begun AS MATERIALIZED (
-    SELECT w.*, a AS before FROM windows AS w JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
-),
--- c, n, m: compute, communication (network), memory; two letters: either of the two
-measured AS (
+WITH measured AS (
+    -- c, n, m: compute, communication (network), memory; two letters: either of the two
     SELECT
-        w.rank,
-        w.timeline,
-        w.step,
-        w.note,
-        w.start_ns,
-        w.end_ns - w.start_ns AS window_ns,
-        z.compute_ns - before.compute_ns AS c_ns,
-        z.comm_ns - before.comm_ns AS n_ns,
-        z.memory_ns - before.memory_ns AS m_ns,
-        z.busy_ns - before.busy_ns AS cn_ns,
-        z.compute_memory_ns - before.compute_memory_ns AS cm_ns,
-        z.comm_memory_ns - before.comm_memory_ns AS nm_ns,
-        z.any_ns - before.any_ns AS any_ns
-    FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns
+        rank,
+        timeline,
+        step,
+        note,
+        window_ns,
+        compute_ns AS c_ns,
+        comm_ns AS n_ns,
+        memory_ns AS m_ns,
+        busy_ns AS cn_ns,
+        compute_memory_ns AS cm_ns,
+        comm_memory_ns AS nm_ns,
+        any_ns
+    FROM tw_window_times($window)
 ),
 -- inclusion and exclusion: exactly one set is the whole without the union of the others, and so on
 combined AS (

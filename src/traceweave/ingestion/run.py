@@ -17,7 +17,8 @@ from traceweave.ingestion.result import IngestResult
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
-from traceweave.store.database import drafting, first_line
+from traceweave.store.database import first_line
+from traceweave.store.draft import drafting
 from traceweave.weave import weave
 
 

@@ -40,6 +40,17 @@ class Selection:
         )
 
 
+def first_rows(shown: int, of: int, command: str, order: str = "") -> str:
+    """Say that a table has only its first rows, or nothing if it has all of them.
+
+    `order`: what comes first, if that needs saying; `command` gives every row.
+    """
+    if of <= shown:
+        return ""
+    first = f", {order} first" if order else ""
+    return f"The first {shown} of {of:,} rows{first}. All of them: {command}"
+
+
 def select_ranks(rows: Sequence[Row], measure: Callable[[Row], float | None]) -> Selection:
     """Choose rows (one per rank) by `measure`: all if they are few, else ends and middle.
 

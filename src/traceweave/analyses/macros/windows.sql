@@ -1,4 +1,4 @@
--- The windows of time that the device timeline is measured in, each on its rank's own clock.
+-- The windows of time that the device timeline is measured in, each on its rank's own clock, and what ran in them.
 
 -- macro: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
 -- reads: device_ops, steps
@@ -35,3 +35,36 @@ SELECT
     CASE WHEN kind <> 'span' THEN 'no steps recorded: window is the span of the rank' END AS note
 FROM spans
 WHERE rank NOT IN (SELECT rank FROM known);
+
+-- macro: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns
+-- reads: device_ops, steps
+CREATE TEMP MACRO IF NOT EXISTS tw_window_times(kind) AS TABLE
+WITH windows AS MATERIALIZED (
+    SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows(kind)
+),
+edges AS (
+    SELECT rank, start_ns AS at_ns FROM windows
+    UNION
+    SELECT rank, end_ns AS at_ns FROM windows
+),
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
+totals AS MATERIALIZED (
+    SELECT * FROM tw_busy_until('ops', 'edges')
+),
+-- one at a time: of both joins at once DuckDB may take the pairs of a rank first
+begun AS MATERIALIZED (
+    SELECT w.*, a AS before FROM windows AS w JOIN totals AS a ON a.rank = w.rank AND a.at_ns = w.start_ns
+)
+SELECT
+    w.* EXCLUDE (before),
+    w.end_ns - w.start_ns AS window_ns,
+    z.compute_ns - before.compute_ns AS compute_ns,
+    z.comm_ns - before.comm_ns AS comm_ns,
+    z.memory_ns - before.memory_ns AS memory_ns,
+    z.busy_ns - before.busy_ns AS busy_ns,
+    z.compute_memory_ns - before.compute_memory_ns AS compute_memory_ns,
+    z.comm_memory_ns - before.comm_memory_ns AS comm_memory_ns,
+    z.any_ns - before.any_ns AS any_ns
+FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns;

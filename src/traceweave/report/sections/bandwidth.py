@@ -11,6 +11,7 @@ import duckdb
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import count, duration, gbps, plural, size
 from traceweave.report.query import Row, analysis_rows
+from traceweave.report.selection import first_rows
 
 DRAWN_GROUPS = 6
 """Process groups drawn per operation: those that spend most time in it."""
@@ -244,7 +245,7 @@ def _fit_table(bandwidth: Bandwidth) -> list[Table]:
                 )
                 for fit in rows[:MOST_ROWS]
             ),
-            note=_left_out(len(rows), _FIT),
+            note=first_rows(MOST_ROWS, len(rows), _FIT, "most time"),
             origin=_FITS,
         )
     ]
@@ -285,11 +286,5 @@ def _size_table(bandwidth: Bandwidth) -> Table:
             )
             for row in rows[:MOST_ROWS]
         ),
-        note=_left_out(len(rows), _BANDWIDTH),
+        note=first_rows(MOST_ROWS, len(rows), _BANDWIDTH, "most time"),
     )
-
-
-def _left_out(rows: int, command: str) -> str:
-    if rows <= MOST_ROWS:
-        return ""
-    return f"The first {MOST_ROWS} of {rows:,} rows, most time first. All of them: {command}"

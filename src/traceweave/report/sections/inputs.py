@@ -10,7 +10,7 @@ import duckdb
 from traceweave.report.page import Column, Origin, Section, Table, Value
 from traceweave.report.quantities import count, percent, plural, rank_list
 from traceweave.report.query import Row, query_rows, query_text
-from traceweave.report.selection import MANY_RANKS
+from traceweave.report.selection import MANY_RANKS, first_rows
 
 MOST_ROWS = 64
 """Hosts, process groups and files that the tables show."""
@@ -210,7 +210,7 @@ def _hosts_table(inputs: Inputs) -> Table:
             )
             for key, rows in list(alike.items())[:MOST_ROWS]
         ),
-        note=_first(len(alike), "SELECT * FROM ranks"),
+        note=first_rows(MOST_ROWS, len(alike), "SELECT * FROM ranks"),
     )
 
 
@@ -221,12 +221,6 @@ def _alike(inputs: Inputs) -> dict[tuple[Value, ...], list[Row]]:
     for row in inputs.ranks:
         alike.setdefault(tuple(row[key] for key in keys), []).append(row)
     return alike
-
-
-def _first(rows: int, query: str) -> str:
-    return (
-        f"The first {MOST_ROWS} of {rows:,} rows. All of them: {query}" if rows > MOST_ROWS else ""
-    )
 
 
 def _groups_table(inputs: Inputs) -> Table:
@@ -244,7 +238,7 @@ def _groups_table(inputs: Inputs) -> Table:
             Column("Calls", "count", note="Collective calls recorded in this group, all ranks"),
         ),
         rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups[:MOST_ROWS]),
-        note=_first(len(inputs.groups), "SELECT * FROM groups"),
+        note=first_rows(MOST_ROWS, len(inputs.groups), "SELECT * FROM groups"),
     )
 
 
@@ -267,7 +261,7 @@ def _files(inputs: Inputs) -> Table:
             Column("Message", "name"),
         ),
         rows=tuple(tuple(s[key] for key in keys) for s in rows[:MOST_ROWS]),
-        note=_first(len(rows), "SELECT * FROM sources"),
+        note=first_rows(MOST_ROWS, len(rows), "SELECT * FROM sources"),
     )
 
 

@@ -11,7 +11,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -22,6 +21,7 @@ from typing import IO
 
 import duckdb
 
+from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
 from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream
 
@@ -165,19 +165,10 @@ def _copy(
 ) -> None:
     """Make new_events of all blocks, a stretch at a time; the next is cut while one is read."""
     into = "CREATE OR REPLACE TEMP TABLE new_events AS"
-    stretches = _stretches(blocks, threads * STRETCH_BYTES)
-    con.begin()
-    try:
-        with ThreadPoolExecutor(1, "cut") as cutter:
-            coming = cutter.submit(next, stretches, None)
-            while (stretch := coming.result()) is not None:
-                coming = cutter.submit(next, stretches, None)
-                _read_parts(con, times, into, _deal(stretch, threads))
-                into = "INSERT INTO new_events"
-    except BaseException:
-        con.rollback()
-        raise
-    con.commit()
+    with transaction(con):
+        for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
+            _read_parts(con, times, into, _deal(stretch, threads))
+            into = "INSERT INTO new_events"
 
 
 def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:

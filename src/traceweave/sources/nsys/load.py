@@ -39,6 +39,7 @@ from traceweave.sources.nsys.references import read_references
 from traceweave.sources.nsys.staged_events import StagedEvents
 
 _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
+    ("json_payloads.sql", ()),
     ("prepare.sql", ()),
     ("kernels.sql", (KERNELS,)),
     ("memcpy.sql", (MEMCPY,)),

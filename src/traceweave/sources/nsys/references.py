@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
 import duckdb
 import pyarrow as pa
@@ -31,10 +30,6 @@ def read_references(
     reader.write_session(trace, source_id)
     reader.read_metric_names()
     reader.read_communicators()
-    # payloads that nsys decoded itself (--include-json) stand in for blobs
-    con.execute(
-        resources.files(__package__).joinpath("events", "json_payloads.sql").read_text("utf-8")
-    )
     return reader.damage
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.nsys import payload
 from traceweave.sources.nsys.event_tables import LOADED, NVTX, PAYLOAD_COLUMN, EventTable
 from traceweave.sources.nsys.export import DamagedError, Export
@@ -21,7 +20,6 @@ _SQL_TYPES = {
     pa.float64(): "DOUBLE",
     pa.binary(): "BLOB",
 }
-_Item = TypeVar("_Item")
 
 
 class StagedEvents:
@@ -58,8 +56,8 @@ class StagedEvents:
             self._con.execute(
                 f"CREATE OR REPLACE TEMP TABLE {table.staged} (op_id BIGINT, {columns})"
             )
-        with _transaction(self._con):
-            for table, batch in _one_ahead(self._batches()):
+        with transaction(self._con):
+            for table, batch in one_ahead(self._batches()):
                 self._append(table, batch)
                 report(batch.num_rows)
 
@@ -100,20 +98,6 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
         con.unregister("batch")
 
 
-@contextmanager
-def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Make one transaction of many inserts: each by itself takes four times as long, since what is
-    less than a row group is copied once more when it is committed.
-    """
-    con.begin()
-    try:
-        yield
-    except BaseException:
-        con.rollback()
-        raise
-    con.commit()
-
-
 def _has_payloads(export: Export) -> bool:
     return export.has(NVTX.name, PAYLOAD_COLUMN)
 
@@ -123,12 +107,3 @@ def _present(export: Export, table: EventTable) -> Mapping[str, Any]:
     known = {**table.types, PAYLOAD_COLUMN: pa.binary()} if table is NVTX else table.types
     present = {c: t for c, t in known.items() if c in export.tables[table.name]}
     return present or dict(list(known.items())[:1])
-
-
-def _one_ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Yield the items while a thread makes the next one."""
-    with ThreadPoolExecutor(1, thread_name_prefix="read") as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
-            yield item
