@@ -14,7 +14,7 @@ from traceweave.sources.model import BAD_FILE, Trace
 from traceweave.sources.nsys import export_report
 from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, choose_run, split_runs
-from traceweave.sources.unpack import read_head, refuse_bomb
+from traceweave.sources.unpack import read_head
 from traceweave.store.database import first_line
 
 
@@ -111,9 +111,7 @@ def _probe(
             format_, read_from = _export(candidate.path, formats, scratch)
         else:
             format_, read_from = candidate.format, candidate.path
-        if not trust_packed:
-            refuse_bomb(read_from)
-        trace = format_.probe(read_from)
+        trace = format_.probe(read_from, trust_packed)
         if read_from != candidate.path:
             size = candidate.path.stat().st_size
             trace = replace(trace, path=candidate.path, size_bytes=size)

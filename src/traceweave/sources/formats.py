@@ -17,8 +17,11 @@ class Format(Protocol):
     def recognize(self, path: Path, head: bytes, /) -> bool:
         """Tell whether a file with these first bytes (unpacked if it is gzip) is of this format."""
 
-    def probe(self, path: Path, /) -> Trace:
-        """Return what is in the file, without reading all its events."""
+    def probe(self, path: Path, trust_packed: bool, /) -> Trace:
+        """Return what is in the file, without parsing all its events.
+
+        Unless `trust_packed`, refuse a gzip file that unpacks to an absurd size.
+        """
 
     def load(
         self, con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report, /

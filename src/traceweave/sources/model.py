@@ -3,7 +3,8 @@
 A format package (kineto, nsys) offers three functions:
 
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
-- `probe(path) -> Trace`: what is in it, without parsing all events.
+- `probe(path, trust_packed) -> Trace`: what is in it, without parsing all events; refuses a gzip
+  bomb, unless it is trusted.
 - `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it, with all
   of it or, on an error, with nothing.
 

@@ -37,23 +37,23 @@ def refuse_bomb(path: Path) -> None:
 
     Deflate cannot pack more than 1032 times, so files below a megabyte pass without a look.
     """
-    packed_bytes = path.stat().st_size
-    if packed_bytes * 1032 <= BOMB_BYTES or not is_packed(path):
+    most = bomb_bytes(path)
+    if path.stat().st_size * 1032 <= most or not is_packed(path):
         return
-    most = max(BOMB_BYTES, packed_bytes * BOMB_RATIO)
-    unpacked_bytes = 0
     with path.open("rb") as file:
-        for piece in ByteStream(file).pieces():
-            unpacked_bytes += len(piece)
-            if unpacked_bytes > most:
-                raise InputError(
-                    f"{path}: unpacks to more than {BOMB_RATIO} times its size, as gzip bombs do;"
-                    " if you trust it, use --trust-packed"
-                )
+        for _ in ByteStream(file, most_bytes=most).pieces():
+            pass
+
+
+def bomb_bytes(path: Path) -> int:
+    """Return to how many bytes the file may unpack before it is taken for a gzip bomb."""
+    return max(BOMB_BYTES, path.stat().st_size * BOMB_RATIO)
 
 
 class ByteStream:
     """A file's bytes in pieces, unpacked if it is gzip; a damaged end is remembered, not raised.
+
+    What unpacks to more than `most_bytes` is refused.
 
     Attributes:
         damaged: why the file could not be unpacked to its end; None if it could.
@@ -64,14 +64,20 @@ class ByteStream:
         file: IO[bytes],
         report: Callable[[int], None] | None = None,
         block_bytes: int = BLOCK_BYTES,
+        most_bytes: int | None = None,
     ) -> None:
         self._file = file
         self._report = report
         self._block_bytes = block_bytes
+        self._most_bytes = most_bytes
         self.damaged: str | None = None
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield pieces of about `block_bytes`, as far as the file can be unpacked."""
+        """Yield pieces of about `block_bytes`, as far as the file can be unpacked.
+
+        Raises:
+            InputError: it is gzip and unpacks to more than `most_bytes`.
+        """
         raw = self._raw()
         first = next(raw, b"")
         if first.startswith(GZIP_MAGIC):
@@ -89,10 +95,16 @@ class ByteStream:
     def _gathered(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the same bytes in pieces of at least `block_bytes`, the last one aside."""
         gathered: list[bytes] = []
-        size = 0
+        size = total = 0
         for piece in pieces:
             gathered.append(piece)
             size += len(piece)
+            total += len(piece)
+            if self._most_bytes is not None and total > self._most_bytes:
+                raise InputError(
+                    f"unpacks to more than {BOMB_RATIO} times its size, as gzip bombs do;"
+                    " if you trust it, use --trust-packed"
+                )
             if size >= self._block_bytes:
                 yield b"".join(gathered)
                 gathered, size = [], 0

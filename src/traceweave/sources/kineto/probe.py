@@ -9,6 +9,7 @@ from pathlib import Path
 from traceweave.sources.kineto.properties import parse_properties
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Process, Trace
+from traceweave.sources.unpack import bomb_bytes
 
 _TOP_LEVEL_KEYS = (
     b'"traceEvents"',
@@ -40,17 +41,18 @@ def recognize(path: Path, head: bytes) -> bool:
     return text.startswith(b"[") and b'"ph"' in text
 
 
-def probe(path: Path) -> Trace:
+def probe(path: Path, trust_packed: bool = False) -> Trace:
     """Read the top level of a Kineto file and the times of its first and last event.
 
     The file is read to its end, since newer torch writes part of the top level after the events;
     nothing is parsed.
 
     Raises:
-        InputError: the file has no traceEvents array, or cannot be read.
+        InputError: the file has no traceEvents array, cannot be read, or unpacks to an absurd size
+            and is not trusted.
     """
     with open(path, "rb") as file:
-        stream = EventStream(file)
+        stream = EventStream(file, most_bytes=None if trust_packed else bomb_bytes(path))
         extent = _Extent()
         for block in stream.blocks():
             extent.look_at(block)

@@ -58,8 +58,9 @@ class EventStream:
         report: Callable[[int], None] | None = None,
         block_bytes: int = BLOCK_BYTES,
         max_event_bytes: int = MAX_EVENT_BYTES,
+        most_bytes: int | None = None,
     ) -> None:
-        self._bytes = ByteStream(file, report, block_bytes)
+        self._bytes = ByteStream(file, report, block_bytes, most_bytes)
         self._max_event_bytes = max_event_bytes
         self.head = b""
         self.tail = b""
@@ -72,7 +73,8 @@ class EventStream:
         """Yield `{...},{...}`: whole events, comma separated, without the array's brackets.
 
         Raises:
-            InputError: there is no `traceEvents` array in the file.
+            InputError: there is no `traceEvents` array in the file, or it unpacks to more than
+                `most_bytes`.
         """
         pieces = self._bytes.pieces()
         buffer = self._skip_head(pieces)

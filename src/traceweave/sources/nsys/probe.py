@@ -50,11 +50,13 @@ def recognize(path: Path, head: bytes) -> bool:
     return "StringIds" in export.tables and any(n.startswith(_OURS) for n in names)
 
 
-def probe(path: Path) -> Trace:
+def probe(path: Path, trust_packed: bool = False) -> Trace:
     """Describe an export: its processes with the evidence for their ranks, its clock, its maker.
 
-    Raises InputError if it cannot be opened.
+    Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
+    if not trust_packed:
+        refuse_bomb(path)
     with open_export(path) as export:
         clock = read_clock(export)
         candidates = find_candidates(export)
