@@ -14,7 +14,7 @@ import pytest
 
 import traceweave
 from tests.chromium import Chromium
-from traceweave.store.schema import create_tables
+from tests.tables import create_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, Interval
+from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
-from traceweave.store.schema import create_tables
 
 RELEASE = 5
 

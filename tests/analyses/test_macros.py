@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import rows
+from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
-from traceweave.store.schema import create_tables
 
 Op = tuple[int, str, int, int]
 """Rank, category, start and end."""

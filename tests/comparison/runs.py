@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 import duckdb
 
 from tests.analyses.builders import Builder
-from traceweave.store.schema import create_tables
+from tests.tables import create_tables
 
 LENGTHS = (1500, 1010, 990, 1000, 700)
 """Step lengths in ns: a warm-up, three that count with mean 1000 and deviation 10, a cut one."""

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tests.report import handmade
-from traceweave.store.schema import create_tables
+from tests.tables import create_tables
 
 MakeRun = Callable[..., duckdb.DuckDBPyConnection]
 

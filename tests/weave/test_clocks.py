@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import create_tables
 from tests.weave.rows import BASE, add_call, add_rank
 from traceweave.errors import UsageError
 from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
@@ -15,7 +16,6 @@ from traceweave.simulate.traffic_tables import (
     store_traffic,
     true_offsets,
 )
-from traceweave.store.schema import create_tables
 from traceweave.weave import align, weave
 
 Connection = duckdb.DuckDBPyConnection

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import create_tables
 from tests.weave.rows import add_call, add_rank, matched
 from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
 from traceweave.simulate.traffic_tables import split_instances, store_traffic, wrong_matches
-from traceweave.store.schema import create_tables
 from traceweave.weave import weave
 from traceweave.weave.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 
