@@ -50,8 +50,8 @@ print(time.perf_counter() - begin, cpu_seconds() - cpu)
 LOAD_WITH_TRACEWEAVE = """
 import sys, tempfile, time
 from pathlib import Path
-import duckdb, pandas, scipy.sparse, traceweave
-from traceweave import ingestion
+import duckdb, pandas, scipy.signal, traceweave
+from traceweave import ingestion, weave
 with tempfile.TemporaryDirectory() as folder:
     begin, cpu = time.perf_counter(), cpu_seconds()
     result = traceweave.ingest([sys.argv[1]], Path(folder) / "run.duckdb")

@@ -198,8 +198,12 @@ def test_every_exported_name_exists() -> None:
 HEAVY = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orjson", "click")
 
 
-def test_importing_traceweave_loads_nothing_heavy() -> None:
-    script = f"import sys, traceweave; print([m for m in {HEAVY!r} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [("traceweave", HEAVY), ("traceweave.api", ("pandas", "scipy", "jinja2", "rich"))],
+)
+def test_what_only_some_need_is_not_imported_for_all(module: str, heavy: tuple[str, ...]) -> None:
+    script = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
 
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

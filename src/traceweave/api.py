@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 import duckdb
 import pyarrow as pa
 
-from traceweave import analyses, weave
+from traceweave import analyses
 from traceweave.errors import QueryError, UsageError
 from traceweave.ingestion import IngestResult, ingest
 from traceweave.overview import Overview, read_overview
@@ -52,6 +52,8 @@ def align(
     ranks of one host together where the data agree; `method` 'ends' fits to the ends of
     collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError or UsageError.
     """
+    from traceweave import weave
+
     with open_database(path, read_only=False) as con:
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traceweave.sources.find import PassedOver
-from traceweave.weave import WeaveSummary
+
+if TYPE_CHECKING:
+    from traceweave.weave import WeaveSummary
 
 
 @dataclass(frozen=True)

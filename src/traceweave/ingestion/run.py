@@ -19,7 +19,6 @@ from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
 from traceweave.store.database import first_line
 from traceweave.store.draft import drafting
-from traceweave.weave import weave
 
 
 def ingest(
@@ -46,6 +45,8 @@ def ingest(
     `sources` and `ingest_issues`. The old database, if any, is replaced at the very end. Raises
     InputError if nothing can be read or it is ambiguous, UsageError for a wrong expression.
     """
+    from traceweave.weave import weave  # imports SciPy: not for those who only ask
+
     began = time.monotonic()
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs must be at least 1, not {jobs}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import fftconvolve
 
 from traceweave.weave.calls import Calls, Flags, Floats, Ints
 from traceweave.weave.pairs import DRIFT_LIMIT, agree
@@ -21,6 +20,8 @@ SAMPLE = 256
 """Pairs of calls that a candidate shift is judged by."""
 SHORTLIST = 24
 """Shifts that are judged closely."""
+AT_A_TIME = 16_384
+"""Shifts looked at together, lest two ranks with a million calls each take gigabytes."""
 MIN_OVERLAP = 0.25
 """Share of the shorter sequence that a shift must leave overlapping."""
 CLEAR = 2.0
@@ -147,6 +148,8 @@ def _plain_order(a: Calls, b: Calls, judged: _Judged) -> tuple[int | None, str]:
 
 def _candidates(a: Calls, b: Calls) -> Ints:
     """Shifts under which at least half of the overlapping operations are of the same kind."""
+    from scipy.signal import fftconvolve  # half a second to import, which most runs do not need
+
     shifts = np.arange(1 - len(a), len(b))
     overlap = np.minimum(len(a), len(b) - shifts) - np.maximum(0, -shifts)
     same = np.zeros(len(shifts))
@@ -160,6 +163,16 @@ def _shortlist(a: Calls, b: Calls, shifts: Ints, limit: float) -> Ints:
     """The most promising candidates by a quick look at few pairs, where there are many."""
     if len(shifts) <= SHORTLIST:
         return shifts
+    looks = [
+        _look(a, b, shifts[first : first + AT_A_TIME], limit)
+        for first in range(0, len(shifts), AT_A_TIME)
+    ]
+    order = np.lexsort([np.concatenate(column) for column in zip(*looks, strict=True)])
+    return np.asarray(np.sort(shifts[order[:SHORTLIST]]))
+
+
+def _look(a: Calls, b: Calls, shifts: Ints, limit: float) -> tuple[Floats, Floats, Floats, Flags]:
+    """What makes shifts less promising, as one value per shift, the most important last."""
     first = np.maximum(0, -shifts)
     last = np.minimum(len(a), len(b) - shifts) - 2
     i = first[:, None] + ((last - first)[:, None] * np.linspace(0.0, 1.0, 24)).astype(np.int64)
@@ -172,8 +185,7 @@ def _shortlist(a: Calls, b: Calls, shifts: Ints, limit: float) -> Ints:
     scatter = np.median(np.abs(there - here), axis=1)
     steps = -((a.step[i] == b.step[j]) & (a.step[i] >= 0)).mean(axis=1)
     misfit = 1.0 - agree(a, i, b, j).mean(axis=1)
-    order = np.lexsort((scatter, np.round(steps, 1), np.round(misfit, 1), ~near))
-    return np.asarray(np.sort(shifts[order[:SHORTLIST]]))
+    return scatter, np.round(steps, 1), np.round(misfit, 1), ~near
 
 
 def _judge(a: Calls, b: Calls, shifts: Ints) -> _Judged:
