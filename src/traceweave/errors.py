@@ -11,7 +11,18 @@ A message is one line: what failed, on which file, and the way out.
 
 from __future__ import annotations
 
-__all__ = ["DatabaseError", "InputError", "QueryError", "TraceweaveError", "UsageError"]
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "DatabaseError",
+    "InputError",
+    "QueryError",
+    "TraceweaveError",
+    "UsageError",
+    "nearest",
+    "suggest",
+]
 
 
 class TraceweaveError(Exception):
@@ -38,3 +49,20 @@ class QueryError(TraceweaveError):
     """SQL that DuckDB refuses, or a parameter that does not fit its analysis."""
 
     exit_code = 2
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:
+    """Return the known name that `name` is most likely meant to be; None if none is near.
+
+    `cutoff` is difflib's: how alike they have to be, 0 to 1. A name of which it is a part is near.
+    """
+    listed = list(known)
+    near = difflib.get_close_matches(name, listed, n=1, cutoff=cutoff)
+    near += [one for one in listed if len(name) > 2 and name in one]
+    return near[0] if near else None
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest of the known names, or nothing."""
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean {near!r}?"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder, rows
 from traceweave.analyses import find
 
@@ -165,9 +167,101 @@ def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:
     )
 
 
+def _transfers(build: Builder, role: str, op: str) -> None:
+    """Four steps of 1 ms on two ranks: 600 us of compute, then 300 us of transfer, no waiting."""
+    _steps(build)
+    build.group(0, [0, 1], role=role, role_source="description")
+    for step in range(4):
+        at = step * 1000 * US
+        span = (at + 600 * US, at + 900 * US)
+        for rank in (0, 1):
+            _compute(build, rank, step, 600 * US)
+            build.gpu(rank, span, "communication", "nccl", 20, step=step)
+        build.collective({0: span, 1: span}, op, step=step)
+
+
+@pytest.mark.parametrize(
+    ("role", "op", "rule", "advice"),
+    [
+        ("dp", "all_reduce", "poor_overlap", "DDP: several buckets"),
+        ("dp", "all_gather", "poor_overlap", "FSDP: gather the parameters"),
+        ("dp", "reduce_scatter", "poor_overlap", "FSDP: gather the parameters"),
+        ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in parts"),
+        ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
+        ("tp", "all_reduce", "communication_bound", "Tensor parallelism: fewer ranks per group"),
+    ],
+)
+def test_advice_on_transfers_fits_what_the_group_is_for(
+    build: Builder, role: str, op: str, rule: str, advice: str
+) -> None:
+    _transfers(build, role, op)
+    found = _by_rule(build)
+    row = found[rule]
+    assert row["advice"].startswith(advice)
+    assert row["cost_ns"] == 300 * US
+    assert {"poor_overlap", "communication_bound"} & set(found) == {rule}
+
+
+def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) -> None:
+    # the group of all ranks has no role of its own; where the host asks for it shows its use
+    _steps(build)
+    build.group(0, [0, 1], role="world", role_source="size is the world size")
+    for step in range(4):
+        at = step * 1000 * US
+        span = (at + 600 * US, at + 900 * US)
+        asked = {}
+        for rank in (0, 1):
+            _compute(build, rank, step, 600 * US)
+            build.host(rank, (at + 20, at + 60), "_ReduceFromModelParallelRegion", step=step)
+            op = build.host(rank, (at + 30, at + 50), "c10d::allreduce_", depth=1, step=step)
+            asked[rank] = {"host_op_id": op}
+            build.gpu(rank, span, "communication", "nccl", 20, step=step)
+        build.collective({0: span, 1: span}, step=step, each=asked)
+    found = _by_rule(build)
+    assert "poor_overlap" not in found
+    assert found["communication_bound"]["advice"].startswith("Tensor parallelism: ")
+
+
+def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: Builder) -> None:
+    # both ranks stand still in sends and receives for 300 us of each step of 1000 us
+    _steps(build)
+    build.group(0, [0, 1], role="world", role_source="size is the world size")
+    for step in range(4):
+        at = step * 1000 * US
+        span = (at + 600 * US, at + 900 * US)
+        for rank, op in ((0, "recv"), (1, "send")):
+            _compute(build, rank, step, 600 * US)
+            build.gpu(rank, span, "communication", "nccl", 20, step=step)
+            build.collective({rank: span}, op, step=step, matched=False)
+    found = _by_rule(build)
+    assert not {"communication_bound", "poor_overlap"} & set(found)
+    row = found["pipeline_wait"]
+    assert (row["severity"], row["cost_ns"], row["proof"]) == ("info", 300 * US, "pipeline")
+    assert row["evidence"] == (
+        "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
+        " them for the other stage is the bubble of a pipeline; how much is transfer cannot be"
+        " told, as their other sides are not known"
+    )
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
+    tmp_path: Path, schedule: str
+) -> None:
+    traces = Path(__file__).parents[1] / "fixtures" / f"pipeline_{schedule}"
+    traceweave.ingest(traces, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        found = run.findings().set_index("rule")
+        steps = run.breakdown().dropna(subset=["step"])
+    # all communication of this run is sends and receives
+    mean = round(steps["exposed_comm_ns"].mean())
+    assert not {"communication_bound", "poor_overlap"} & set(found.index)
+    assert found.loc["pipeline_wait", "cost_ns"] == mean
+    assert found.loc["pipeline_wait", "severity"] == "info"
+
+
 def test_every_rule_is_documented(build: Builder) -> None:
     import re
-    from pathlib import Path
 
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^### (\w+)$", page, re.MULTILINE))

@@ -156,7 +156,8 @@ def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_pa
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("compare = 'kernel'\ncolumn = 'item'", "compare has no table 'kernel'; it has step, "),
+        ("compare = 'kernel'\ncolumn = 'item'", "no table 'kernel'; did you mean 'kernels'?"),
+        ("compare = 'x'\ncolumn = 'item'", "compare has no table 'x'; there are budget, "),
         ("compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'", "not both"),
         ("compare = 'step'\ncolumn = 'new_ns'\nmax_increase = 1", "max_increase makes no sense"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,10 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
-from traceweave import analyses
+from traceweave._version import __version__
+from traceweave.cli.info import matched
 from traceweave.cli.main import cli, main
+from traceweave.overview import Overview, RankOverview
 from traceweave.store.schema import public_relations
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -88,14 +91,14 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nope"], 2, "No such command 'nope'; see 'traceweave --help'"),
+        (["nope"], 2, "there is no command 'nope'; there are: ingest, info, "),
         (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
         (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
         (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),
         (["ingest", "none*", "-o", "x.duckdb"], 3, "none*: no such file or folder"),
         (["info", "none.duckdb"], 3, "none.duckdb: does not exist; make a database with"),
         (["analyze", "--format", "xml"], 2, "'xml' is not one of 'table'"),
-        (["analyze"], 2, "give NAME and DATABASE, or --list"),
+        (["analyze"], 2, "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb'"),
         (["schema", "rank"], 2, "there is no table 'rank'; did you mean 'ranks'?"),
     ],
 )
@@ -201,6 +204,22 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
 
     assert f"passed over: 5 files like {folder / '0.log'}: not a trace; -v lists them\n" in short
     assert long.count("passed over: ") == 5
+
+
+def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "run.duckdb"
+    trace = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
+
+    first = call(capsys, "ingest", trace, "-o", target)[2]
+    second = call(capsys, "ingest", FIXTURES / "ddp_gloo_4ranks", "-o", target)[2]
+    third = call(capsys, "ingest", trace, "-o", target)[2]
+    quiet = call(capsys, "ingest", trace, "-o", target, "--quiet")
+
+    day = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    assert "replaced" not in first
+    assert re.search(rf"^replaced the database of {day}, 1 source$", second, re.M)
+    assert re.search(rf"^replaced the database of {day}, 4 sources$", third, re.M)
+    assert quiet == (0, "", "")
 
 
 # ---------------------------------------------------------------------------- rows
@@ -356,18 +375,24 @@ def test_a_reader_that_stops_early_does_no_harm(database: Path) -> None:
 # ---------------------------------------------------------------------------- the other commands
 
 
-def test_the_list_of_analyses_has_every_one_with_its_parameters(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("instances", "complete", "unsized", "calls", "text"),
+    [
+        (0, 0, 0, 0, "none"),
+        (0, 0, 0, 216, "none matched, 216 calls"),
+        (84, 84, 0, 672, "84 matched, all with every rank of their group"),
+        (84, 80, 0, 670, "84 matched, 80 with every rank of their group"),
+        (33, 0, 33, 66, "33 matched; the traces do not say how many ranks their groups have"),
+        (9, 6, 3, 18, "9 matched, 6 with every rank of their group; 3 of a group of unknown size"),
+    ],
+)
+def test_the_overview_says_on_how_many_ranks_collectives_were_found(
+    instances: int, complete: int, unsized: int, calls: int, text: str
 ) -> None:
-    text = call(capsys, "analyze", "--list")[1]
-    listed = json.loads(call(capsys, "analyze", "--list", "-f", "json")[1])
+    rank = RankOverview(0, None, None, None, "kineto", "test", None, None, 0, 0, 0, calls, 0)
+    overview = Overview("", None, None, None, None, instances, complete, (rank,), (), (), ())
 
-    assert max(map(len, text.splitlines())) <= 100
-    assert [row["name"] for row in listed] == [analysis.name for analysis in analyses.catalog()]
-    for analysis in analyses.catalog():
-        assert f"{analysis.name}: " in text
-        for parameter in analysis.parameters:
-            assert f"-p {parameter.name}={parameter.default}" in text
+    assert matched(overview, unsized) == text
 
 
 def test_info_shows_the_run_to_people_and_programs(
@@ -433,4 +458,5 @@ def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "version")
 
     assert (code, err) == (0, "")
-    assert out.startswith("traceweave 0.")
+    assert out.startswith(f"traceweave {__version__}\n")
+    assert call(capsys, "--version") == (0, f"traceweave {__version__}\n", "")

@@ -25,6 +25,17 @@ from traceweave.cli.units import human
         ("bytes_from", 65536, "65.5 kB"),
         ("size_bytes", 2_971_111, "2.97 MB"),
         ("total", Decimal("6"), "6"),
+        ("bytes", 136_012_890_112.0, "136 GB"),
+        ("bytes", 999.5, "999.5 B"),
+        ("model_flops", 146_372_485_447_680.0, "146.4 TFLOP"),
+        ("flops", 5_497_558_138_880, "5.498 TFLOP"),
+        ("recomputed_flops", 0.0, "0 FLOP"),
+        ("flops", 2_000.0, "2000 FLOP"),
+        ("model_tflops", 30.7393, "30.74"),
+        ("mfu", 0.09486, "9.5%"),
+        ("relative", -0.01945, "-1.9%"),
+        ("load_balance", 0.98912, "98.9%"),
+        ("relative", 96.46, "9646.0%"),
         ("ratio", 0.123456, "0.1235"),
         ("ratio", 12345.678, "12345.7"),
         ("complete", True, "yes"),
@@ -45,6 +56,12 @@ def test_text_is_cut_and_numbers_never() -> None:
         "xxxxxxxxxxxxxxxxxx…  123456789",
     ]
     assert left_out == []
+
+
+def test_a_table_without_rows_shows_its_first_columns() -> None:
+    lines, left_out = lay_out(["rank", "first", "second"], [], [True, True, True], width=12)
+
+    assert (lines, left_out) == (["rank  first", "────  ─────"], [])
 
 
 def test_a_table_too_wide_repeats_its_keys_below_and_drops_empty_columns() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.analyses.builders import Builder
 from tests.comparison.runs import LENGTHS, run_of
 from traceweave.comparison import TABLES, Comparison, compare_runs
 from traceweave.comparison.budget import _rounded_together
@@ -95,6 +96,40 @@ def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
     [gemm] = [row for row in found.table("kernels").to_pylist() if row["item"] == "gemm"]
     assert (gemm["shape"], gemm["base_ns"], gemm["new_ns"]) == ("other shapes", 400, 420)
     assert (gemm["from_calls_ns"], gemm["from_duration_ns"]) == (0, 20)
+
+
+def test_what_an_operator_starts_takes_no_more_of_its_time_than_it_has() -> None:
+    # of the send's 100 ns, 70 are before the transfer that it starts, which goes on for 500
+    with run_of() as base, run_of() as new:
+        for con in (base, new):
+            build = Builder(con)
+            send = build.host(0, (1600, 1700), "c10d::send", step=1)
+            build.host(0, (1670, 2170), "gloo:send", "annotation", 1, parent_id=send, step=1)
+        found = compare_runs(base, new)
+
+    # over two ranks and three steps
+    assert column(found, "ops", "item", "base_ns") == {"c10d::send": round(70 / 6)}
+
+
+def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
+    with run_of() as base, run_of() as new:
+        for con in (base, new):
+            build = Builder(con)
+            build.group(0, [0, 1])
+            build.collective({0: (1600, 1700)}, "send", step=1, matched=False)
+            # rank 0 waits 20 ns for rank 1
+            build.collective({0: (1700, 1760), 1: (1720, 1760)}, step=1)
+        found = compare_runs(base, new)
+
+    rows = {
+        (row["item"], row["class"]): row["base_ns"]
+        for row in found.table("collectives").to_pylist()
+    }
+    assert rows == {
+        ("send", "all"): round(100 / 6),
+        ("all_reduce", "all"): round(100 / 6),
+        ("all_reduce", "waiting"): round(20 / 6),
+    }
 
 
 def test_more_ranks_and_steps_change_nothing_per_rank_and_step() -> None:

@@ -78,24 +78,47 @@ blocking AS MATERIALIZED (
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= $forward_share * sum(k.bytes)
 ),
+-- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
+uses AS MATERIALIZED (
+    SELECT group_id, used_for FROM tw_group_roles(NULL, NULL) WHERE NOT starts_with(used_source, 'ranks: ')
+),
+-- bare_ns: what is exposed for another reason than waiting, as far as the traces tell; of messages whose other side is not known, nothing
 calls AS MATERIALIZED (
     SELECT
         e.*,
         e.op IN ('send', 'recv') AS is_p2p,
-        coalesce(g.role, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
-        e.exposed_ns - coalesce(e.exposed_wait_ns, 0) AS bare_ns
+        coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
+        CASE
+            WHEN e.is_staged THEN 'pp'
+            WHEN u.used_for = 'dp' AND e.op = 'all_reduce' THEN 'ddp'
+            WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'fsdp'
+            WHEN u.used_for = 'tp' THEN 'tp'
+            WHEN e.op = 'all_to_all' THEN 'all_to_all'
+            ELSE 'unknown'
+        END AS kind,
+        CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns
     FROM analysis_exposed_comm() AS e
     JOIN rank_windows AS r USING (rank)
     CROSS JOIN basis AS b
     LEFT JOIN blocking AS k ON k.group_id = e.group_id
-    LEFT JOIN groups AS g ON g.group_id = e.group_id
+    LEFT JOIN uses AS u ON u.group_id = e.group_id
     WHERE e.step IS NOT NULL OR NOT b.has_steps
+),
+-- the kind of parallelism that costs most, for the advice
+kinds AS (
+    SELECT arg_max(kind, (hideable_ns, kind)) AS of_hideable, arg_max(kind, (transfer_ns, kind)) AS of_transfer
+    FROM (
+        SELECT kind, coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns, sum(bare_ns) AS transfer_ns
+        FROM calls
+        GROUP BY kind
+    )
 ),
 -- exposed time per window, mean over all; sums count collectives that overlap twice, so shares of them divide the union
 comm AS MATERIALIZED (
     SELECT
         b.exposed_comm_ns * coalesce(sum(c.exposed_wait_ns) FILTER (WHERE NOT c.is_staged), 0) / greatest(sum(c.exposed_ns), 1) AS wait_ns,
         b.exposed_comm_ns * coalesce(sum(c.exposed_wait_ns) FILTER (WHERE c.is_staged), 0) / greatest(sum(c.exposed_ns), 1) AS staged_ns,
+        b.exposed_comm_ns * coalesce(sum(c.exposed_ns) FILTER (WHERE c.is_p2p AND c.wait_ns IS NULL), 0) / greatest(sum(c.exposed_ns), 1) AS one_sided_ns,
         b.exposed_comm_ns * coalesce(sum(c.bare_ns), 0) / greatest(sum(c.exposed_ns), 1) AS transfer_ns,
         least(
             b.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking), 0) / greatest(sum(c.exposed_ns), 1),
@@ -184,12 +207,17 @@ pipeline_wait AS (
         'pipeline_wait' AS rule,
         NULL AS ranks,
         NULL AS group_id,
-        c.staged_ns AS cost_ns,
-        format('Stages of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(c.staged_ns), b.unit) AS evidence,
-        'exposed_comm' AS proof,
+        c.staged_ns + c.one_sided_ns AS cost_ns,
+        CASE
+            WHEN c.one_sided_ns = 0 THEN format('Stages of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(c.staged_ns), b.unit)
+            ELSE format('Sends and receives take {} per {} without compute, mean over the ranks. Waiting in them for the other stage is the'
+                ' bubble of a pipeline; how much is transfer cannot be told, as their other sides are not known',
+                tw_time(c.staged_ns + c.one_sided_ns), b.unit)
+        END AS evidence,
+        'pipeline' AS proof,
         'More micro-batches per step, an interleaved schedule, evenly filled stages' AS advice
     FROM comm AS c CROSS JOIN basis AS b
-    WHERE c.staged_ns > 0
+    WHERE c.staged_ns + c.one_sided_ns > 0
 ),
 poor_overlap AS (
     SELECT
@@ -200,8 +228,13 @@ poor_overlap AS (
         format('Compute hides {} of the transfers that may run beside it; {} more per {} could, at most',
             tw_percent(c.hidden_share), tw_time(c.hideable_ns), b.unit) AS evidence,
         'exposed_comm' AS proof,
-        'Start them earlier and asynchronously: DDP buckets during backward, FSDP forward and backward prefetch' AS advice
-    FROM comm AS c CROSS JOIN basis AS b
+        CASE k.of_hideable
+            WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
+            WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'
+            WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in parts, beside compute of another part or micro-batch'
+            ELSE 'Start them earlier and asynchronously, beside compute that does not need their result: gradients during backward, parameters ahead of use'
+        END AS advice
+    FROM comm AS c CROSS JOIN basis AS b CROSS JOIN kinds AS k
     WHERE c.split > 0 AND c.hidden_share < $poor_overlap
 ),
 communication_bound AS (
@@ -217,14 +250,22 @@ communication_bound AS (
                 tw_time(c.transfer_ns), b.unit)
         END AS evidence,
         CASE WHEN c.split > 0 THEN 'bandwidth' ELSE 'breakdown' END AS proof,
-        'Send less (gradient accumulation, lower precision, groups within a node), or find out why it is slow: bandwidth against the links'' peak' AS advice
-    FROM comm AS c CROSS JOIN basis AS b LEFT JOIN poor_overlap AS p ON p.cost_ns >= $min_share * b.step_ns
+        CASE k.of_transfer
+            WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
+            WHEN 'fsdp' THEN 'FSDP: send less (shards within a node only, fewer gathers, lower precision, larger batches)'
+            WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or its transfers in pieces beside the matrix products (async TP): see tp'
+            WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: groups within a node, lower precision'
+            WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
+            ELSE 'Send less (lower precision, groups within a node)'
+        END || '; or find out why it is slow: bandwidth against the links'' peak' AS advice
+    FROM comm AS c CROSS JOIN basis AS b CROSS JOIN kinds AS k LEFT JOIN poor_overlap AS p ON p.cost_ns >= $min_share * b.step_ns
 ),
 -- ---- collectives: latency, links, tails
 small AS (
     SELECT
         c.op,
         c.group_id,
+        any_value(c.kind) AS kind,
         any_value(f.alpha_ns) AS alpha_ns,
         any_value(f.half_bytes) AS half_bytes,
         count(*) AS calls,
@@ -245,7 +286,11 @@ small_collectives AS (
         format('{} {} per {} and rank, {} on average; each costs {} before its first byte, as much as {} take to transfer',
             round(s.calls / b.windows * b.ranks / s.ranks)::BIGINT, s.op, b.unit, tw_size(s.bytes / s.calls), tw_time(s.alpha_ns), tw_size(s.half_bytes)) AS evidence,
         'alpha_beta' AS proof,
-        'Merge them: larger DDP buckets (bucket_cap_mb), larger FSDP units, coalesced collectives' AS advice
+        'Merge them: ' || CASE s.kind
+            WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
+            WHEN 'fsdp' THEN 'larger FSDP units'
+            ELSE 'coalesced collectives, fewer and larger tensors'
+        END AS advice
     FROM small AS s CROSS JOIN basis AS b
 ),
 rates AS MATERIALIZED (
@@ -637,7 +682,8 @@ no_work AS (
         'nothing_to_measure' AS rule,
         list(rank ORDER BY rank) AS ranks,
         NULL AS group_id,
-        format('{} of {} hold neither GPU work nor operators', count(*), tw_many(any_value(recorded), 'rank')) AS evidence,
+        format('{} of {} {} neither GPU work nor operators', count(*), tw_many(any_value(recorded), 'rank'),
+            CASE WHEN count(*) = 1 THEN 'holds' ELSE 'hold' END) AS evidence,
         'breakdown' AS proof,
         'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx)' AS advice
     FROM (SELECT rank, count(*) OVER () AS recorded FROM ranks)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from traceweave import analyses
 from traceweave.checks.rules import AGGREGATES, Limit, Rule
 from traceweave.comparison import Comparison, compare_runs
-from traceweave.errors import QueryError, UsageError
+from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.report.quantities import MISSING, duration, percent, size
 from traceweave.store.database import first_line
 
@@ -208,8 +208,8 @@ def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[
     assert rule.column is not None
     if rule.column not in rows.columns:
         raise UsageError(
-            f"rule {rule.name!r}: {rule.analysis or rule.compare} has no column {rule.column!r};"
-            f" it has {', '.join(rows.columns)}"
+            f"rule {rule.name!r}: {rule.analysis or rule.compare} has no column {rule.column!r}"
+            + (suggest(rule.column, rows.columns) or f"; it has {', '.join(rows.columns)}")
         )
     if rule.where is not None:
         rows = rows.filter(rule.where)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from traceweave.comparison import TABLES
-from traceweave.errors import UsageError
+from traceweave.errors import UsageError, suggest
 
 AGGREGATES = {
     "mean": "avg({})",
@@ -120,7 +120,7 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     where = f"{path}: rule {name!r}"
     for key in table:
         if key not in _KNOWN:
-            raise UsageError(f"{where}: there is no key {key!r}; there are {_listed(_KNOWN)}")
+            raise UsageError(f"{where}: there is no key {key!r}{_meant(key, _KNOWN)}")
     if ("sql" in table) == any(key in table for key in _COLUMN):
         raise UsageError(f"{where}: give either sql, or analysis and column")
     if all(key in table for key in _ROWS):
@@ -133,7 +133,9 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     sql = _text(where, table, "sql") if "sql" in table else None
     aggregate = _text(where, table, "aggregate", "mean")
     if aggregate not in AGGREGATES:
-        raise UsageError(f"{where}: there is no aggregate {aggregate!r}; {_listed(AGGREGATES)}")
+        raise UsageError(
+            f"{where}: there is no aggregate {aggregate!r}{_meant(aggregate, AGGREGATES)}"
+        )
     params, optional = table.get("params", {}), table.get("optional", False)
     if not isinstance(params, dict) or not isinstance(optional, bool):
         raise UsageError(f'{where}: write params = {{ window = "host" }}, optional = true')
@@ -157,7 +159,7 @@ def _rule(path: Path, place: int, table: object) -> Rule:
 def _comparison(where: str, table: dict[str, Any]) -> str:
     name = _text(where, table, "compare")
     if name not in TABLES:
-        raise UsageError(f"{where}: compare has no table {name!r}; it has {', '.join(TABLES)}")
+        raise UsageError(f"{where}: compare has no table {name!r}{_meant(name, TABLES)}")
     for key in ("params", "max_increase", "max_decrease"):
         if key in table:
             raise UsageError(f"{where}: {key} makes no sense for a comparison of both runs")
@@ -209,5 +211,6 @@ def _text(where: str, table: dict[str, Any], key: str, default: str | None = Non
     return value
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+def _meant(name: str, known: Collection[str]) -> str:
+    """Say which of the known names is near, or else all of them."""
+    return suggest(name, known) or f"; there are {', '.join(sorted(known))}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import DATABASE, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
 
 
 @click.command(
@@ -24,7 +24,7 @@ from traceweave.cli.options import DATABASE, example, printing_rows
 )
 @click.option(
     "--method",
-    type=click.Choice(["ends", "wall clock"]),
+    type=OneOf(["ends", "wall clock"]),
     default="ends",
     show_default=True,
     help="Fit to the ends of collectives, or leave every clock as it is.",

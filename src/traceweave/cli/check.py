@@ -52,9 +52,12 @@ def check(
 
     Exit code 1 if a limit is crossed or a number is unknown, 2 if the rules file is wrong.
     """
-    from traceweave import api
-    from traceweave.checks import write_junit
+    from traceweave.checks import read_rules, write_junit
     from traceweave.cli.output import note, print_rows
+
+    read_rules(rules)  # what is wrong with them is said before what asks the run is loaded
+
+    from traceweave import api
 
     result = api.check(database, rules, baseline=baseline)
     table = result.table()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import example, printing_rows
+from traceweave.cli.options import OneOf, example, existing, printing_rows
 
 TABLES = (
     "step", "budget", "overlap", "classes", "kernels", "ops", "collectives", "stragglers", "memory",
@@ -29,10 +29,10 @@ BRIEF = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns
         "traceweave compare base.duckdb new.duckdb --table kernels --format csv",
     ),
 )
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
+@click.argument("base", type=click.Path(path_type=Path), callback=existing)
+@click.argument("new", type=click.Path(path_type=Path), callback=existing)
 @click.option(
-    "--table", "name", type=click.Choice(TABLES), help="Print this table alone, with all its rows."
+    "--table", "name", type=OneOf(TABLES), help="Print this table alone, with all its rows."
 )
 @click.option(
     "--warmup",

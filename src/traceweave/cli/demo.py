@@ -40,7 +40,7 @@ def demo(folder: Path) -> None:
     with progress_bars() as bars:
         summarize(api.ingest(traces, database, progress=bars))
     with api.open(database) as run:
-        print_overview(database, run.info())
+        print_overview(run)
         page = run.report(database.with_suffix(".html"))
     note(f"wrote {page}; open it in a browser")
     note(f"ask on: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import DATABASE, example
+from traceweave.cli.options import DATABASE, OneOf, example
 
 
 @click.command(
@@ -21,7 +21,7 @@ from traceweave.cli.options import DATABASE, example
 @DATABASE
 @click.option(
     "--to",
-    type=click.Choice(["perfetto", "parquet"]),
+    type=OneOf(["perfetto", "parquet"]),
     default="perfetto",
     show_default=True,
     help="A trace for ui.perfetto.dev, or every table as one Parquet file in a folder.",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceweave.cli.options import DATABASE, example
+from traceweave.cli.options import DATABASE, OneOf, example
 
 if TYPE_CHECKING:
+    from traceweave.api import Run
     from traceweave.overview import Overview
 
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     "-f",
     "--format",
     "format_",
-    type=click.Choice(["table", "json"]),
+    type=OneOf(["table", "json"]),
     default="table",
     show_default=True,
     help="table is for people, json has raw values (times in ns).",
@@ -33,22 +34,20 @@ def info(database: Path, format_: str) -> None:
     from traceweave import api
 
     with api.open(database) as run:
-        overview = run.info()
-    if format_ == "json":
-        import orjson
+        if format_ == "json":
+            import orjson
 
-        click.echo(orjson.dumps(asdict(overview), option=orjson.OPT_INDENT_2).decode())
-        return
-    print_overview(database, overview)
+            click.echo(orjson.dumps(asdict(run.info()), option=orjson.OPT_INDENT_2).decode())
+            return
+        print_overview(run)
 
 
-def print_overview(database: Path, overview: Overview) -> None:
-    """Print the overview as a page of text."""
-    import textwrap
-
-    from traceweave.cli import layout, units
+def print_overview(run: Run) -> None:
+    """Print the overview of a run as a page of text."""
+    from traceweave.cli import units
     from traceweave.sources.runs import spans
 
+    database, overview = run.path, run.info()
     count = len(overview.ranks)
     world = f" of {overview.world_size}" if overview.world_size else ""
     starts = [r.first_local_ns for r in overview.ranks if r.first_local_ns is not None]
@@ -59,30 +58,54 @@ def print_overview(database: Path, overview: Overview) -> None:
         "GPUs": ", ".join(overview.gpus) or "none named",
         "backend": " ".join(filter(None, (overview.backend, overview.nccl_version))) or "unknown",
         "started": units.date_and_time(min(starts)) if starts else "unknown",
-        "collectives": f"{overview.instances:,} matched, {overview.complete_instances:,} with every"
-        " rank of their group",
+        "collectives": matched(overview, _of_unknown_size(run)),
     }
     for name, fact in facts.items():
         click.echo(f"{name + ':':13}{units.printable(fact)}")
     _print_section("Ranks", [asdict(rank) for rank in overview.ranks], _RANKS)
     _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
     _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
-    if overview.warnings:
-        click.echo("\nWarnings")
-        for warning in overview.warnings:
-            events = f" ({warning.count:,} events)" if warning.count else ""
-            text = units.printable(f"{warning.kind}{events}: {warning.text}")
-            click.echo(
-                textwrap.fill(
-                    text,
-                    layout.WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="      ",
-                    break_long_words=False,
-                )
-            )
+    _print_warnings(overview)
     name = units.printable(str(database))
     click.echo(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
+
+
+def _print_warnings(overview: Overview) -> None:
+    import textwrap
+
+    from traceweave.cli import layout, units
+
+    if overview.warnings:
+        click.echo("\nWarnings")
+    for warning in overview.warnings:
+        events = f" ({warning.count:,} events)" if warning.count else ""
+        click.echo(
+            textwrap.fill(
+                units.printable(f"{warning.kind}{events}: {warning.text}"),
+                layout.WIDTH,
+                initial_indent="  ",
+                subsequent_indent="      ",
+                break_long_words=False,
+            )
+        )
+
+
+def _of_unknown_size(run: Run) -> int:
+    rows = run.stream("SELECT count(*) AS n FROM collective_instances WHERE ranks_expected IS NULL")
+    return int(rows.read_all()["n"][0].as_py())
+
+
+def matched(overview: Overview, unsized: int) -> str:
+    """Say how many collectives were found on several ranks, and whether on all of their group."""
+    instances, complete = overview.instances, overview.complete_instances
+    calls = sum(rank.collectives for rank in overview.ranks)
+    if not instances:
+        return f"none matched, {calls:,} calls" if calls else "none"
+    if unsized == instances:
+        return f"{instances:,} matched; the traces do not say how many ranks their groups have"
+    whole = "all" if complete == instances else f"{complete:,}"
+    text = f"{instances:,} matched, {whole} with every rank of their group"
+    return f"{text}; {unsized:,} of a group of unknown size" if unsized else text
 
 
 _RANKS = ("rank", "host", "gpu_name", "span_ns", "steps", "gpu_ops", "host_ops", "collectives",

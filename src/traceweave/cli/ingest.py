@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from traceweave.cli.names import is_file
 from traceweave.cli.options import example
+from traceweave.errors import DatabaseError, UsageError
 
 if TYPE_CHECKING:
     from traceweave.ingestion import IngestResult
     from traceweave.sources.find import PassedOver
 
 PARTLY_LOADED = 3
+_THERE = """
+SELECT replace(left(any_value(m.value), 16), 'T', ' ') || ' UTC', (SELECT count(*) FROM sources)
+FROM meta AS m WHERE m.name = 'ingested_at_utc'
+"""
 MOST_ALIKE = 3
-"""Files passed over for the same reason that are listed one by one."""
+"""Files alike that are named one by one."""
 
 
 @click.command(
@@ -33,9 +40,8 @@ MOST_ALIKE = 3
 @click.option(
     "-o",
     "--output",
-    required=True,
     type=click.Path(path_type=Path),
-    help="The database. A traceweave database of this name is replaced, at the very end.",
+    help="The database; required. A traceweave database of this name is replaced, at the very end.",
 )
 @click.option(
     "--rank",
@@ -75,7 +81,7 @@ MOST_ALIKE = 3
 def ingest(
     context: click.Context,
     paths: tuple[str, ...],
-    output: Path,
+    output: Path | None,
     ranks: tuple[str, ...],
     rank_from: str | None,
     step_range: str | None,
@@ -90,13 +96,16 @@ def ingest(
     Kineto JSON (also .json.gz) and nsys SQLite exports are found by their content. Exit code 3 if
     a trace could not be read to its end; the others are in the database all the same.
     """
+    target = output or _no_output(paths)
+
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest as read
 
+    replaced = _what_is_there(target)
     with progress_bars(quiet=quiet) as bars:
         result = read(
             paths,
-            output,
+            target,
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
             run=run,
@@ -105,13 +114,45 @@ def ingest(
             jobs=jobs,
             progress=bars,
         )
-    summarize(result, quiet=quiet, verbose=verbose)
+    summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
     if not result.ok:
         context.exit(PARTLY_LOADED)
 
 
-def summarize(result: IngestResult, *, quiet: bool = False, verbose: bool = False) -> None:
-    """Say on stderr what was read, what was not and what was assumed."""
+def _no_output(paths: Sequence[str]) -> NoReturn:
+    *traces, last = paths
+    if not traces or not last.endswith((".duckdb", ".db")):
+        traces, last = [*paths], "run.duckdb"
+    few = shlex.join(traces) if len(traces) <= MOST_ALIKE else f"{shlex.quote(traces[0])} ..."
+    line = f"traceweave ingest {few} -o {shlex.quote(last)}"
+    raise UsageError(f"name the database to write with -o; type: {line}")
+
+
+def _what_is_there(output: Path) -> str | None:
+    """Name the database that ingest is going to replace; None if there is none."""
+    import duckdb
+
+    from traceweave.store.database import connect
+
+    if not is_file(output):
+        return None
+    try:
+        with connect(output, read_only=True) as con:
+            row = con.execute(_THERE).fetchone()
+    except (DatabaseError, duckdb.Error):  # of another version; what is no database is refused
+        return "the database that was there"
+    day, files = row if row is not None else (None, 0)
+    return f"the database of {day or 'an unknown day'}, {_counted(files, 'source')}"
+
+
+def summarize(
+    result: IngestResult,
+    *,
+    replaced: str | None = None,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Say on stderr what was read, what was not, what was assumed, and what was there before."""
     from traceweave.cli import units
     from traceweave.cli.output import note
     from traceweave.sources.runs import name_ranks
@@ -125,6 +166,8 @@ def summarize(result: IngestResult, *, quiet: bool = False, verbose: bool = Fals
         note(line)
     for text in result.notes:
         note(f"note: {text}")
+    if replaced is not None:
+        note(f"replaced {replaced}")
     loaded = [source for source in result.sources if source.status != "failed"]
     numbers = sorted({rank for source in loaded for rank in source.ranks})
     events = sum(source.events_stored for source in loaded)

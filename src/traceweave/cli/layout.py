@@ -67,19 +67,21 @@ def lay_out(
 
     Text wider than the room is cut with an ellipsis, sentences are broken over lines. A table still
     too wide goes on below itself, its key columns repeated, and drops the columns without any
-    value.
+    value. Without rows there is nothing to say beyond the first columns.
     """
     columns = [
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
     ]
     left_out: list[str] = []
-    if _width([column.needed for column in columns]) > width:
+    if rows and _width([column.needed for column in columns]) > width:
         left_out = [column.heading for column in columns if not any(column.cells)]
         columns = [column for column in columns if any(column.cells)]
-    blocks = _blocks(columns, width)
+    blocks = _blocks(columns, width)[: None if rows else 1]
     lines: list[str] = []
     for block in blocks[:MOST_BLOCKS]:
         lines += [*([""] if lines else []), *_draw(block, width)]
+    if not rows:
+        return lines, []
     shown = {id(column) for block in blocks[:MOST_BLOCKS] for column in block}
     return lines, left_out + [c.heading for c in columns if id(c) not in shown]
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from traceweave._version import __version__
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
 from traceweave.cli.check import check
@@ -16,6 +17,7 @@ from traceweave.cli.demo import demo
 from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
+from traceweave.cli.names import unknown_command
 from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.report import report
@@ -29,10 +31,17 @@ OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class _Group(click.Group):
-    """Lists the commands in the order of work, not of the alphabet."""
+    """Lists the commands in the order of work, and guesses what an unknown one means."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise unknown_command(args, self.commands)
+        return super().resolve_command(ctx, args)
 
 
 EPILOG = """\b
@@ -52,6 +61,7 @@ Exit codes: 0 done, 1 a check failed, 2 wrong use, 3 input bad or only partly lo
     no_args_is_help=False,
     invoke_without_command=True,
 )
+@click.version_option(__version__, message="traceweave %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Weave the profiler traces of every rank into one DuckDB database on one clock, and ask it.

@@ -8,12 +8,43 @@ from typing import Any, TypeVar
 
 import click
 
+from traceweave.cli.names import is_file
+from traceweave.errors import suggest
+
 FORMATS = ("table", "csv", "json", "markdown", "parquet")
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = click.Command
 
-DATABASE = click.argument("database", type=click.Path(path_type=Path))
+
+def require(database: Path) -> None:
+    """Raise DatabaseError at once if no file is there, before what asks it is loaded."""
+    if not is_file(database):
+        from traceweave.store.database import open_database
+
+        open_database(database).close()
+
+
+def existing(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """Return a database argument as it is; raise DatabaseError if no file is there."""
+    if value is not None:
+        require(value)
+    return value
+
+
+DATABASE = click.argument("database", type=click.Path(path_type=Path), callback=existing)
+
+
+class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on only
+    """A choice that guesses which one a misspelt value means."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the choice; raise BadParameter with the nearest one."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            hint = suggest(str(value), map(str, self.choices))
+            raise click.BadParameter(error.message.rstrip(".") + hint, ctx, param) from error
 
 
 def printing_rows(function: F) -> F:
@@ -37,7 +68,7 @@ def printing_rows(function: F) -> F:
             "-f",
             "--format",
             "format_",
-            type=click.Choice(FORMATS),
+            type=OneOf(FORMATS),
             default="table",
             show_default=True,
             help="table and markdown have human units, the others raw values (times in ns).",

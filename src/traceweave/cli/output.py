@@ -23,22 +23,52 @@ if TYPE_CHECKING:
 
 def print_rows(
     reader: pa.RecordBatchReader, format_: str, output: Path | None, most_rows: int = 0
-) -> None:
-    """Print the rows of `reader` in one of options.FORMATS to a file, or to stdout."""
+) -> bool:
+    """Print the rows of `reader` in one of options.FORMATS to a file, or to stdout.
+
+    Returns whether there were any, as far as that is known: False only for a table without rows.
+    """
     if output is not None and str(output) == "-":
         output = None
+    any_rows = True
     if format_ == "parquet":
         _write_parquet(reader, output)
-        return
+        return any_rows
     with _destination(output) as stream:
         if format_ == "csv":
             _write_csv(reader, stream)
         elif format_ == "json":
             _write_json(reader, stream)
         else:
-            _write_text(reader, stream, format_, most_rows if output is None else 0)
+            any_rows = _write_text(reader, stream, format_, most_rows if output is None else 0)
     if output is not None:
         note(f"wrote {output}")
+    return any_rows
+
+
+def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
+    """Return the rows by falling value of a column, NULLs last, else in their order."""
+    import pyarrow as pa
+
+    try:
+        return _read(reader).sort_by([(column, "descending")]).to_reader()
+    except pa.ArrowException as error:
+        raise UsageError(f"rows cannot be ordered by {column}: {error}") from error
+
+
+def only_columns(reader: pa.RecordBatchReader, names: list[str]) -> pa.RecordBatchReader:
+    """Return these columns of the rows, in this order."""
+    import pyarrow as pa
+
+    schema = pa.schema([reader.schema.field(name) for name in names])
+    batches = (batch.select(names) for batch in _batches(reader))
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _read(reader: pa.RecordBatchReader) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(_batches(reader), reader.schema)
 
 
 def note(text: str) -> None:
@@ -101,7 +131,7 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
 
 def _write_text(
     reader: pa.RecordBatchReader, stream: IO[str], format_: str, most_rows: int
-) -> None:
+) -> bool:
     names = reader.schema.names
     rows: list[list[str]] = []
     hidden = 0
@@ -116,15 +146,16 @@ def _write_text(
     headings = [units.heading(units.printable(name)) for name in names]
     if format_ == "markdown":
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
-        return
+        return bool(rows)
     lines, left_out = layout.lay_out(headings, rows, numeric, page_width(stream))
     stream.writelines(f"{line}\n" for line in lines)
-    if not rows:
+    if not rows and not hidden:
         note("no rows")
     elif left_out:
         note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
     if hidden:
         note(f"{hidden:,} more rows; --rows 0 shows all")
+    return bool(rows) or hidden > 0
 
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

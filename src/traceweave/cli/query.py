@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from pathlib import Path
 
 import click
 
-from traceweave.cli.options import DATABASE, example, printing_rows
+from traceweave.cli.names import analysis_names, is_file
+from traceweave.cli.options import example, printing_rows, require
+from traceweave.errors import QueryError, UsageError
 
 
 @click.command(
@@ -17,7 +21,7 @@ from traceweave.cli.options import DATABASE, example, printing_rows
         "traceweave query run.duckdb - --format csv < question.sql > answer.csv",
     ),
 )
-@DATABASE
+@click.argument("database", type=click.Path(path_type=Path))
 @click.argument("sql")
 @printing_rows
 def query(database: Path, sql: str, format_: str, output: Path | None, most_rows: int) -> None:
@@ -26,9 +30,27 @@ def query(database: Path, sql: str, format_: str, output: Path | None, most_rows
     The database is open read-only and cut off from other files. 'traceweave schema' lists the
     tables.
     """
+    if is_file(sql) and not is_file(database):
+        line = f"traceweave query {shlex.quote(sql)} {shlex.quote(str(database))}"
+        raise UsageError(f"the database comes first, then the query; type: {line}")
+    require(database)
+
     from traceweave import api
     from traceweave.cli.output import print_rows
 
     text = sys.stdin.read() if sql == "-" else sql
     with api.open(database) as run:
-        print_rows(run.stream(text), format_, output, most_rows)
+        try:
+            rows = run.stream(text)
+        except QueryError as error:
+            raise QueryError(_explained(str(error), database)) from error
+        print_rows(rows, format_, output, most_rows)
+
+
+def _explained(message: str, database: Path) -> str:
+    """Say so where what is asked like a table is an analysis."""
+    missing = re.match(r"Table (?:Function )?with name (?:analysis_)?(\w+) does not exist", message)
+    if missing is None or missing[1] not in analysis_names():
+        return message
+    line = shlex.join(["traceweave", "analyze", missing[1], str(database)])
+    return f"{missing[1]!r} is an analysis, not a table; type: {line}"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from traceweave.cli.names import analysis_names
 from traceweave.cli.options import example, printing_rows
-from traceweave.errors import UsageError
+from traceweave.errors import UsageError, suggest
 
 
 @click.command(
@@ -20,17 +21,17 @@ from traceweave.errors import UsageError
 @printing_rows
 def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows: int) -> None:
     """Print the meaning of every column of TABLES; of all public tables if none is named."""
-    from difflib import get_close_matches
-
     from traceweave.cli.output import as_table, print_rows
     from traceweave.store.schema import public_relations
 
     relations = {relation.name: relation for relation in public_relations()}
     for name in tables:
         if name not in relations:
-            near = get_close_matches(name, relations, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(relations)}"
-            raise UsageError(f"there is no table {name!r}; {hint}")
+            if name in analysis_names():
+                line = f"traceweave analyze {name} --list"
+                raise UsageError(f"{name!r} is an analysis, not a table; type: {line}")
+            hint = suggest(name, relations) or f"; there are {', '.join(relations)}"
+            raise UsageError(f"there is no table {name!r}{hint}")
     chosen = [relations[name] for name in tables] or list(relations.values())
     if format_ == "table" and output is None:
         _print_prose(chosen)

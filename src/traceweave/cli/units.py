@@ -11,10 +11,11 @@ EPOCH_FROM_NS = 10**17
 LAST_NS = 2**63
 """A time in ns beyond this (2262) is no moment that the tables can hold."""
 
-FRACTIONS = ("share", "_fraction", "_efficiency")
+FRACTIONS = ("share", "_fraction", "_efficiency", "relative", "_balance", "mfu", "hfu")
 """Columns whose names end like this hold shares of a whole, written in percent."""
 
 _DURATIONS = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+_FLOPS = ((10**15, "PFLOP"), (10**12, "TFLOP"), (10**9, "GFLOP"), (10**6, "MFLOP"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -29,8 +30,10 @@ def human(name: str, value: object) -> str:
     if isinstance(value, int | float) and name.endswith("_ns"):
         is_moment = EPOCH_FROM_NS < value < LAST_NS
         return moment(int(value)) if is_moment else duration(value)
-    if isinstance(value, int) and (name.startswith("bytes") or name.endswith("_bytes")):
+    if isinstance(value, int | float) and (name.startswith("bytes") or name.endswith("_bytes")):
         return size(value)
+    if isinstance(value, int | float) and (name == "flops" or name.endswith("_flops")):
+        return work(value)
     if isinstance(value, float) and name.endswith(FRACTIONS):
         return percent(value)
     if isinstance(value, float):
@@ -72,12 +75,20 @@ def date_and_time(ns: int) -> str:
     return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def size(count: int) -> str:
+def size(count: float) -> str:
     """Return bytes in decimal units, '1.5 MB'."""
     for unit_bytes, unit in _SIZES:
         if abs(count) >= unit_bytes:
             return f"{count / unit_bytes:.3g} {unit}"
-    return f"{count} B"
+    return f"{count:g} B"
+
+
+def work(flops: float) -> str:
+    """Return a number of floating point operations, '146.4 TFLOP'."""
+    for unit_flops, unit in _FLOPS:
+        if abs(flops) >= unit_flops:
+            return f"{flops / unit_flops:.4g} {unit}"
+    return f"{flops:g} FLOP"
 
 
 def printable(text: str) -> str:

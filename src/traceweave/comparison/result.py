@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.side import Side
 from traceweave.comparison.words import samples, sentences
-from traceweave.errors import UsageError
+from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,8 @@ class Comparison:
     def table(self, name: str) -> pa.Table:
         """Return a table. Raises UsageError for a name that is not in TABLES."""
         if name not in self.tables:
-            raise UsageError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+            hint = suggest(name, TABLES) or f"; there are {', '.join(TABLES)}"
+            raise UsageError(f"there is no table {name!r}{hint}")
         return self.tables[name]
 
     def meaning(self, name: str) -> str:

@@ -6,7 +6,8 @@ WITH calls AS (
         concat_ws(', ', k.bytes || ' B', g.size || ' ranks') AS shape,
         CASE WHEN $steps IS NOT NULL THEN k.step END AS step,
         k.duration_ns,
-        greatest(least(w.wait_ns, k.duration_ns), 0) AS wait_ns
+        -- least() passes over NULL: without a match no wait is known
+        CASE WHEN w.wait_ns IS NOT NULL THEN greatest(least(w.wait_ns, k.duration_ns), 0) END AS wait_ns
     FROM collectives AS k
     LEFT JOIN groups AS g USING (group_id)
     LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank

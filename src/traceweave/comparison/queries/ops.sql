@@ -1,7 +1,10 @@
 -- Operators (nsys: NVTX ranges) by name and input shapes, per step: their time on the host without what was recorded inside
 -- them. $steps: the steps that count, NULL: the whole recording.
 WITH inside AS (
-    SELECT parent_id, sum(duration_ns) AS inside_ns FROM host_ops WHERE parent_id IS NOT NULL GROUP BY parent_id
+    -- what an operator starts may last longer than it does, as gloo's sends do
+    SELECT c.parent_id, sum(greatest(least(c.end_ns, p.end_ns) - c.start_ns, 0)) AS inside_ns
+    FROM host_ops AS c JOIN host_ops AS p ON p.op_id = c.parent_id
+    GROUP BY c.parent_id
 )
 SELECT
     o.name AS item,

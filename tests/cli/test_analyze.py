@@ -1,0 +1,113 @@
+"""traceweave analyze: the catalog, choosing rows and columns, what is said below a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import FIXTURES, call
+from tests.tables import create_tables
+from traceweave import analyses
+from traceweave.cli.main import main
+from traceweave.store.database import connect
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "run.duckdb"
+    assert main(["ingest", str(FIXTURES / "ddp_gloo_4ranks"), "-o", str(path), "-q"]) == 0
+    return path
+
+
+def test_the_list_of_analyses_has_every_one_with_its_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = call(capsys, "analyze", "--list")[1]
+    listed = json.loads(call(capsys, "analyze", "--list", "-f", "json")[1])
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert [row["name"] for row in listed] == [analysis.name for analysis in analyses.catalog()]
+    for analysis in analyses.catalog():
+        assert f"{analysis.name}: " in text
+        for parameter in analysis.parameters:
+            assert f"-p {parameter.name}={parameter.default}" in text
+
+
+def test_one_analysis_is_explained_with_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "analyze", "gaps", "--list")[1]
+    analysis = analyses.find("gaps")
+
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.startswith(f"gaps: {analysis.summary}\n{analysis.answers}\nRows: {analysis.grain}")
+    for column in analysis.columns:
+        assert f"    {column.name}  {column.type}: " in text
+    for parameter in analysis.parameters:
+        assert f"    -p {parameter.name}={parameter.default}  " in text
+        for choice, _ in parameter.choices:
+            assert f"        {choice}: " in text
+    assert " ".join(analysis.caveats[0].split()) in " ".join(text.split())
+
+
+def test_the_largest_come_first_if_asked_for(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
+
+    for name in ("duration_ns", "duration"):
+        out = call(capsys, "analyze", "gaps", database, "--largest", name, "-f", "json")[1]
+        assert json.loads(out) == sorted(usual, key=lambda gap: -gap["duration_ns"])
+    code, _, err = call(capsys, "analyze", "gaps", database, "--largest", "length")
+    assert (code, "gaps has no column 'length'; there are: rank, device," in err) == (2, True)
+    code, _, err = call(capsys, "analyze", "groups", database, "--largest", "ranks")
+    assert (code, "rows cannot be ordered by ranks" in err) == (2, True)
+
+
+def test_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+    usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
+
+    out = call(capsys, "analyze", "gaps", database, "--columns", "cause,duration", "-f", "json")[1]
+    both = call(
+        capsys, "analyze", "gaps", database, "--largest", "duration_ns", "--columns", "duration",
+        "-f", "csv",
+    )  # fmt: skip
+    code, _, err = call(capsys, "analyze", "gaps", database, "--columns", "rank,caus")
+
+    assert json.loads(out) == [
+        {"cause": gap["cause"], "duration_ns": gap["duration_ns"]} for gap in usual
+    ]
+    lengths = sorted((gap["duration_ns"] for gap in usual), reverse=True)
+    assert both[1] == "".join(f"{line}\n" for line in ["duration_ns", *lengths])
+    assert (code, "gaps has no column 'caus'; did you mean 'cause'?" in err) == (2, True)
+
+
+def test_tables_say_what_a_reader_has_to_know(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    findings = call(capsys, "analyze", "findings", database)[2]
+    steps = call(capsys, "analyze", "steps", database)[2]
+    pipeline = call(capsys, "analyze", "pipeline", database)[2]
+
+    assert "costs overlap and do not add up.\n" in findings
+    assert steps.endswith(
+        "'traceweave analyze steps --list' explains the columns, --columns chooses some\n"
+    )
+    assert pipeline == f"no rows\npipeline has {analyses.find('pipeline').grain}\n"
+    assert call(capsys, "analyze", "findings", database, "-f", "csv")[2] == ""
+
+
+def test_no_rows_say_what_would_have_to_be_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.duckdb"
+    with connect(empty, read_only=False) as con:
+        create_tables(con)
+
+    code, _, err = call(capsys, "analyze", "memory", empty)
+
+    grain = analyses.find("memory").grain
+    assert code == 0
+    assert err.startswith(
+        f"no rows\nmemory has {grain}; it needs memory events: profile_memory=True"
+    )

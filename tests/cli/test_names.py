@@ -1,0 +1,143 @@
+"""Mistyped commands: one line that says what to type instead, at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import call
+from tests.tables import create_tables
+from traceweave import analyses
+from traceweave.cli.names import analysis_names
+from traceweave.errors import nearest, suggest
+from traceweave.store.database import connect
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a database, a file that is none, and a folder of traces."""
+    with connect(tmp_path / "run.duckdb", read_only=False) as con:
+        create_tables(con)
+    (tmp_path / "rank0.json").write_text("{}")
+    (tmp_path / "my traces").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FIRST = "the analysis comes first, then the database; "
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["health", "run.duckdb"], "'health' is an analysis, not a command;"
+            " type: traceweave analyze health run.duckdb"),
+        (["gaps", "run.duckdb", "-p", "window=span"], "'gaps' is an analysis, not a command;"
+            " type: traceweave analyze gaps run.duckdb -p window=span"),
+        (["health"], "'health' is an analysis, not a command;"
+            " type: traceweave analyze health DATABASE"),
+        (["run.duckdb"], "'run.duckdb' is no command; type what to do with it, such as:"
+            " traceweave analyze health run.duckdb"),
+        (["my traces"], "'my traces' is no command; type what to do with it, such as:"
+            " traceweave ingest 'my traces' -o run.duckdb"),
+        (["rank0.json", "-o", "x"], "'rank0.json' is no command; type what to do with it, such as:"
+            " traceweave ingest rank0.json -o run.duckdb"),
+        (["reprot", "run.duckdb"], "there is no command 'reprot'; did you mean 'report'?"),
+        (["helth", "run.duckdb"], "there is no command 'helth'; did you mean 'analyze health'?"),
+        (["ranks", "run.duckdb"], "'ranks' is a table, not a command;"
+            " type: traceweave query run.duckdb 'FROM ranks'"),
+        (["x" * 5000], f"there is no command '{'x' * 5000}'; there are: ingest, info, analyze,"
+            " query, report, compare, check, export, schema, align, demo, version"),
+        (["analyze", "run.duckdb", "health"],
+            FIRST + "type: traceweave analyze health run.duckdb"),
+        (["analyze", "missing.duckdb", "health"],
+            FIRST + "type: traceweave analyze health missing.duckdb"),
+        (["analyze", "run.duckdb", "helth"],
+            FIRST + "there is no analysis 'helth'; did you mean 'health'?"),
+        (["analyze", "straglers", "run.duckdb"],
+            "there is no analysis 'straglers'; did you mean 'stragglers'?"),
+        (["analyze", "nothing", "run.duckdb"],
+            "there is no analysis 'nothing'; 'traceweave analyze --list' has all"),
+        (["analyze", "clocks", "run.duckdb"], "'clocks' is a table, not an analysis;"
+            " type: traceweave query run.duckdb 'FROM clocks'"),
+        (["analyze", "run.duckdb"], "which analysis of it? type, for instance:"
+            " traceweave analyze health run.duckdb"),
+        (["analyze", "gaps"], "which database? type: traceweave analyze gaps DATABASE"),
+        (["analyze", "gap"],
+            "there is no analysis 'gap'; did you mean 'gaps'?; after it comes the database"),
+        (["analyze", "gaps", "missing.duckdb", "-p", "windw=span"],
+            "gaps has no parameter 'windw'; did you mean 'window'?; its parameters: per,"
+            " min_gap_ns, kernel_delay_ns, window"),
+        (["analyze", "gaps", "missing.duckdb", "-p", "window=spam"],
+            "parameter window cannot be 'spam'; did you mean 'span'?; it is one of: device, host,"
+            " span"),
+        (["query", "FROM ranks", "run.duckdb"], "the database comes first, then the query;"
+            " type: traceweave query run.duckdb 'FROM ranks'"),
+        (["query", "run.duckdb", "SELECT * FROM gaps"], "'gaps' is an analysis, not a table;"
+            " type: traceweave analyze gaps run.duckdb"),
+        (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis, not a table;"
+            " type: traceweave analyze gaps run.duckdb"),
+        (["query", "run.duckdb", "FROM gpu_op"],
+            'Table with name gpu_op does not exist!; Did you mean "gpu_ops"?'),
+        (["schema", "gaps"], "'gaps' is an analysis, not a table;"
+            " type: traceweave analyze gaps --list"),
+        (["schema", "colectives"], "there is no table 'colectives'; did you mean 'collectives'?"),
+        (["ingest", "my traces"], "name the database to write with -o;"
+            " type: traceweave ingest 'my traces' -o run.duckdb"),
+        (["ingest", "a.json", "b.json", "ab.duckdb"], "name the database to write with -o;"
+            " type: traceweave ingest a.json b.json -o ab.duckdb"),
+        (["export", "run.duckdb", "--to", "perffeto"], "Invalid value for '--to': 'perffeto' is"
+            " not one of 'perfetto', 'parquet'; did you mean 'perfetto'?;"
+            " see 'traceweave export --help'"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("folder")
+def test_a_mistyped_command_is_told_what_to_type(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert call(capsys, *arguments) == (2, "", f"traceweave: error: {message}\n")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["analyze", "straglers", "run.duckdb"],
+        ["analyze", "run.duckdb", "health"],
+        ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
+        ["analyze", "gaps", "missing.duckdb"],
+        ["reprot", "run.duckdb"],
+        ["report", "missing.duckdb"],
+        ["compare", "missing.duckdb", "run.duckdb"],
+    ],
+)
+def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
+    arguments: list[str],
+) -> None:
+    slow = ("pandas", "scipy", "torch", "jinja2", "rich", "traceweave.api")
+    script = (
+        f"import sys; from traceweave.cli import main; code = main({arguments!r});"
+        f"print(code, [m for m in {slow!r} if m in sys.modules])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    code = 3 if "missing.duckdb" in arguments else 2
+    assert ran.stdout == f"{code} []\n"
+    assert ran.stderr.startswith("traceweave: error: ")
+
+
+def test_the_names_of_analyses_are_those_of_the_catalog() -> None:
+    assert set(analysis_names()) == {analysis.name for analysis in analyses.catalog()}
+
+
+def test_the_nearest_name_is_guessed_and_a_far_one_is_not() -> None:
+    known = ["ingest", "report", "exposed_comm"]
+
+    assert suggest("reprot", known) == "; did you mean 'report'?"
+    assert suggest("comm", known) == "; did you mean 'exposed_comm'?"
+    assert suggest("list", known) == ""
+    assert nearest("", known) is None
