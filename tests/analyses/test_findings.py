@@ -167,6 +167,20 @@ def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:
     )
 
 
+def test_a_clock_that_is_off_is_told_where_all_waiting_is_known(build: Builder) -> None:
+    _steps(build)
+    build.group(0, [0, 1])
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 600 * US)
+        # rank 0 is done before rank 1 begins
+        build.collective(
+            {0: (at, at + 300 * US), 1: (at + 310 * US, at + 900 * US)}, "all_reduce", step=step
+        )
+    assert _by_rule(build)["weak_clocks"]["evidence"] == "4 collectives end before they begin"
+
+
 def _transfers(build: Builder, role: str, op: str) -> None:
     """Four steps of 1 ms on two ranks: 600 us of compute, then 300 us of transfer, no waiting."""
     _steps(build)

@@ -24,7 +24,7 @@ LOOK = Path(__file__).with_name("look_at_timeline.js")
 
 
 def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
-    return load_timeline(con, load_budget(con), load_collectives(con), load_gaps(con).table)
+    return load_timeline(con, load_budget(con), load_collectives(con), load_gaps(con).relation)
 
 
 def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:

@@ -634,17 +634,19 @@ clock_notes AS (
         'weak_clocks' AS rule,
         nullif(list(DISTINCT q.rank ORDER BY q.rank) FILTER (WHERE q.residual_p95_ns IS NULL OR q.violations > 0), []) AS ranks,
         NULL AS group_id,
-        format('Clocks tell ranks apart by {}; {} per {} of waiting is below that, so who is late there is not known',
-            coalesce(CASE WHEN count(q.residual_p95_ns) = count(*) THEN tw_time(max(q.residual_p95_ns)) END, 'an unknown time'),
-            tw_time(u.unresolved_ns), b.unit)
-        || CASE WHEN max(q.violations) > 0 THEN format('; {} collectives end before they begin', max(q.violations)) ELSE '' END AS evidence,
+        concat_ws('; ',
+            CASE WHEN u.unresolved_ns > 0 THEN
+                format('Clocks tell ranks apart by {}; {} per {} of waiting is below that, so who is late there is not known',
+                    coalesce(CASE WHEN count(q.residual_p95_ns) = count(*) THEN tw_time(max(q.residual_p95_ns)) END, 'an unknown time'),
+                    tw_time(u.unresolved_ns), b.unit) END,
+            CASE WHEN max(q.violations) > 0 THEN format('{} collectives end before they begin', max(q.violations)) END) AS evidence,
         'clock_quality' AS proof,
         'Record all ranks over the same steps, longer, with collectives that all of them share; run traceweave align' AS advice
     FROM analysis_clock_quality() AS q
     CROSS JOIN basis AS b
     CROSS JOIN (
-        SELECT coalesce(sum(c.exposed_wait_ns), 0) / any_value(b.windows) AS unresolved_ns
-        FROM calls AS c JOIN collective_instances AS i USING (collective_id) CROSS JOIN basis AS b
+        SELECT coalesce(sum(c.exposed_wait_ns), 0) / (SELECT windows FROM basis) AS unresolved_ns
+        FROM calls AS c JOIN collective_instances AS i USING (collective_id)
         WHERE i.below_resolution AND NOT c.is_staged
     ) AS u
     WHERE q.instances > 0

@@ -1,8 +1,12 @@
-"""Rows for the report: named queries of this package, and analyses."""
+"""Rows for the report: named queries of this package, and analyses.
+
+Rows that several queries read stay in DuckDB, which spills them to disk if memory is short: they
+are temporary relations of the connection, under the names that the queries say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from typing import Any
@@ -13,6 +17,7 @@ import pyarrow as pa
 from traceweave.analyses import find
 from traceweave.analyses.runner import materialize
 from traceweave.errors import QueryError
+from traceweave.store.database import first_line
 
 Row = dict[str, Any]
 
@@ -30,47 +35,56 @@ def query_rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
     return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
-def query_table(con: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
-    """Run queries/`name`.sql; return one Arrow table."""
-    return con.sql(query_text(name)).to_arrow_table()
-
-
 @contextmanager
-def standing_as(con: duckdb.DuckDBPyConnection, **tables: pa.Table) -> Iterator[None]:
-    """Let each table stand as the relation of its keyword while the block runs."""
-    for relation, table in tables.items():
-        con.register(relation, table)
+def standing_as(con: duckdb.DuckDBPyConnection, **relations: str) -> Iterator[None]:
+    """Let each SELECT stand as the relation of its keyword while the block runs."""
+    for relation, select in relations.items():
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {relation} AS {select}")
     try:
         yield
     finally:
-        for relation in tables:
-            con.unregister(relation)
+        for relation in relations:
+            con.execute(f"DROP VIEW temp.{relation}")
 
 
-def query_over(
-    con: duckdb.DuckDBPyConnection, name: str, relation: str, table: pa.Table
-) -> list[Row]:
-    """Run queries/`name`.sql with `table` standing as `relation`."""
-    with standing_as(con, **{relation: table}):
-        return query_rows(con, name)
+@contextmanager
+def query_as(con: duckdb.DuckDBPyConnection, relation: str, name: str) -> Iterator[pa.Table]:
+    """Run queries/`name`.sql, whose rows stand as `relation` while the block runs; yield them."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {relation} AS\n{query_text(name)}").fetchall()
+    try:
+        yield con.table(f"temp.{relation}").to_arrow_table()
+    finally:
+        con.execute(f"DROP TABLE temp.{relation}")
 
 
-def analysis_table(con: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str]) -> pa.Table:
-    """Return these columns of an analysis as one Arrow table."""
-    return _analysis(con, name, {}).select(*columns).to_arrow_table()
+@contextmanager
+def rows_as(
+    con: duckdb.DuckDBPyConnection, relation: str, rows: Sequence[Row], types: Mapping[str, str]
+) -> Iterator[None]:
+    """Let columns of `rows` stand as `relation` while the block runs; `types`: name to SQL type."""
+    columns = ", ".join(f"unnest(CAST(${key} AS {kind}[])) AS {key}" for key, kind in types.items())
+    values = {key: [row[key] for row in rows] for key in types}
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT {columns}", values).fetchall()
+    try:
+        yield
+    finally:
+        con.execute(f"DROP TABLE temp.{relation}")
+
+
+def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
+    """Return the name of the temporary table that holds the rows of an analysis, in its order.
+
+    They are computed once, where other analyses that read them find them again.
+    """
+    analysis = find(name)
+    try:
+        return materialize(con, analysis, analysis.bind(params))
+    except duckdb.Error as error:
+        reason = first_line(error)
+        raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
 
 
 def analysis_rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[Row]:
     """Return the rows of an analysis; one dictionary per row."""
-    return _analysis(con, name, params).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
-
-
-def _analysis(
-    con: duckdb.DuckDBPyConnection, name: str, params: dict[str, object]
-) -> duckdb.DuckDBPyRelation:
-    """Compute an analysis once, where others that read it find its rows again."""
-    analysis = find(name)
-    try:
-        return con.table(materialize(con, analysis, analysis.bind(params)))
-    except duckdb.Error as error:
-        raise QueryError(f"analysis {name} cannot be run on this database: {error}") from error
+    rows = con.table(analysis_relation(con, name, **params))
+    return rows.to_arrow_table().to_pylist()  # type: ignore[no-any-return]

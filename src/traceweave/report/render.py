@@ -67,7 +67,7 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
     """Read everything that the page shows."""
     inputs, budget, gaps = load_inputs(con), load_budget(con), load_gaps(con)
     collectives, clocks = load_collectives(con), load_clocks(con)
-    timeline = load_timeline(con, budget, collectives, gaps.table)
+    timeline = load_timeline(con, budget, collectives, gaps.relation)
     findings = load_findings(con)
     cpu = is_cpu_run(inputs)
     return Report(

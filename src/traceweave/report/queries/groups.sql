@@ -6,7 +6,7 @@ SELECT
     g.role,
     g.size,
     g.ranks,
-    count(k.call_id) AS calls
-FROM groups AS g LEFT JOIN collectives AS k USING (group_id)
-GROUP BY ALL
+    coalesce(k.calls, 0) AS calls
+FROM groups AS g
+LEFT JOIN (SELECT group_id, count(*) AS calls FROM collectives GROUP BY group_id) AS k USING (group_id)
 ORDER BY g.group_id

@@ -11,6 +11,6 @@ SELECT
     r.windows,
     r.rank_source,
     r.last_local_ns - r.first_local_ns AS recorded_ns,
-    r.rank IN (SELECT rank FROM base.gpu_ops) AS has_gpu
+    r.rank IN (SELECT DISTINCT rank FROM base.gpu_ops) AS has_gpu
 FROM ranks AS r
 ORDER BY r.rank

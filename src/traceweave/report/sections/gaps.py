@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import duration, percent
-from traceweave.report.query import Row, analysis_table, query_over, query_text
+from traceweave.report.query import Row, analysis_relation, query_rows, query_text, standing_as
 
 CAUSES = {
     "launch_bound": "the host launched the next operation only after the device had run dry",
@@ -25,17 +24,17 @@ CAUSES = {
 """What each cause of a gap means, in plain words."""
 
 _SHOWN = ("rank", "step", "duration_ns", "cause", "host_op", "after_op", "before_op")
-_COLUMNS = (*_SHOWN, "stream", "start_ns")
 _COMMAND = "traceweave analyze gaps run.duckdb"
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Rows of queries gaps_by_cause and worst_gaps, over `table`, the rows of analysis gaps."""
+    """Rows of queries gaps_by_cause and worst_gaps, over those of analysis gaps."""
 
     causes: list[Row]
     worst: list[Row]
-    table: pa.Table
+    relation: str
+    """The temporary table that holds the rows of the analysis."""
 
     @property
     def total_ns(self) -> int:
@@ -45,12 +44,9 @@ class Gaps:
 
 def load_gaps(con: duckdb.DuckDBPyConnection) -> Gaps:
     """Read the device gaps, counted and summed by cause, and the longest of them."""
-    gaps = analysis_table(con, "gaps", _COLUMNS)
-    return Gaps(
-        causes=query_over(con, "gaps_by_cause", "gaps", gaps),
-        worst=query_over(con, "worst_gaps", "gaps", gaps),
-        table=gaps,
-    )
+    relation = analysis_relation(con, "gaps")
+    with standing_as(con, gaps=f"FROM {relation}"):
+        return Gaps(query_rows(con, "gaps_by_cause"), query_rows(con, "worst_gaps"), relation)
 
 
 def gaps_in_words(gaps: Gaps) -> str:

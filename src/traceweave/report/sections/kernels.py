@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels, short_name
 from traceweave.report.quantities import percent, plural
-from traceweave.report.query import Row, analysis_rows, analysis_table, query_over, query_text
+from traceweave.report.query import (
+    Row,
+    analysis_relation,
+    analysis_rows,
+    query_rows,
+    query_text,
+    standing_as,
+)
 
 MOST_KERNELS = 100
 """Kernels in the table."""
 
 _BARS = 15
-_COLUMNS = (
-    *("kernel", "class", "category", "count", "total_ns", "p50_ns", "p99_ns", "max_ns", "share"),
-    *("names", "ranks", "fastest_rank", "fastest_p50_ns", "slowest_rank", "slowest_p50_ns"),
-    *("rank_spread", "note"),
-)
 _ROLES = {"compute": "compute", "communication": "exposed-comm", "memory": "exposed-memory"}
 _COMMAND = "traceweave analyze kernels run.duckdb"
 _TOP = "Kernels"
@@ -43,12 +44,11 @@ class Kernels:
 
 def load_kernels(con: duckdb.DuckDBPyConnection) -> Kernels:
     """Read the kernels by name, by class, and how far the ranks differ in the largest."""
-    names: pa.Table = analysis_table(con, "kernels", _COLUMNS)
-    return Kernels(
-        names=names.slice(0, MOST_KERNELS).to_pylist(),
-        classes=analysis_rows(con, "kernels", per="class"),
-        ranks=query_over(con, "kernel_ranks", "kernels", names),
-    )
+    relation = analysis_relation(con, "kernels")
+    with standing_as(con, kernels=f"FROM {relation}"):
+        ranks = query_rows(con, "kernel_ranks")
+    names = con.table(relation).limit(MOST_KERNELS).to_arrow_table().to_pylist()
+    return Kernels(names, analysis_rows(con, "kernels", per="class"), ranks)
 
 
 def kernels_in_words(kernels: Kernels) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table, short_name
 from traceweave.report.quantities import percent, size
 from traceweave.report.query import (
     Row,
-    analysis_table,
+    analysis_relation,
     query_rows,
     query_text,
     standing_as,
@@ -26,13 +25,6 @@ DRAWN = 8
 """Ranks and devices whose memory is drawn over time."""
 
 _PEAKS = "traceweave analyze memory run.duckdb"
-_LIVE = (
-    *("rank", "device", "host_op", "range", "bytes", "blocks", "largest_bytes", "share", "note"),
-)
-_COLUMNS = (
-    *("rank", "device", "allocations", "allocation_bytes", "peak_allocated_bytes", "peak_at_ns"),
-    *("reserved_at_peak_bytes", "peak_reserved_bytes", "fragmentation_at_peak", "note"),
-)
 
 
 @dataclass(frozen=True)
@@ -51,16 +43,14 @@ class Memory:
 
 def load_memory(con: duckdb.DuckDBPyConnection) -> Memory:
     """Read the peaks, the curves of the ranks with the highest ones, and what was live there."""
-    peaks = analysis_table(con, "memory", _COLUMNS)
-    if not peaks.num_rows:
+    relation = analysis_relation(con, "memory")
+    peaks = con.table(relation).to_arrow_table().to_pylist()
+    if not peaks:
         return Memory([], [], [])
-    order = [("peak_allocated_bytes", "descending"), ("rank", "ascending")]
-    shown: pa.Table = peaks.sort_by(order).slice(0, DRAWN)
-    live = analysis_table(con, "memory_live", _LIVE)
-    with standing_as(con, shown_memory=shown, memory_live=live):
-        curves = query_rows(con, "memory_curves")
-        operators = query_rows(con, "memory_operators")
-    return Memory(peaks.to_pylist(), curves, operators)
+    highest = f"FROM {relation} ORDER BY peak_allocated_bytes DESC, rank LIMIT {DRAWN}"
+    live = f"FROM {analysis_relation(con, 'memory_live')}"
+    with standing_as(con, shown_memory=highest, memory_live=live):
+        return Memory(peaks, query_rows(con, "memory_curves"), query_rows(con, "memory_operators"))
 
 
 def memory_in_words(memory: Memory) -> str:

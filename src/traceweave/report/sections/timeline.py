@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -12,7 +13,14 @@ import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import duration, plural, rank_list
-from traceweave.report.query import Row, query_table, query_text, standing_as
+from traceweave.report.query import (
+    Row,
+    query_as,
+    query_rows,
+    query_text,
+    rows_as,
+    standing_as,
+)
 from traceweave.report.sections.budget import Budget
 from traceweave.report.sections.collectives import Collectives
 
@@ -21,13 +29,13 @@ MAX_NAME = 200
 
 _CATEGORIES = ("compute", "communication", "memory")
 _WINDOWS = {
-    "rank": pa.int32(),
-    "step": pa.int64(),
-    "window_start_ns": pa.int64(),
-    "window_ns": pa.int64(),
-    "compute_ns": pa.int64(),
+    "rank": "INTEGER",
+    "step": "BIGINT",
+    "window_start_ns": "BIGINT",
+    "window_ns": "BIGINT",
+    "compute_ns": "BIGINT",
 }
-_WAITS = {"rank": pa.int32(), "caused_ns": pa.int64()}
+_WAITS = {"rank": "INTEGER", "caused_ns": "BIGINT"}
 _WAITING = "For the last rank to arrive; also where the clocks cannot tell who that was"
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
@@ -50,21 +58,19 @@ class Timeline:
 
 
 def load_timeline(
-    con: duckdb.DuckDBPyConnection, budget: Budget, collectives: Collectives, gaps: pa.Table
+    con: duckdb.DuckDBPyConnection, budget: Budget, collectives: Collectives, gaps: str
 ) -> Timeline:
-    """Choose steps and ranks and read what ran there; `gaps` holds rows of the analysis `gaps`."""
-    windows = _rows_table(budget.rows, _WINDOWS)
-    waits = _rows_table(collectives.waits, _WAITS)
-    with standing_as(con, breakdown=windows, waits=waits, gaps=gaps):
-        steps = query_table(con, "timeline_steps")
-        with standing_as(con, shown_steps=steps):
-            ranks = query_table(con, "timeline_ranks")
-            with standing_as(con, shown_ranks=ranks):
-                ops = query_table(con, "timeline_ops")
-                shown_gaps = query_table(con, "timeline_gaps")
-                with standing_as(con, shown_ops=ops, shown_gaps=shown_gaps):
-                    summary = query_table(con, "timeline_summary")
-    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary.to_pylist())
+    """Choose steps and ranks and read what ran there; `gaps`: table of the analysis `gaps`."""
+    with ExitStack() as stack:
+        stack.enter_context(rows_as(con, "breakdown", budget.rows, _WINDOWS))
+        stack.enter_context(rows_as(con, "waits", collectives.waits, _WAITS))
+        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}"))
+        steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
+        ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
+        ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
+        shown_gaps = stack.enter_context(query_as(con, "shown_gaps", "timeline_gaps"))
+        summary = query_rows(con, "timeline_summary")
+    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary)
 
 
 def timeline_section(timeline: Timeline, ranks: int) -> Section:
@@ -82,12 +88,6 @@ def timeline_section(timeline: Timeline, ranks: int) -> Section:
         tables=(_table(timeline),) if drawn else (),
         origins=tuple(Origin(title, query_text(name)) for title, name in _QUERIES),
         empty="" if drawn else "No operation was recorded that could be drawn.",
-    )
-
-
-def _rows_table(rows: list[Row], types: dict[str, pa.DataType]) -> pa.Table:
-    return pa.table(
-        {key: pa.array([row[key] for row in rows], kind) for key, kind in types.items()}
     )
 
 

@@ -1,0 +1,92 @@
+"""Rows that several queries of the report share: temporary, ordered, and gone when read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import traceweave
+from tests.report.conftest import MakeRun
+from traceweave.errors import QueryError
+from traceweave.report.query import (
+    Row,
+    analysis_relation,
+    analysis_rows,
+    query_as,
+    rows_as,
+    standing_as,
+)
+from traceweave.report.render import build_report
+
+TYPES = {"rank": "INTEGER", "caused_ns": "BIGINT"}
+
+
+def _temporary(con: duckdb.DuckDBPyConnection) -> set[str]:
+    views = con.execute("SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal")
+    found = {name for (name,) in views.fetchall()}
+    tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary")
+    return found | {name for (name,) in tables.fetchall()}
+
+
+def test_rows_stand_as_a_relation_with_their_types_and_nulls() -> None:
+    rows: list[Row] = [
+        {"rank": 3, "caused_ns": 2**62 + 1, "more": "x"},
+        {"rank": 1, "caused_ns": None},
+    ]
+    with duckdb.connect() as con:
+        with rows_as(con, "waits", rows, TYPES):
+            read = con.execute("FROM waits")
+            assert [(column[0], str(column[1])) for column in read.description or ()] == [
+                ("rank", "INTEGER"),
+                ("caused_ns", "BIGINT"),
+            ]
+            assert read.fetchall() == [(3, 2**62 + 1), (1, None)]
+        assert _temporary(con) == set()
+
+
+def test_no_rows_are_a_relation_too() -> None:
+    with duckdb.connect() as con, rows_as(con, "waits", [], TYPES):
+        assert con.execute("SELECT rank, caused_ns FROM waits").fetchall() == []
+
+
+def test_a_relation_goes_with_its_block_when_something_fails() -> None:
+    with duckdb.connect() as con:
+        with pytest.raises(duckdb.CatalogException), standing_as(con, gaps="SELECT 1 AS rank"):
+            con.execute("FROM gaps, nothing")
+        assert _temporary(con) == set()
+
+
+def test_a_query_keeps_its_order_as_a_relation(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    with query_as(con, "shown_waits", "waits") as rows:
+        assert rows["rank"].to_pylist() == [0, 1, 2, 3]
+        assert con.table("shown_waits").fetchall() == [tuple(r.values()) for r in rows.to_pylist()]
+
+
+def test_rows_of_an_analysis_come_in_its_order(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    expected = traceweave.analyses.run(con, "kernels").fetchall()
+    assert con.table(analysis_relation(con, "kernels")).fetchall() == expected
+    assert [tuple(row.values()) for row in analysis_rows(con, "kernels")] == expected
+
+
+def test_the_report_leaves_only_rows_of_analyses_behind(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
+        first = build_report(run.con)
+        kept = _temporary(run.con)
+        assert {name for name in kept if not name.startswith("tw_")} == set()
+        assert any(name.startswith("tw_rows_gaps_") for name in kept)
+        # and from those it is the same again
+        assert build_report(run.con) == first
+
+
+def test_an_analysis_that_fails_says_why_on_one_line() -> None:
+    with duckdb.connect() as con, pytest.raises(QueryError) as raised:
+        analysis_relation(con, "steps")
+    assert str(raised.value).startswith("analysis steps cannot be run on this database: ")
+    assert "\n" not in str(raised.value)
