@@ -80,6 +80,16 @@ def test_one_rank_alone_is_told_so(build: Builder) -> None:
     assert said["ranks"] == "no trace says of how many"
 
 
+def test_ranks_on_one_clock_of_their_host_are_not_called_unaligned(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank, residual_ns=None)
+        build.gpu(rank, (0, 5_000_000))
+    build.con.execute("UPDATE clocks SET status = 'same host' WHERE rank = 1")
+    build.con.execute("UPDATE clocks SET status = 'aligned' WHERE rank = 0")
+    said = {r["answer"]: (r["value"], r["verdict"]) for r in rows(build.con, "health")}
+    assert said["clock resolution"] == (None, "unknown: ranks of a host share its clock")
+
+
 def test_it_fits_the_page(build: Builder) -> None:
     _run(build)
     found = rows(build.con, "health")

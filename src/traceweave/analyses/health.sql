@@ -11,6 +11,7 @@
 -- column: step BIGINT | the step it is about; NULL: all, or none in particular
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
+-- caveat: step time is the median over the steps, each as long as on its slowest rank; the mean is over steps and ranks, as in findings and the report.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: findings says what each of these costs and what to try.
 WITH budget AS MATERIALIZED (
@@ -97,6 +98,7 @@ clocked AS (
     SELECT
         count(*) AS ranks,
         count(residual_p95_ns) AS known,
+        count(*) FILTER (WHERE status NOT IN ('aligned', 'same host')) AS loose,
         max(residual_p95_ns) AS residual_ns,
         arg_max(rank, residual_p95_ns) AS rank,
         CAST(sum(violations) AS BIGINT) AS violations
@@ -111,7 +113,7 @@ lost AS (
 ),
 rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
-        format('median of {} on {}', tw_many(s.steps, 'step'), tw_many(t.ranks, 'rank')) AS verdict,
+        format('median of {}; mean {}', tw_many(s.steps, 'step'), tw_time(t.window_ns / t.windows)) AS verdict,
         NULL AS rank, NULL AS step, 'breakdown' AS proof
     FROM steadiness AS s CROSS JOIN totals AS t
     UNION ALL
@@ -172,7 +174,7 @@ rows AS (
     WHERE t.comm_ns > 0
     UNION ALL
     SELECT 22, 'longest tail', duration_p99_ns / 1e6, 'ms',
-        format('p99 of {}, {} medians', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
+        format('p99 of {}, {} x median', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
     FROM tail
     UNION ALL
     SELECT 23, 'memory peak', peak_bytes / 1e9, 'GB',
@@ -182,7 +184,8 @@ rows AS (
     SELECT 24, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
         CASE
             WHEN ranks = 1 THEN 'one rank needs no alignment'
-            WHEN known < ranks THEN format('{} of {} ranks are not aligned', ranks - known, ranks)
+            WHEN loose > 0 THEN format('{} of {} ranks are not aligned', loose, ranks)
+            WHEN known < ranks THEN 'unknown: ranks of a host share its clock'
             WHEN violations > 0 THEN format('{} collectives end before they begin', violations)
             ELSE 'differences below it are noise'
         END, rank, NULL, 'clock_quality'
