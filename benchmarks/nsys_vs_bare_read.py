@@ -54,7 +54,7 @@ for table in LOADED:
 LOAD = """
 import resource, sys, tempfile, time
 from pathlib import Path
-import adbc_driver_sqlite.dbapi, duckdb, pandas, pyarrow, scipy.sparse, traceweave
+import adbc_driver_sqlite.dbapi, duckdb, pandas, pyarrow, scipy.signal, traceweave, traceweave.weave
 begin, used = time.perf_counter(), time.process_time()
 with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
     result = traceweave.ingest(sys.argv[1], Path(folder) / "run.duckdb")
@@ -148,7 +148,7 @@ def replicate(path: Path, copies: int) -> Path:
 def measure(script: str, path: Path) -> list[float]:
     """Return wall seconds, CPU seconds, MB of memory and rows of one run."""
     command = [sys.executable, "-c", script + TELL, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return [float(value) for value in done.stdout.split()]
 
 

@@ -213,7 +213,7 @@ def test_phases_nobody_knows_are_kept(load: Load, con: duckdb.DuckDBPyConnection
 def test_an_event_too_large_is_left_out_and_counted(
     load: Load, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(stream.EventStream.__init__, "__defaults__", (None, 1 << 16, 1 << 18))
+    monkeypatch.setattr(stream.EventStream.__init__, "__defaults__", (None, 1 << 16, 1 << 18, None))
     huge = event(args=b'{"a":"' + b"x" * (1 << 20) + b'"}')
 
     outcome = load(pack(document(GOOD, huge, GOOD, GOOD)))

@@ -25,6 +25,12 @@ _RANK_FIELDS = {
     "nccl_version": "VARCHAR",
 }
 
+_UNLINKED = (
+    "SELECT 1 FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
+    " AND correlation IS NOT NULL LIMIT 1"
+)
+_WITHOUT_STEPS = "SELECT rank FROM new_ranks WHERE rank NOT IN (SELECT rank FROM new_steps) LIMIT 1"
+
 
 def stage(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty staging tables and the naming macros, private to this connection."""
@@ -34,7 +40,9 @@ def stage(con: duckdb.DuckDBPyConnection) -> None:
 
 def link(con: duckdb.DuckDBPyConnection) -> None:
     """Give the staged GPU ops their launching calls, and their names a category and a class."""
-    con.execute(_script("link.sql"))
+    if con.execute(_UNLINKED).fetchall():
+        con.execute(_script("link.sql"))
+    con.execute(_script("classify.sql"))
 
 
 def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:
@@ -46,8 +54,10 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     )
     _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
     nest(con)
-    for name in ("steps.sql", "infer_steps.sql", "finish.sql"):
-        con.execute(_script(name))
+    con.execute(_script("steps.sql"))
+    if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
+        con.execute(_script("infer_steps.sql"))
+    con.execute(_script("finish.sql"))
 
 
 def nest(con: duckdb.DuckDBPyConnection) -> None:
@@ -55,6 +65,7 @@ def nest(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("nest.sql"))
     if con.execute("SELECT 1 FROM parents WHERE crosses LIMIT 1").fetchall():
         con.execute(_script("mend_nesting.sql"))
+    con.execute("DROP TABLE nested_ranges")
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:

@@ -1,5 +1,5 @@
 -- Staging tables -> base tables, for one source, every op put into its step.
--- Input: new_gpu_ops, new_host_ops and classified as link.sql leaves them, parents (nest.sql), new_steps (steps.sql),
+-- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), parents (nest.sql), new_steps (steps.sql),
 -- new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
@@ -11,6 +11,8 @@ WITH stepped AS (
     ASOF LEFT JOIN new_steps AS s ON h.rank = s.rank AND h.start_local_ns >= s.start_local_ns
 )
 SELECT op_id, p.depth, p.parent_id, s.step FROM stepped AS s LEFT JOIN parents AS p USING (op_id);
+
+DROP TABLE parents;  -- what is dropped need not go to disk
 
 INSERT INTO base.host_ops
 SELECT

@@ -1,4 +1,4 @@
--- Staged GPU ops get their launching call and their class. Input: new_gpu_ops, new_host_ops.
+-- Staged GPU ops get their launching call. Input: new_gpu_ops, new_host_ops.
 
 -- The API call with the op's correlation id; ops that a loader has linked itself stay as they are.
 UPDATE new_gpu_ops SET launch_op_id = calls.op_id
@@ -10,8 +10,3 @@ FROM (
 ) AS calls
 WHERE new_gpu_ops.launch_op_id IS NULL
     AND new_gpu_ops.rank = calls.rank AND new_gpu_ops.correlation = calls.correlation;
-
--- Names are few, ops are many: classify each name once.
-CREATE OR REPLACE TEMP TABLE classified AS
-SELECT kind, name, gpu_category(kind, name) AS category, gpu_class(kind, name) AS class
-FROM (SELECT DISTINCT kind, name FROM new_gpu_ops);

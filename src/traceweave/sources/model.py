@@ -5,8 +5,8 @@ A format package (kineto, nsys) offers three functions:
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
 - `probe(path, trust_packed) -> Trace`: what is in it, without parsing all events; refuses a gzip
   bomb, unless it is trusted.
-- `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it, with all
-  of it or, on an error, with nothing.
+- `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it. If it
+  raises, rows of that source_id may be there already; the caller removes them.
 
 `load` depends on the file alone and writes to the connection alone, so it runs in a thread here
 and could run on another machine. It fills the staging tables of staging.sql and calls

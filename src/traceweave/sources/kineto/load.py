@@ -24,7 +24,9 @@ _LOST = {
 
 
 def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
-    """Fill the base tables of `con` with the events of `trace`; all of them or, on an error, none.
+    """Fill the base tables of `con` with the events of `trace`.
+
+    Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
 
     Raises:
         InputError: the file has no traceEvents array.
@@ -33,17 +35,12 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     reading = read_events(con, trace.path, report, trace.all_threads)
     properties = parse_properties(reading.head, reading.tail)
     _describe_source(con, trace, source_id, properties)
-    con.begin()
-    try:
-        con.execute(_script("events.sql"))
-        derive.link(con)
-        con.execute(_script("collectives.sql"))
-        loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
-        derive.finish(con, source_id, trace)
-    except BaseException:
-        con.rollback()
-        raise
-    con.commit()
+    con.execute(_script("events.sql"))
+    loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
+    con.execute("DROP TABLE new_events")  # most of the memory
+    derive.link(con)
+    con.execute(_script("collectives.sql"))
+    derive.finish(con, source_id, trace)
     return loaded
 
 

@@ -47,22 +47,25 @@ def count_stored(con: duckdb.DuckDBPyConnection, source_id: int) -> int:
     return int(row[0]) if row else 0
 
 
-def find_issues(
-    con: duckdb.DuckDBPyConnection,
-    export: Export,
-    tables: Sequence[EventTable],
-    undecoded_payloads: int,
+def find_issues_of_rows(
+    con: duckdb.DuckDBPyConnection, tables: Sequence[EventTable]
 ) -> Iterator[Issue]:
-    """Yield what went wrong or is missing, the staged events being complete."""
+    """Yield what is wrong with the rows of the export as they are, before they are dropped."""
     for table in tables:
         yield from _bad_times(con, table)
+    yield from _open_ranges(con)
+    yield from _unknown_kinds(con)
+    yield from _diagnostics(con)
+
+
+def find_issues(
+    con: duckdb.DuckDBPyConnection, export: Export, undecoded_payloads: int
+) -> Iterator[Issue]:
+    """Yield what went wrong or is missing, the staged events being complete."""
     yield from _unlaunched(con)
     yield from _graphs(con, export)
-    yield from _open_ranges(con)
     yield from _collectives_without_bytes(con)
-    yield from _unknown_kinds(con)
     yield from _unknown_schema(export)
-    yield from _diagnostics(con)
     yield from _call_chains(export)
     if undecoded_payloads:
         yield Issue(

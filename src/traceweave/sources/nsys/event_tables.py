@@ -32,8 +32,13 @@ class EventTable:
 
     @property
     def staged(self) -> str:
-        """Name of the temporary DuckDB table that takes the rows."""
+        """Name of the temporary relation with the rows and all these columns."""
         return "nsys_" + self.name.lower()
+
+    @property
+    def stored(self) -> str:
+        """Name of the temporary table behind it, with the columns that hold anything."""
+        return "nsys_rows_of_" + self.name.lower()
 
     @property
     def types(self) -> dict[str, pa.DataType]:

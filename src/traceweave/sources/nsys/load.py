@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 
@@ -10,7 +10,7 @@ import duckdb
 
 from traceweave.sources import derive
 from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
-from traceweave.sources.nsys.account import count_stored, find_issues
+from traceweave.sources.nsys.account import count_stored, find_issues, find_issues_of_rows
 from traceweave.sources.nsys.event_tables import (
     CUDA_EVENT,
     DIAGNOSTIC,
@@ -40,7 +40,7 @@ from traceweave.sources.nsys.staged_events import StagedEvents
 
 _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
     ("json_payloads.sql", ()),
-    ("prepare.sql", ()),
+    ("launches.sql", ()),
     ("kernels.sql", (KERNELS,)),
     ("memcpy.sql", (MEMCPY,)),
     ("memset.sql", (MEMSET,)),
@@ -60,6 +60,14 @@ _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
 )
 """Scripts in order, each run if one of its tables has rows; without tables, always."""
 
+_DONE_AFTER: Mapping[str, tuple[EventTable, ...]] = {
+    "kernels.sql": (KERNELS,),
+    "runtime.sql": (RUNTIME,),
+    "os_calls.sql": (OS_CALLS,),
+    "nvtx.sql": (NVTX,),
+}
+"""The tables that may be large, and the last script to read them."""
+
 
 def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
     """Fill the base tables of `con` from an export; `report` gets bytes of the file as read.
@@ -72,10 +80,12 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
         events.read(progress.read)
         damage = read_references(con, export, trace, source_id, events.filled)
-        _translate(con, events.filled)
-        stored = count_stored(con, source_id)
+        con.execute(_script("words.sql"))
         skipped = list(_skipped_tables(export))
-        issues = [*skipped, *find_issues(con, export, events.filled, events.undecoded)]
+        issues = [*skipped, *find_issues_of_rows(con, events.filled)]
+        _translate(con, events)
+        stored = count_stored(con, source_id)
+        issues += find_issues(con, export, events.undecoded)
         _drop_temporary_tables(con)  # room for what sorts
         derive.finish(con, source_id, trace)
         progress.finish()
@@ -84,12 +94,15 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         return Loaded(read, stored, issues, "; ".join(damaged) or None)
 
 
-def _translate(con: duckdb.DuckDBPyConnection, filled: Sequence[EventTable]) -> None:
-    """Turn the rows read into staged and stored events, all but what `derive.finish` does."""
+def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
+    """Turn the rows read into staged and stored events, all but what `derive.finish` does; drop the
+    rows on the way.
+    """
     for script, tables in _TRANSLATIONS:
-        if not tables or not set(filled).isdisjoint(tables):
+        if not tables or not set(events.filled).isdisjoint(tables):
             con.execute(_script(script))
-    for table in filled:
+            events.drop(_DONE_AFTER.get(script, ()))
+    for table in events.filled:
         if table.category is not None:
             insert_other_events(con, table)
     derive.link(con)

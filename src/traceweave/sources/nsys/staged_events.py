@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -27,7 +27,6 @@ class StagedEvents:
 
     Attributes:
         tables: the event tables that have a temporary table, maybe an empty one.
-        filled: those of them that have rows.
         damage: what could not be read, in words.
         undecoded: NVTX payloads of unknown layout.
         rows: how many rows were read.
@@ -40,10 +39,15 @@ class StagedEvents:
         self._schemas = payload.read_schemas(export) if _has_payloads(export) else {}
         # the translations name every table with rules of its own, so these exist even without rows
         self.tables = [t for t in LOADED if t.category is None or t.name in export.tables]
-        self.filled: list[EventTable] = []
+        self._columns: dict[EventTable, list[str]] = {}
         self.damage: list[str] = []
         self.undecoded = 0
         self.rows = 0
+
+    @property
+    def filled(self) -> list[EventTable]:
+        """Those of the tables that have rows."""
+        return list(self._columns)
 
     def read(self, report: Callable[[int], None]) -> None:
         """Copy the rows of every known event table; `report` gets numbers of rows as read."""
@@ -51,15 +55,19 @@ class StagedEvents:
             "CREATE OR REPLACE TEMP TABLE nsys_payloads"
             " (op_id BIGINT, entry VARCHAR, value VARCHAR)"
         )
-        for table in self.tables:
-            columns = ", ".join(f'"{c}" {_SQL_TYPES[t]}' for c, t in table.types.items())
-            self._con.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table.staged} (op_id BIGINT, {columns})"
-            )
         with transaction(self._con):
             for table, batch in one_ahead(self._batches()):
                 self._append(table, batch)
                 report(batch.num_rows)
+        for table in self.tables:
+            self._show(table)
+
+    def drop(self, tables: Iterable[EventTable]) -> None:
+        """Drop the rows of tables that nobody asks any more, which may be most of the memory."""
+        for table in tables:
+            if table in self._columns:
+                self._con.execute(f"DROP VIEW {table.staged}")
+                self._con.execute(f"DROP TABLE {table.stored}")
 
     def _batches(self) -> Iterator[tuple[EventTable, pa.RecordBatch]]:
         for table in self.tables:
@@ -74,8 +82,6 @@ class StagedEvents:
     def _append(self, table: EventTable, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        if table not in self.filled:
-            self.filled.append(table)
         first = self._first_id + self.rows
         self.rows += batch.num_rows
         op_ids = np.arange(first, first + batch.num_rows, dtype=np.int64)
@@ -84,18 +90,52 @@ class StagedEvents:
             self.undecoded += undecoded
             insert(self._con, "nsys_payloads", fields)
             batch = batch.drop_columns([PAYLOAD_COLUMN])
-        names = ["op_id", *batch.schema.names]
-        insert(
-            self._con, table.staged, pa.Table.from_arrays([pa.array(op_ids), *batch.columns], names)
+        names = [n for n in batch.schema.names if batch[n].null_count < batch.num_rows]
+        self._make_room(table, names)
+        columns = [pa.array(op_ids), *(batch[name] for name in names)]
+        insert(self._con, table.stored, pa.Table.from_arrays(columns, ["op_id", *names]))
+
+    def _make_room(self, table: EventTable, names: list[str]) -> None:
+        """Have the table's rows stored with these columns: most others hold nothing but NULL, which
+        would take as much memory as any number.
+        """
+        types = {name: _SQL_TYPES[table.types[name]] for name in names}
+        if table not in self._columns:
+            columns = "".join(f', "{name}" {type_}' for name, type_ in types.items())
+            self._con.execute(
+                f"CREATE OR REPLACE TEMP TABLE {table.stored} (op_id BIGINT{columns})"
+            )
+            self._columns[table] = names
+            return
+        for name in [name for name in names if name not in self._columns[table]]:
+            self._con.execute(f'ALTER TABLE {table.stored} ADD COLUMN "{name}" {types[name]}')
+            self._columns[table].append(name)
+
+    def _show(self, table: EventTable) -> None:
+        """Make the relation of the table's rows with all its columns, an empty one without rows."""
+        stored = self._columns.get(table)
+        if stored is None:
+            columns = ", ".join(f'"{c}" {_SQL_TYPES[t]}' for c, t in table.types.items())
+            self._con.execute(
+                f"CREATE OR REPLACE TEMP TABLE {table.staged} (op_id BIGINT, {columns})"
+            )
+            return
+        columns = ", ".join(
+            f'"{c}"' if c in stored else f'NULL::{_SQL_TYPES[t]} AS "{c}"'
+            for c, t in table.types.items()
+        )
+        self._con.execute(
+            f"CREATE OR REPLACE TEMP VIEW {table.staged} AS"
+            f" SELECT op_id, {columns} FROM {table.stored}"
         )
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
     """Append rows to a temporary table; columns that they lack are NULL."""
     if rows.num_rows:
-        con.register("batch", rows)
-        con.execute(f"INSERT INTO {table} BY NAME FROM batch")
-        con.unregister("batch")
+        # DuckDB finds `rows` here by its name. What is registered instead stays in memory until
+        # the transaction ends, even when it is unregistered: the whole export
+        con.execute(f"INSERT INTO {table} BY NAME FROM rows")
 
 
 def _has_payloads(export: Export) -> bool:

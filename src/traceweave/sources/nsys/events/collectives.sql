@@ -19,20 +19,18 @@ CREATE OR REPLACE TEMP MACRO nccl_dtype(text) AS CASE lower(regexp_replace(text,
     WHEN '11' THEN 'Float8_e5m2' WHEN 'float8e5m2' THEN 'Float8_e5m2'
 END;
 
--- NCCL's own ranges. Without the row that names the domain (cut exports) the names tell. The tracer of NCCL 2.28 and
--- later writes names without the prefix.
+-- NCCL's own ranges. The tracer of NCCL 2.28 and later writes names without the prefix.
 CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
 SELECT
     h.op_id,
-    n.globalTid AS thread,
+    n.thread,
     n.start,
     coalesce(n."end", s.end_ns) AS "end",
     lower(regexp_replace(h.name, '^nccl', '')) AS call
 FROM new_host_ops AS h
-JOIN nsys_nvtx_events AS n ON h.op_id = n.op_id
+JOIN nsys_comm_ranges AS n ON h.op_id = n.op_id
 CROSS JOIN nsys_session AS s
-LEFT JOIN nsys_nvtx_domains AS d ON nsys_process(n.globalTid) = d.process AND n.domainId = d.domain_id
-WHERE h.kind = 'nvtx' AND (d.name = 'NCCL' OR regexp_matches(h.name, '^nccl[A-Z]'));
+WHERE n.in_domain OR regexp_matches(h.name, '^nccl[A-Z]');
 
 CREATE OR REPLACE TEMP TABLE nsys_nccl_levels AS
 WITH
@@ -122,9 +120,9 @@ launchers AS (
 ),
 -- PyTorch's own range around the call (nccl:all_to_all) tells what a group of sends and receives amounts to
 torch_ranges AS (
-    SELECT h.op_id, n.globalTid AS thread, n.start, n."end", collective_op(h.name) AS op
-    FROM new_host_ops AS h JOIN nsys_nvtx_events AS n ON h.op_id = n.op_id
-    WHERE h.kind = 'nvtx' AND starts_with(h.name, 'nccl:') AND n."end" IS NOT NULL
+    SELECT h.op_id, n.thread, n.start, n."end", collective_op(h.name) AS op
+    FROM new_host_ops AS h JOIN nsys_comm_ranges AS n ON h.op_id = n.op_id
+    WHERE starts_with(h.name, 'nccl:') AND n."end" IS NOT NULL
 ),
 located AS (
     SELECT k.*, CASE WHEN k.launched <= u."end" THEN u.op_id END AS launcher

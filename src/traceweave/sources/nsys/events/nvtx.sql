@@ -106,3 +106,12 @@ SELECT
     args
 FROM nsys_nvtx_named
 WHERE coalesce(eventType, 0) NOT IN (59, 60, 70, 71) AND nsys_timely(start);
+
+-- The ranges of NCCL and torch around collectives (collectives.sql), the last that is asked of these rows. Without the row
+-- that names the domain (cut exports) the names tell.
+CREATE OR REPLACE TEMP TABLE nsys_comm_ranges AS
+SELECT n.op_id, n.globalTid AS thread, n.start, n."end", coalesce(d.name = 'NCCL', FALSE) AS in_domain
+FROM nsys_nvtx_events AS n
+LEFT JOIN nsys_strings AS t ON n.textId = t.id
+LEFT JOIN nsys_nvtx_domains AS d ON nsys_process(n.globalTid) = d.process AND n.domainId = d.domain_id
+WHERE n.eventType IN (59, 60, 70, 71) AND (d.name = 'NCCL' OR starts_with(coalesce(n.text, t.value), 'nccl'));

@@ -13,16 +13,3 @@ CREATE OR REPLACE TEMP MACRO nsys_member(key, value) AS
     CASE WHEN value IS NOT NULL THEN '"' || key || '":' || to_json(value) END;
 CREATE OR REPLACE TEMP MACRO nsys_number(key, value) AS '"' || key || '":' || value;
 CREATE OR REPLACE TEMP MACRO nsys_args(members) AS CASE WHEN members <> '' THEN ('{' || members || '}')::JSON END;
-
--- The host call that put GPU work into a stream. Correlation ids are counted per process. Class 67 rows (backtraces)
--- repeat the id of the call that they explain.
-CREATE OR REPLACE TEMP TABLE nsys_launches AS
-SELECT
-    nsys_process(globalTid) AS process,
-    correlationId AS correlation,
-    arg_min(op_id, start) AS op_id,
-    arg_min(globalTid, start) AS thread,
-    min(start) AS start
-FROM nsys_cupti_activity_kind_runtime
-WHERE coalesce(eventClass, 0) IN (0, 1) AND correlationId <> 0 AND nsys_timely(start)
-GROUP BY ALL;

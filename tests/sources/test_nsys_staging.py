@@ -1,0 +1,79 @@
+"""Copying the rows of an export: which columns are kept, and that memory does not grow with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.sources.nsys_export import nvtx, write_export
+from traceweave.sources.batches import transaction
+from traceweave.sources.nsys import fast_reader
+from traceweave.sources.nsys.event_tables import NVTX, RUNTIME
+from traceweave.sources.nsys.open_export import open_export
+from traceweave.sources.nsys.staged_events import StagedEvents, insert
+
+FIRST_ID = 5_000_000_000
+
+
+def test_rows_are_let_go_before_their_transaction_ends() -> None:
+    """DuckDB keeps what is registered until then: of a large export, all of it."""
+    con = duckdb.connect()
+    con.execute("CREATE TEMP TABLE t (a BIGINT)")
+    with transaction(con):
+        before = pa.total_allocated_bytes()
+        for _ in range(8):
+            insert(con, "t", pa.table({"a": pa.array(range(100_000), pa.int64())}))
+        assert pa.total_allocated_bytes() - before < 2 * 800_000
+    assert con.execute("SELECT count(*), sum(a) FROM t").fetchall() == [(800_000, 39_999_600_000)]
+
+
+def test_only_columns_that_hold_anything_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rows are read at a time: the color is first seen in the second lot, a value never."""
+    monkeypatch.setattr(fast_reader, "ROWS_PER_BATCH", 2)
+    rows = [
+        nvtx(11, 1, 2, "a"),
+        nvtx(11, 3, 4, "b"),
+        nvtx(11, 5, 6, "c"),
+        nvtx(11, 7, 8, "d", color=9),
+        nvtx(11, 9, 10, "e"),
+    ]
+    con = duckdb.connect()
+    with open_export(write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)) as export:
+        events = StagedEvents(con, export, FIRST_ID)
+        events.read(lambda _: None)
+    assert events.filled == [NVTX]
+    assert con.execute(
+        f"SELECT op_id, start, text, color, uint64Value, rangeId FROM {NVTX.staged} ORDER BY op_id"
+    ).fetchall() == [
+        (FIRST_ID, 1, "a", None, None, None),
+        (FIRST_ID + 1, 3, "b", None, None, None),
+        (FIRST_ID + 2, 5, "c", None, None, None),
+        (FIRST_ID + 3, 7, "d", 9, None, None),
+        (FIRST_ID + 4, 9, "e", None, None, None),
+    ]
+    stored = {name for name, *_ in con.execute(f"DESCRIBE {NVTX.stored}").fetchall()}
+    assert "color" in stored
+    assert not stored & {"uint64Value", "rangeId", "jsonText"}
+    described = con.execute(f"DESCRIBE {NVTX.staged}").fetchall()
+    assert [name for name, *_ in described] == ["op_id", *NVTX.types]
+    assert con.execute(f"SELECT count(*) FROM {RUNTIME.staged}").fetchall() == [(0,)]
+
+
+def test_what_is_dropped_is_gone_and_the_rest_stays(tmp_path: Path) -> None:
+    con = duckdb.connect()
+    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=[nvtx(11, 1, 2, "a")])
+    with open_export(path) as export:
+        events = StagedEvents(con, export, FIRST_ID)
+        events.read(lambda _: None)
+    events.drop([NVTX, RUNTIME])
+    names = con.execute(
+        "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'nsys_%'"
+    ).fetchall()
+    assert (NVTX.staged,) not in names
+    assert (NVTX.stored,) not in names
+    assert (RUNTIME.staged,) in names  # it has no rows, and translations name it
