@@ -2,7 +2,7 @@
 
     python benchmarks/analyses.py make run.duckdb --ranks 64 --gpu-ops 200000
     python benchmarks/analyses.py time run.duckdb [NAME ...]
-    python benchmarks/analyses.py flat FOLDER [NAME ...] [--gpu-ops 25000] [--ranks 8,16,...]
+    python benchmarks/analyses.py flat FOLDER [NAME ...] [--gpu-ops 50000] [--ranks 8,16,...]
     python benchmarks/analyses.py hta [--hta-python PYTHON] [--runs 3] [--steps 36]
 
 `make` simulates eight ranks of DDP training (a straggler, calls that synchronize, a slow data
@@ -13,8 +13,9 @@ run, host ops, launches and arguments included, and a large database takes minut
 
 `time` runs every analysis in a fresh process, reads all its rows, and reports the time that passed
 and the CPU time of all threads, which other work on the machine moves least. `flat` does the same
-for a growing number of ranks, per GPU op. `hta` compares with HTA 0.5.0 on eight ranks, trace
-loaded and database ingested beforehand: only the analyses are timed.
+for a growing number of ranks, per GPU op, and with `--plot FILE.svg` draws it (needs matplotlib).
+`hta` compares with HTA 0.5.0 on eight ranks, trace loaded and database ingested beforehand: only
+the analyses are timed.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ STANDARD = (
     "syncs",
 )
 
+ASKED_FIRST = ("breakdown", "gaps", "tails", "stragglers", "kernels", "health")
+
 SHIFTED = {
     "rank": "rank + $block * {ranks}",
     "source_id": "source_id + $block * {sources}",
@@ -107,6 +110,17 @@ PER_LAP = (
     "base.counters",
     "base.other_events",
 )
+
+UNIQUE = {
+    "op_id": "SELECT op_id AS id FROM base.gpu_ops UNION ALL SELECT op_id FROM base.host_ops",
+    "call_id": "SELECT call_id AS id FROM base.collective_calls",
+    "collective_id of a rank": """
+        SELECT (calls.rank, matches.collective_id, calls.op) AS id
+        FROM base.collective_calls AS calls JOIN base.matches USING (call_id)
+        WHERE matches.collective_id IS NOT NULL
+    """,
+}
+"""What must not repeat, and the query for it."""
 
 TIME_WITH_TRACEWEAVE = """
 import resource, sys, time
@@ -159,12 +173,13 @@ def main() -> None:
     command.set_defaults(run=lambda o: print_times(o.database, o.names))
     command = commands.add_parser("flat")
     command.add_argument("folder", type=Path, help="where the databases are made and kept")
-    command.add_argument("names", nargs="*", default=STANDARD)
-    command.add_argument("--gpu-ops", type=int, default=25_000)
+    command.add_argument("names", nargs="*", default=ASKED_FIRST)
+    command.add_argument("--gpu-ops", type=int, default=50_000)
     command.add_argument("--ranks", default="8,16,32,64,128,256")
+    command.add_argument("--plot", type=Path)
     command.set_defaults(
         run=lambda o: print_flatness(
-            o.folder, o.names, o.gpu_ops, [int(n) for n in o.ranks.split(",")]
+            o.folder, o.names, o.gpu_ops, [int(n) for n in o.ranks.split(",")], o.plot
         )
     )
     command = commands.add_parser("hta")
@@ -190,6 +205,7 @@ def make(database: Path, ranks: int, gpu_ops: int) -> None:
             draft.con.execute("ATTACH ? AS one (READ_ONLY)", [str(base)])
             repeat(draft.con, ranks // BASE.ranks, gpu_ops)
             draft.con.execute("DETACH one")
+            refuse_repeated_ids(draft.con)
 
 
 def repeat(con: duckdb.DuckDBPyConnection, blocks: int, gpu_ops: int) -> None:
@@ -227,6 +243,17 @@ def repeat(con: duckdb.DuckDBPyConnection, blocks: int, gpu_ops: int) -> None:
     )
 
 
+def refuse_repeated_ids(con: duckdb.DuckDBPyConnection) -> None:
+    """Raise SystemExit where ids repeat: joins would find more rows than there are."""
+    for what, ids in UNIQUE.items():
+        # a part at a time: the ids of all would fill the memory
+        for part in range(8):
+            query = f"SELECT count(*) - count(DISTINCT id) FROM ({ids}) WHERE hash(id) % 8 = {part}"
+            repeated = con.execute(query).fetchone()
+            if repeated != (0,):
+                raise SystemExit(f"make: {repeated} rows repeat a {what}: of no use")
+
+
 def insert(
     con: duckdb.DuckDBPyConnection, table: str, known: dict[str, int], block: int, laps: int
 ) -> None:
@@ -260,7 +287,9 @@ def print_times(database: Path, names: list[str]) -> None:
         print(f"| {name} | {passed:.1f} | {cpu:.1f} | {megabytes:.0f} | {rows:,} |", flush=True)
 
 
-def print_flatness(folder: Path, names: list[str], gpu_ops: int, ranks: list[int]) -> None:
+def print_flatness(
+    folder: Path, names: list[str], gpu_ops: int, ranks: list[int], plot: Path | None
+) -> None:
     """Print the CPU time per GPU op, in us, of every analysis for every number of ranks."""
     databases = [folder / f"{count}x{gpu_ops}.duckdb" for count in ranks]
     for count, database in zip(ranks, databases, strict=True):
@@ -269,18 +298,49 @@ def print_flatness(folder: Path, names: list[str], gpu_ops: int, ranks: list[int
     sizes = [gpu_ops_of(database) for database in databases]
     print(f"| CPU us per GPU op | {' | '.join(f'{count} ranks' for count in ranks)} |")
     print("|---|" + "---:|" * len(ranks))
+    costs = {}
     for name in names:
-        costs = [
+        costs[name] = [
             measure(database, name)[1] / size * 1e6
             for database, size in zip(databases, sizes, strict=True)
         ]
-        print(f"| {name} | {' | '.join(f'{cost:.2f}' for cost in costs)} |", flush=True)
+        print(f"| {name} | {' | '.join(f'{cost:.2f}' for cost in costs[name])} |", flush=True)
+    if plot is not None:
+        draw(costs, ranks, plot)
+
+
+def draw(costs: dict[str, list[float]], ranks: list[int], file: Path) -> None:
+    """Draw the costs per GPU op over the number of ranks."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    # the same bytes for the same costs
+    mpl.rcParams |= {"svg.hashsalt": "traceweave", "font.size": 9, "svg.fonttype": "none"}
+    figure, axes = plt.subplots(figsize=(7.5, 3.2))
+    for name, cost in costs.items():
+        (line,) = axes.plot(ranks, cost, marker="o", markersize=3)
+        axes.annotate(
+            name,
+            (ranks[-1], cost[-1]),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=line.get_color(),
+        )
+    axes.set_yscale("log")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ranks, [str(count) for count in ranks])
+    axes.set(xlabel="ranks", ylabel="CPU us per GPU op")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
 
 
 def gpu_ops_of(database: Path) -> int:
     """Return the number of GPU ops in a database."""
     with traceweave.open(database) as run:
-        return int(run.sql("SELECT count(*) AS n FROM gpu_ops")["n"][0])
+        return int(run.sql("SELECT count(*) AS n FROM base.gpu_ops")["n"][0])
 
 
 def print_beside_hta(hta_python: Path, runs: int, steps: int) -> None:

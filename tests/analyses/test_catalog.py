@@ -12,7 +12,7 @@ import pytest
 
 from traceweave.analyses import Analysis, catalog, catalog_markdown, find, run
 from traceweave.analyses.catalog import TOPICS, Parameter, parse
-from traceweave.analyses.runner import create_macros, macro_files
+from traceweave.analyses.runner import create_macros, macros
 from traceweave.errors import QueryError, UsageError
 from traceweave.store.schema import create_tables, public_relations
 
@@ -123,8 +123,7 @@ def read_only_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnection) -> None:
     for _ in range(2):
-        for definitions in macro_files().values():
-            create_macros(empty_run, definitions)
+        create_macros(empty_run, " ".join(macros()))
     made = empty_run.execute(
         "SELECT function_name, parameters FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_') ORDER BY ALL"
@@ -132,7 +131,7 @@ def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnectio
     pattern = re.compile(r"^-- macro: (\w+)\(([\w, ]*)\) \| \S", re.MULTILINE)
     documented = [
         (name, parameters.split(", ") if parameters else [])
-        for sql in macro_files().values()
+        for sql in macros().values()
         for name, parameters in pattern.findall(sql)
     ]
     assert sorted(documented) == made

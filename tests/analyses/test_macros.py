@@ -53,7 +53,7 @@ def _covered(intervals: Iterable[tuple[int, int]]) -> set[int]:
 
 def _con() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
-    create_macros(con, "tw_added_ns tw_busy_until")
+    create_macros(con, "tw_shared_ns tw_added_ns tw_overhang_ns tw_busy_until")
     return con
 
 

@@ -145,7 +145,7 @@ def test_a_wrong_argument_is_refused(build: Builder) -> None:
 
 
 def test_macros_come_with_those_that_they_call(build: Builder) -> None:
-    create_macros(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, FALSE)")
+    create_macros(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, 'each')")
     made = build.con.execute(
         "SELECT DISTINCT function_name FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_')"

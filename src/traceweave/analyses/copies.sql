@@ -2,7 +2,7 @@
 -- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
 -- topic: time
 -- grain: one row per rank, direction, host memory and, with interval_ns, stretch of time
--- reads: clocks, gpu_ops
+-- reads: clocks, device_ops, gpu_ops
 -- param: interval_ns BIGINT = NULL | cut the time into stretches of this length, for the rate over time; NULL: one stretch per rank
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
@@ -25,13 +25,13 @@
 -- order: rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
 -- caveat: durations add up over streams: two copies at once count twice, in time_ns as in compute_overlap_ns.
 -- caveat: a copy that reaches over several stretches is spread over them evenly.
-WITH moved AS MATERIALIZED (
+WITH named AS MATERIALIZED (
     SELECT
         op_id,
         rank,
         kind,
         copy_kind,
-        CASE WHEN kind = 'memcpy' THEN tw_host_memory(name, args) END AS host_memory,
+        CASE WHEN kind = 'memcpy' THEN tw_host_memory(name, NULL) END AS host_memory,
         bytes,
         start_local_ns AS start_ns,
         start_local_ns + duration_ns AS end_ns,
@@ -40,6 +40,16 @@ WITH moved AS MATERIALIZED (
         duration_ns
     FROM gpu_ops
     WHERE category = 'memory'
+),
+-- arguments only where the name does not tell: reading them takes longer than all the rest
+told AS (
+    SELECT op_id, tw_host_memory(NULL, args) AS host_memory
+    FROM gpu_ops
+    WHERE op_id IN (SELECT op_id FROM named WHERE kind = 'memcpy' AND host_memory IS NULL)
+),
+moved AS MATERIALIZED (
+    SELECT n.* REPLACE (coalesce(n.host_memory, t.host_memory) AS host_memory)
+    FROM named AS n LEFT JOIN told AS t USING (op_id)
 ),
 pieces AS (
     SELECT
@@ -63,41 +73,25 @@ cut AS (
         least(end_ns, coalesce(start_ns - since_first_ns + (piece + 1) * $interval_ns, end_ns)) AS until_ns
     FROM pieces
 ),
--- how long compute has run up to each of its starts; how far the op that reaches farthest goes on
-compute AS (
-    SELECT
-        rank,
-        start_ns,
-        sum(added_ns) OVER (PARTITION BY rank ORDER BY start_ns, end_ns ROWS UNBOUNDED PRECEDING) AS busy_ns,
-        greatest(end_ns, coalesce(covered_until_ns, end_ns)) AS covered_until_ns
-    FROM (
-        SELECT *, tw_added_ns(start_ns, end_ns, covered_until_ns) AS added_ns
-        FROM (
-            SELECT
-                rank,
-                start_local_ns AS start_ns,
-                start_local_ns + duration_ns AS end_ns,
-                max(start_local_ns + duration_ns) OVER (
-                    PARTITION BY rank ORDER BY start_local_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                ) AS covered_until_ns
-            FROM gpu_ops
-            WHERE category = 'compute' AND rank IN (SELECT rank FROM moved)
-        )
-    )
+edges AS (
+    SELECT rank, from_ns AS at_ns FROM cut
+    UNION
+    SELECT rank, until_ns AS at_ns FROM cut
 ),
-computed AS (
-    SELECT rank, start_ns, max(busy_ns) AS busy_ns, max(covered_until_ns) AS covered_until_ns
-    FROM compute
-    GROUP BY rank, start_ns
+compute AS NOT MATERIALIZED (
+    SELECT rank, category, start_ns, end_ns
+    FROM tw_own_ops()
+    WHERE category = 'compute' AND rank IN (SELECT rank FROM moved)
+),
+-- how long compute has run up to each of these moments
+computed AS MATERIALIZED (
+    SELECT rank, at_ns, compute_ns FROM tw_busy_until('compute', 'edges')
 ),
 overlapped AS (
-    SELECT
-        cut.*,
-        coalesce(z.busy_ns - tw_overhang_ns(z.covered_until_ns, cut.until_ns), 0)
-        - coalesce(a.busy_ns - tw_overhang_ns(a.covered_until_ns, cut.from_ns), 0) AS compute_overlap_ns
+    SELECT cut.*, z.compute_ns - a.compute_ns AS compute_overlap_ns
     FROM cut
-    ASOF LEFT JOIN computed AS a ON a.rank = cut.rank AND cut.from_ns >= a.start_ns
-    ASOF LEFT JOIN computed AS z ON z.rank = cut.rank AND cut.until_ns >= z.start_ns
+    JOIN computed AS a ON a.rank = cut.rank AND a.at_ns = cut.from_ns
+    JOIN computed AS z ON z.rank = cut.rank AND z.at_ns = cut.until_ns
 ),
 summed AS (
     SELECT

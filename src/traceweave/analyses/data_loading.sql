@@ -73,7 +73,7 @@ named AS (
 ),
 idle AS (
     SELECT rank, step, CAST(sum(end_ns - start_ns) AS BIGINT) AS gpu_idle_ns
-    FROM tw_gaps($window, 'device', $min_gap_ns, 30000, TRUE)
+    FROM tw_gaps($window, 'device', $min_gap_ns, 30000, 'none')
     WHERE cause = 'data_loading'
     GROUP BY rank, step
 )

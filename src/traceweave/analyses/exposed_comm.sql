@@ -101,41 +101,32 @@ edges AS (
         ], recursive := true)
     FROM calls AS k LEFT JOIN charged AS c USING (call_id)
 ),
--- one sort of all compute, the edges among it without an end, after what starts at the same moment: both sweeps have to see
--- the same order
-swept AS (
-    SELECT
-        *,
-        max(end_ns) OVER (
-            PARTITION BY rank ORDER BY at_ns, edge NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS covered_until_ns
-    FROM (
-        SELECT rank, start_ns AS at_ns, end_ns, NULL AS call_id, NULL AS edge
-        FROM tw_own_ops()
-        WHERE category = 'compute' AND rank IN (SELECT rank FROM calls)
-        UNION ALL
-        SELECT rank, at_ns, NULL, call_id, edge FROM edges WHERE at_ns IS NOT NULL
-    )
-),
--- time without compute up to each edge; only differences of it mean anything
+-- how long compute had run up to each edge (sweeps)
 reached AS (
     SELECT
-        call_id,
-        edge,
-        at_ns + tw_overhang_ns(covered_until_ns, at_ns) - coalesce(sum(tw_added_ns(at_ns, end_ns, covered_until_ns)) OVER (
-            PARTITION BY rank ORDER BY at_ns, edge NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-        ), 0) AS free_ns
-    FROM swept
-    QUALIFY call_id IS NOT NULL
+        unnest(e.call_ids) AS call_id,
+        unnest(e.edges) AS edge,
+        unnest(e.moments) AS at_ns,
+        unnest(sweep_union_until(coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), e.moments).union_ns) AS compute_ns
+    FROM (
+        SELECT rank, list(call_id) AS call_ids, list(edge) AS edges, list(at_ns) AS moments
+        FROM edges
+        WHERE at_ns IS NOT NULL
+        GROUP BY rank
+    ) AS e
+    LEFT JOIN (
+        SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_own_ops() WHERE category = 'compute' GROUP BY rank
+    ) AS o USING (rank)
 ),
+-- time without compute up to each edge: only differences of it mean anything
 measured AS (
     SELECT
         call_id,
-        any_value(free_ns) FILTER (WHERE edge = 1) AS start_free_ns,
-        any_value(free_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
-        any_value(free_ns) FILTER (WHERE edge = 3) AS from_free_ns,
-        any_value(free_ns) FILTER (WHERE edge = 4) AS until_free_ns,
-        any_value(free_ns) FILTER (WHERE edge = 5) AS end_free_ns
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 1) AS start_free_ns,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 3) AS from_free_ns,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 4) AS until_free_ns,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 5) AS end_free_ns
     FROM reached
     GROUP BY call_id
 )

@@ -48,9 +48,9 @@ WITH work AS MATERIALIZED (
         w.calls,
         w.kernels,
         w.device_ns,
-        w.flops,
-        w.bytes
-    FROM analysis_op_work(p_rank := $rank, p_step := $step) AS w
+        w.calls::HUGEINT * w.flops AS flops,
+        w.calls::HUGEINT * w.bytes AS bytes
+    FROM analysis_op_work(p_rank := $rank, p_step := $step, p_per := 'step') AS w
     LEFT JOIN ranks AS r USING (rank)
 ),
 summed AS (

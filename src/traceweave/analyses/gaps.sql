@@ -42,7 +42,7 @@
 -- caveat: where step ranges overlap, a gap belongs to the later step.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
 WITH gaps AS MATERIALIZED (
-    SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, FALSE)
+    SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, 'each')
 ),
 hosted AS MATERIALIZED (
     SELECT gap_id, rank, pid, tid, start_ns, end_ns FROM gaps WHERE cause <> 'kernel_delay'

@@ -23,10 +23,10 @@
 WITH windows AS (
     SELECT rank, step, window_ns, idle_ns, timeline FROM analysis_breakdown(p_window := $window)
 ),
--- gaps without their names: there are too many of them from 1 us on
+-- those of queued ops summed up: there are too many of them from 1 us on
 found AS MATERIALIZED (
-    SELECT gap_id, rank, step, cause, pid, tid, start_ns, end_ns, end_ns - start_ns AS duration_ns
-    FROM tw_gaps($window, 'device', 1000, 30000, FALSE)
+    SELECT gap_id, rank, step, cause, pid, tid, start_ns, end_ns, gaps, gaps_ns, longest_ns
+    FROM tw_gaps($window, 'device', 1000, 30000, 'summed')
 ),
 -- a queued op needed nothing of the host
 hosted AS MATERIALIZED (
@@ -43,10 +43,10 @@ summed AS (
         rank,
         step,
         cause,
-        sum(duration_ns) AS gaps_ns,
-        sum(sum(duration_ns)) OVER (PARTITION BY rank, step) AS all_ns,
-        count(*) AS gaps,
-        max(duration_ns) AS longest_ns
+        sum(gaps_ns) AS gaps_ns,
+        sum(sum(gaps_ns)) OVER (PARTITION BY rank, step) AS all_ns,
+        CAST(sum(gaps) AS BIGINT) AS gaps,
+        max(longest_ns) AS longest_ns
     FROM found
     GROUP BY rank, step, cause
 ),

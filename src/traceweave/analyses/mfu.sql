@@ -47,11 +47,11 @@ WITH windows AS MATERIALIZED (
     WHERE w.end_ns > w.start_ns
 ),
 work AS MATERIALIZED (
-    SELECT * FROM analysis_op_work()
+    SELECT * FROM analysis_op_work(p_per := 'step')
 ),
 main_dtype AS (
     SELECT rank, arg_max(dtype, (flops, dtype)) AS dtype
-    FROM (SELECT rank, dtype, sum(flops) AS flops FROM work WHERE dtype IS NOT NULL AND flops > 0 GROUP BY rank, dtype)
+    FROM (SELECT rank, dtype, sum(calls::HUGEINT * flops) AS flops FROM work WHERE dtype IS NOT NULL AND flops > 0 GROUP BY rank, dtype)
     GROUP BY rank
 ),
 chosen AS (
@@ -70,9 +70,9 @@ sums AS (
         rank,
         step,
         grouping(step) = 1 AS all_steps,
-        sum(flops) AS flops,
-        sum(CASE WHEN kind = 'recomputed' THEN flops END) AS recomputed_flops,
-        sum(CASE WHEN kind = 'optimizer' THEN flops END) AS optimizer_flops,
+        sum(calls::HUGEINT * flops) AS flops,
+        sum(CASE WHEN kind = 'recomputed' THEN calls::HUGEINT * flops END) AS recomputed_flops,
+        sum(CASE WHEN kind = 'optimizer' THEN calls::HUGEINT * flops END) AS optimizer_flops,
         coalesce(bool_or(opaque), false) AS opaque,
         sum(CASE WHEN flops IS NOT NULL THEN device_ns END) AS covered_ns,
         sum(device_ns) AS device_ns,

@@ -23,7 +23,10 @@ from traceweave.analyses.recorded_call import Signature, first_dtype
 # some thousand distinct calls share one of 64 bits once in 10**12 runs.
 _CALLS = """
 CREATE OR REPLACE TEMP TABLE tw_op_calls AS
-SELECT op_id, hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS call_hash
+SELECT
+    op_id, rank, hash(rank, pid, tid) AS thread, step, depth, sequence IS NOT NULL AS recorded,
+    start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
+    hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS call_hash
 FROM host_ops
 WHERE kind = 'op'
     AND (
@@ -60,8 +63,10 @@ CREATE OR REPLACE TEMP TABLE tw_call_work (
 
 _FLOPS = """
 CREATE OR REPLACE TEMP TABLE tw_op_flops AS
-SELECT c.op_id, s.signature
-FROM tw_op_calls AS c JOIN tw_signatures AS s USING (call_hash)
+SELECT c.* EXCLUDE (call_hash), s.signature, w.flops IS NOT NULL AS usable
+FROM tw_op_calls AS c
+JOIN tw_signatures AS s USING (call_hash)
+JOIN tw_call_work AS w USING (signature)
 """
 
 
@@ -69,7 +74,9 @@ def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
     """Make the tables tw_op_flops: the operators that have a formula, and tw_call_work: what each
     distinct call of them computes.
 
-    tw_op_flops: op_id (host_ops), signature (the same for calls with the same arguments).
+    tw_op_flops: op_id, rank, step, depth (host_ops), thread (a hash), start_ns and end_ns on the
+    rank's own clock, recorded (by autograd), signature (the same for calls with the same
+    arguments), usable (its FLOPs are known).
     tw_call_work: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and
     outputs touched once), dtype, reason (why flops is NULL). torch is imported only if operators
     with shapes are there.

@@ -18,10 +18,13 @@ import duckdb
 
 from traceweave.analyses.catalog import Analysis, Value, find
 from traceweave.analyses.inputs import INPUTS
+from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
 
 _CALL = re.compile(r"\banalysis_(\w+)\(([^()]*)\)")
-_MACRO = re.compile(r"MACRO IF NOT EXISTS (\w+)")
+_NAME = re.compile(r"\btw_\w+")
+_COMMENT = re.compile(r"--[^\n]*")
+_HEADER = "-- macro: "
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
@@ -80,21 +83,25 @@ def materialize(
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the shared macros that `sql` calls in `con`, and those that they call."""
-    for file in _macros_of(sql):
-        con.execute(macro_files()[file])
+    """Create the shared macros that `sql` calls in `con`, and all that they call, each once."""
+    create_sweeps(con, sql)
+    con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
+    made = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
+    for name in _macros_of(sql):
+        if name not in made:
+            create_sweeps(con, macros()[name])
+            con.execute(macros()[name])
+            con.execute("INSERT INTO tw_macros VALUES (?)", [name])
 
 
 @cache
 def _macros_of(sql: str) -> tuple[str, ...]:
-    """Return the files of macros that `sql` needs, each after those that it needs itself."""
-    called = set(re.findall(r"\btw_\w+", sql))
+    """Return the names of the macros that `sql` needs, each after those that it needs itself."""
     needed: list[str] = []
-    for file, definitions in macro_files().items():
-        if definitions != sql and not called.isdisjoint(_MACRO.findall(definitions)):
-            needed += [*_macros_of(definitions), file]
-    itself = [file for file, definitions in macro_files().items() if definitions == sql]
-    return tuple(dict.fromkeys([*needed, *itself]))
+    for name in _NAME.findall(_COMMENT.sub("", sql)):
+        if name in macros() and macros()[name] != sql:
+            needed += [*_macros_of(macros()[name]), name]
+    return tuple(dict.fromkeys(needed))
 
 
 def _arguments(analysis: Analysis, text: str, values: dict[str, Value]) -> dict[str, Value]:
@@ -126,11 +133,9 @@ def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 
 @cache
-def macro_files() -> dict[str, str]:
-    """Return the text of every file of macros/ by its stem, in alphabetical order."""
+def macros() -> dict[str, str]:
+    """Return the definition of every shared macro, its header included, by its name."""
     files = resources.files(__package__).joinpath("macros").iterdir()
-    return {
-        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-        for file in sorted(files, key=lambda file: file.name)
-        if file.name.endswith(".sql")
-    }
+    texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
+    found = [definition for text in texts for definition in text.split(_HEADER)[1:]]
+    return {definition.partition("(")[0]: _HEADER + definition for definition in found}

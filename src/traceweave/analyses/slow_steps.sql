@@ -57,8 +57,8 @@ slow AS MATERIALIZED (
     WHERE p.window_ns > m.window_ns AND p.window_ns - m.window_ns >= $min_excess_share * m.window_ns
 ),
 caused AS (
-    SELECT rank, step, cause, CAST(sum(end_ns - start_ns) AS BIGINT) AS idle_ns
-    FROM tw_gaps($window, 'device', 10000, 30000, FALSE)
+    SELECT rank, step, cause, CAST(sum(gaps_ns) AS BIGINT) AS idle_ns
+    FROM tw_gaps($window, 'device', 10000, 30000, 'summed')
     WHERE step IS NOT NULL
     GROUP BY rank, step, cause
 ),

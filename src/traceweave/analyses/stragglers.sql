@@ -29,6 +29,7 @@
 -- column: host_share DOUBLE | part of the wait caused by all ranks that the ranks of its host caused; NULL if nobody waited or the host is unknown
 -- column: stage VARCHAR | 'first', 'middle' or 'last' stage of its pipeline; NULL if it is in none
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
+-- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: to arrive 1 ms after 7 others is 7 ms. What one of them loses per step, findings says.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
 -- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps calls launch_bound or sync.
 -- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
@@ -153,7 +154,7 @@ gaps AS (
         CASE cause WHEN 'launch_bound' THEN 'compute' WHEN 'sync' THEN 'communication' ELSE 'memory' END AS category,
         start_ns,
         end_ns
-    FROM tw_gaps('span', 'device', 1000, 30000, TRUE)
+    FROM tw_gaps('span', 'device', 1000, 30000, 'none')
     WHERE cause IN ('launch_bound', 'sync', 'data_loading')
 ),
 idle AS (

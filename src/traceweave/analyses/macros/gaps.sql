@@ -1,8 +1,8 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
--- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, host_only) | the gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause; host_only: leave out those whose next op was queued, mostly kernel_delay, which are most by far
+-- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many gaps the row is of, their sum and the longest; queued: what becomes of gaps whose next op was queued, most by far: 'each' has its row; 'summed': those of the cause kernel_delay have one per window, without gap_id (per device only); 'none' has one
 -- reads: device_ops, gpu_ops, host_ops, steps
-CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, host_only) AS TABLE
+CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) AS TABLE
 WITH windows AS MATERIALIZED (
     SELECT
         rank,
@@ -13,7 +13,6 @@ WITH windows AS MATERIALIZED (
     FROM tw_windows(window_kind)
     WINDOW by_start AS (PARTITION BY rank ORDER BY start_ns, end_ns, step)
 ),
--- read anew wherever it is used: cheaper than to keep
 ops AS NOT MATERIALIZED (
     SELECT
         rank,
@@ -26,61 +25,85 @@ ops AS NOT MATERIALIZED (
         end_ns
     FROM tw_own_ops()
 ),
-ends AS (
-    SELECT rank, timeline, device, lane, max(end_ns) AS end_ns
-    FROM ops
-    GROUP BY rank, timeline, device, lane
+-- calls by rank, to look up when those began that launched the ops: what is found here need not be joined
+calls AS (
+    SELECT rank, list(op_id) AS ids, list(start_local_ns) AS starts, list(start_local_ns + duration_ns) AS ends
+    FROM host_ops
+    WHERE kind IN ('runtime', 'driver') AND queued <> 'each' AND rank IS NOT NULL
+    GROUP BY rank
 ),
--- every stretch of nothing; NULL: it has no beginning (before the first op) or no end (after the last one)
-holes AS (
-    SELECT rank, timeline, device, lane, op_id AS before_op_id, launch_op_id, free_from_ns, start_ns AS free_until_ns
+-- every stretch of nothing, cut at the edges of the windows (sweeps): it may have no beginning (before the first op)
+-- or no end (after the last one, where the thread to watch is the one that launched that)
+swept AS MATERIALIZED (
+    SELECT
+        o.rank,
+        o.timeline,
+        o.device,
+        o.lane,
+        sweep_gaps(
+            o.starts, o.ends, o.ids, o.launch_ids,
+            w.starts, w.ends,
+            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.ids ELSE [] END,
+            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.starts ELSE [] END,
+            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.ends ELSE [] END,
+            [min_gap_ns, CASE WHEN queued = 'none' THEN 9223372036854775807 ELSE kernel_delay_ns END]
+        ) AS found
     FROM (
         SELECT
-            *,
-            max(end_ns) OVER (
-                PARTITION BY rank, device, lane ORDER BY start_ns, op_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            ) AS free_from_ns
+            rank, timeline, device, lane,
+            list(start_ns) AS starts, list(end_ns) AS ends, list(op_id) AS ids, list(coalesce(launch_op_id, -1)) AS launch_ids
         FROM ops
-    )
-    WHERE free_from_ns IS NULL OR start_ns - free_from_ns >= greatest(min_gap_ns, 1)
-    UNION ALL
-    -- at the end of everything, the thread to watch is the one that launched the last op
-    SELECT ends.rank, ends.timeline, ends.device, ends.lane, NULL, arg_max(launch_op_id, op_id), ends.end_ns, NULL
-    FROM ends JOIN ops USING (rank, device, lane, end_ns)
-    GROUP BY ALL
+        GROUP BY rank, timeline, device, lane
+    ) AS o
+    JOIN (
+        SELECT rank, list(start_ns ORDER BY number) AS starts, list(end_ns ORDER BY number) AS ends FROM windows GROUP BY rank
+    ) AS w USING (rank)
+    LEFT JOIN calls AS c ON c.rank = o.rank
 ),
--- windows follow each other, so a hole meets those from the one it begins in to the one it ends in: mostly the same
-begun AS (
-    SELECT h.*, a.number, coalesce(h.free_until_ns <= a.end_ns, FALSE) AS is_inside
-    FROM holes AS h ASOF LEFT JOIN windows AS a ON a.rank = h.rank AND h.free_from_ns >= a.start_ns
-),
-spread AS (
-    SELECT * FROM begun WHERE is_inside
-    UNION ALL
-    SELECT h.* REPLACE (unnest(range(coalesce(h.number, 1), z.number + 1)) AS number)
-    FROM (SELECT * FROM begun WHERE NOT is_inside) AS h
-    ASOF JOIN windows AS z ON z.rank = h.rank AND coalesce(h.free_until_ns, 9223372036854775807) > z.start_ns
+-- queued, and over within kernel_delay_ns
+summed AS (
+    SELECT s.rank, s.timeline, s.device, s.lane, w.step, s.gaps, s.gaps_ns, s.longest_ns
+    FROM (
+        SELECT
+            rank,
+            timeline,
+            device,
+            lane,
+            unnest(found.queued_number) AS number,
+            unnest(found.queued_gaps) AS gaps,
+            unnest(found.queued_ns) AS gaps_ns,
+            unnest(found.queued_longest_ns) AS longest_ns
+        FROM swept
+    ) AS s
+    JOIN windows AS w USING (rank, number)
+    WHERE queued = 'summed'
 ),
 cut AS (
     SELECT
-        s.rank,
-        s.timeline,
-        s.device,
-        s.lane,
+        s.* EXCLUDE (number, launch_op_id),
         w.step,
-        greatest(s.free_from_ns, w.start_ns) AS start_ns,
-        least(s.free_until_ns, w.end_ns) AS end_ns,
-        s.free_from_ns,
-        s.before_op_id,
-        s.free_until_ns,
+        row_number() OVER () AS gap_id,
         CASE WHEN s.timeline = 'cpu' THEN s.before_op_id ELSE s.launch_op_id END AS launch_op_id
-    FROM spread AS s JOIN windows AS w USING (rank, number)
-    WHERE least(s.free_until_ns, w.end_ns) - greatest(s.free_from_ns, w.start_ns) >= greatest(min_gap_ns, 1)
+    FROM (
+        SELECT
+            rank,
+            timeline,
+            device,
+            lane,
+            unnest(found.number) AS number,
+            unnest(found.start_ns) AS start_ns,
+            unnest(found.end_ns) AS end_ns,
+            nullif(unnest(found.free_from_ns), -9223372036854775807) AS free_from_ns,
+            nullif(unnest(found.free_until_ns), -9223372036854775807) AS free_until_ns,
+            nullif(unnest(found.before_op_id), -1) AS before_op_id,
+            nullif(unnest(found.launch_op_id), -1) AS launch_op_id
+        FROM swept
+    ) AS s
+    JOIN windows AS w USING (rank, number)
 ),
 -- the thread to watch is the one that launches the next op
 launched AS MATERIALIZED (
-    SELECT row_number() OVER () AS gap_id, *
+    SELECT *
     FROM (
         SELECT
             *,
@@ -92,6 +115,7 @@ launched AS MATERIALIZED (
             ) AS is_late
         FROM (
             SELECT
+                cut.gap_id,
                 cut.rank,
                 cut.timeline,
                 cut.device,
@@ -109,7 +133,7 @@ launched AS MATERIALIZED (
             FROM cut LEFT JOIN host_ops AS call ON call.op_id = cut.launch_op_id
         )
     )
-    WHERE NOT host_only OR is_late OR launch_start_ns IS NULL
+    WHERE queued <> 'none' OR is_late OR launch_start_ns IS NULL
 ),
 -- Work that was queued waits for no host. So these are the gaps for which it matters what the host did.
 hosted AS MATERIALIZED (
@@ -118,10 +142,22 @@ hosted AS MATERIALIZED (
     WHERE pid IS NOT NULL AND (is_late OR launch_start_ns IS NULL)
 ),
 -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
-stalls AS (
-    SELECT launch_op_id AS op_id, max(start_local_ns + duration_ns) AS copied_until_ns
+copies AS MATERIALIZED (
+    SELECT
+        op_id, launch_op_id, copy_kind, name, start_local_ns + duration_ns AS copied_until_ns, tw_names_memory(name) AS is_named
     FROM gpu_ops
-    WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL AND tw_can_stall(copy_kind, name, args)
+    WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL
+),
+stalls AS (
+    SELECT launch_op_id AS op_id, max(copied_until_ns) AS copied_until_ns
+    FROM (
+        SELECT launch_op_id, copied_until_ns FROM copies WHERE is_named AND tw_can_stall(copy_kind, name, NULL)
+        UNION ALL
+        -- arguments are long: they are read only where the name does not say it
+        SELECT c.launch_op_id, c.copied_until_ns
+        FROM (SELECT * FROM copies WHERE NOT is_named) AS c JOIN (SELECT op_id, args FROM gpu_ops) AS a USING (op_id)
+        WHERE tw_can_stall(c.copy_kind, c.name, a.args)
+    )
     GROUP BY launch_op_id
 ),
 syncs AS (
@@ -201,11 +237,19 @@ SELECT
         WHEN g.end_ns - w.waited_until_ns <= kernel_delay_ns THEN 'dependency'
         WHEN g.hole_ns <= kernel_delay_ns THEN 'kernel_delay'
         ELSE 'unknown'
-    END AS cause
+    END AS cause,
+    1::BIGINT AS gaps,
+    g.end_ns - g.start_ns AS gaps_ns,
+    g.end_ns - g.start_ns AS longest_ns
 FROM launched AS g
 LEFT JOIN synced AS s USING (gap_id)
 LEFT JOIN loaded AS l USING (gap_id)
-LEFT JOIN waited AS w USING (gap_id);
+LEFT JOIN waited AS w USING (gap_id)
+UNION ALL
+SELECT
+    NULL, rank, timeline, device, lane, step, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'kernel_delay',
+    gaps, gaps_ns, longest_ns
+FROM summed;
 
 -- macro: tw_gap_hosts(gaps) | what the launching thread did in the gaps of the relation named `gaps` (gap_id, rank, pid, tid, start_ns, end_ns): gap_id, and name, kind and shared length of the innermost range that covers more than half of the gap, if one does: host_op, host_op_kind, host_op_ns
 -- reads: host_ops

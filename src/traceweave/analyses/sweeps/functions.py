@@ -1,0 +1,122 @@
+"""The sweeps as functions that SQL can call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from types import MappingProxyType
+from typing import Any, cast
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from duckdb.func import ARROW
+
+from traceweave.analyses.sweeps.gaps import gaps
+from traceweave.analyses.sweeps.operators import operators
+from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A function that SQL can call: lists in, a list per column out, one row per sweep."""
+
+    function: Callable[..., tuple[npt.NDArray[np.generic], ...]]
+    takes: tuple[str, ...]
+    """SQL type of the elements of each parameter."""
+    returns: Mapping[str, str]
+    """SQL type of the elements of each list that is returned, by its name."""
+
+    @property
+    def __signature__(self) -> Signature:
+        """One parameter per list: DuckDB counts them."""
+        names = [f"list_{number}" for number, _ in enumerate(self.takes)]
+        return Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
+
+    def __call__(self, *columns: pa.ChunkedArray) -> pa.StructArray:
+        """Apply the function to every row, several rows at a time."""
+        rows = zip(*(_arrays(column.combine_chunks()) for column in columns), strict=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            done = list(pool.map(lambda row: self.function(*row), rows))
+        lists = [_lists(parts) for parts in zip(*done, strict=True)]
+        return pa.StructArray.from_arrays(lists, names=list(self.returns))
+
+
+def _arrays(column: pa.ListArray) -> list[npt.NDArray[np.generic]]:
+    """Return the lists of a column as they are, not copied; no list and no element is NULL."""
+    values = column.values.to_numpy()
+    return np.split(values, column.offsets.to_numpy())[1:-1]
+
+
+def _lists(parts: tuple[npt.NDArray[np.generic], ...]) -> pa.ListArray:
+    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(parts)))
+
+
+SWEEPS: Mapping[str, Sweep] = MappingProxyType(
+    {
+        "sweep_busy_until": Sweep(
+            busy_until,
+            ("BIGINT", "BIGINT", "UTINYINT", "BIGINT"),
+            dict.fromkeys(UNIONS, "BIGINT"),
+        ),
+        "sweep_union_until": Sweep(union_until, ("BIGINT",) * 3, {"union_ns": "BIGINT"}),
+        "sweep_gaps": Sweep(
+            gaps,
+            ("BIGINT",) * 10,
+            dict.fromkeys(
+                (
+                    "number",
+                    "start_ns",
+                    "end_ns",
+                    "free_from_ns",
+                    "free_until_ns",
+                    "before_op_id",
+                    "launch_op_id",
+                    "queued_number",
+                    "queued_gaps",
+                    "queued_ns",
+                    "queued_longest_ns",
+                ),
+                "BIGINT",
+            ),
+        ),
+        "sweep_operators": Sweep(
+            operators,
+            (
+                *("BIGINT", "BIGINT", "INTEGER", "UTINYINT", "BIGINT", "BIGINT", "UTINYINT"),
+                *("BIGINT",) * 4,
+            ),
+            {
+                "place": "UTINYINT",
+                **dict.fromkeys(
+                    ("kernels", "device_ns", "kind", "sort", "step", "duration_ns", "ranks"),
+                    "BIGINT",
+                ),
+            },
+        ),
+    }
+)
+"""By the name that macros use."""
+
+
+def create_sweeps(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Create the functions that `sql` calls in `con`, those that are not there yet."""
+    for name, sweep in SWEEPS.items():
+        if name in sql:
+            result = ", ".join(f"{column} {type_}[]" for column, type_ in sweep.returns.items())
+            try:
+                con.create_function(
+                    name,
+                    cast(Callable[..., Any], sweep),
+                    [f"{type_}[]" for type_ in sweep.takes],
+                    f"STRUCT({result})",
+                    type=ARROW,
+                )
+            # asking which functions there are takes DuckDB longer than many an analysis
+            except (duckdb.NotImplementedException, duckdb.CatalogException):
+                continue
