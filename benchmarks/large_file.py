@@ -1,6 +1,6 @@
 """Ingest one large file: write it, load it in a fresh process, report peak memory and sizes.
 
-    python benchmarks/large_file.py TRACE.json[.gz] --gigabytes 5 --work FOLDER
+    python benchmarks/large_file.py TRACE.json[.gz] --gigabytes 5 [--work FOLDER]
 
 TRACE is one rank's Kineto trace in line layout with times relative to its base time. Its events are
 repeated, each time later by the length of the trace and with fresh correlation, arrow and sequence
@@ -16,6 +16,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -39,15 +40,12 @@ def main() -> None:
     parser.add_argument("trace", type=Path)
     parser.add_argument("--gigabytes", type=float, default=5)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--work", type=Path, default=Path())
+    parser.add_argument("--work", type=Path, help="a folder with room; default: that of the system")
     options = parser.parse_args()
-    trace, database = options.work / "large.json", options.work / "large.duckdb"
-    try:
+    with tempfile.TemporaryDirectory(dir=options.work) as folder:
+        trace, database = Path(folder) / "large.json", Path(folder) / "large.duckdb"
         events = write_large(options.trace, trace, int(options.gigabytes * 1e9))
         report(trace, database, options.jobs, events)
-    finally:
-        trace.unlink(missing_ok=True)
-        database.unlink(missing_ok=True)
 
 
 def write_large(trace: Path, target: Path, size: int) -> int:
