@@ -377,17 +377,18 @@ def test_a_run_without_events_is_a_trace_without_tracks(
     assert (timeline.slices, list(timeline.tracks)) == ([], [0])
 
 
+def left_behind(con: duckdb.DuckDBPyConnection) -> list[tuple[str]]:
+    """The temporary tables that are there, but for those that analyses keep on purpose."""
+    return con.execute(
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE temporary AND NOT starts_with(table_name, 'tw_')"
+    ).fetchall()
+
+
 def test_no_temporary_table_stays(small: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     written(small, tmp_path, gaps=True)
 
-    # but for what analyses keep on purpose
-    assert (
-        small.execute(
-            "SELECT table_name FROM duckdb_tables()"
-            " WHERE temporary AND NOT starts_with(table_name, 'tw_')"
-        ).fetchall()
-        == []
-    )
+    assert left_behind(small) == []
 
 
 def test_an_export_that_fails_leaves_the_old_file(
@@ -404,14 +405,7 @@ def test_an_export_that_fails_leaves_the_old_file(
         written(small, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["t.pftrace"]
     assert (tmp_path / "t.pftrace").read_bytes() == b"old"
-    # but for what analyses keep on purpose
-    assert (
-        small.execute(
-            "SELECT table_name FROM duckdb_tables()"
-            " WHERE temporary AND NOT starts_with(table_name, 'tw_')"
-        ).fetchall()
-        == []
-    )
+    assert left_behind(small) == []
 
 
 @pytest.mark.parametrize("name", ["missing/t.pftrace", "file/t.pftrace", "folder"])

@@ -17,15 +17,13 @@ A header is a block of comment lines `-- key: value`, in this form (order free, 
 
 from __future__ import annotations
 
-import difflib
 import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import SupportsIndex, TypeAlias
 
-from traceweave.errors import QueryError, UsageError
+from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.store.schema import Column, parse_column
 
 Value: TypeAlias = str | int | float | bool | None
@@ -151,12 +149,6 @@ def parse(name: str, sql: str) -> Analysis:
         caveats=tuple(fields["caveat"]),
         sql=sql,
     )
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest of the known names, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _fields(name: str, sql: str) -> dict[str, list[str]]:

@@ -1,9 +1,5 @@
 -- What the traces say about copies.
 
--- macro: tw_names_memory(name) | whether the name of a copy says what kind of memory on the host takes part
-CREATE TEMP MACRO IF NOT EXISTS tw_names_memory(name) AS
-    regexp_matches(name, '(?i)pageable|pinned|managed');
-
 -- macro: tw_host_memory(name, args) | kind of the memory on the host that a copy reads or writes: 'pageable', 'pinned' or 'managed'; NULL if none takes part or the trace does not say
 CREATE TEMP MACRO IF NOT EXISTS tw_host_memory(name, args) AS
     -- Kineto: 'Memcpy HtoD (Pageable -> Device)'; nsys: {"source": "pageable", ...}

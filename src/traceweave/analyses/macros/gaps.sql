@@ -144,7 +144,8 @@ hosted AS MATERIALIZED (
 -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
 copies AS MATERIALIZED (
     SELECT
-        op_id, launch_op_id, copy_kind, name, start_local_ns + duration_ns AS copied_until_ns, tw_names_memory(name) AS is_named
+        op_id, launch_op_id, copy_kind, name, start_local_ns + duration_ns AS copied_until_ns,
+        tw_host_memory(name, NULL) IS NOT NULL AS is_named
     FROM gpu_ops
     WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL
 ),
