@@ -34,6 +34,12 @@ counted, so 18 GB of temporary tables make that 550.
 """
 
 
+BLOCK_BYTES = 64 << 10
+"""Each column of each table begins a block of its own. With a quarter of DuckDB's usual 256 KiB a
+small database takes less than half, and a large one is read as fast.
+"""
+
+
 @dataclass(frozen=True)
 class Draft:
     """A database under construction, beside the file that it will replace."""
@@ -109,7 +115,9 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
 def _attach(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
     base, per_job = DRAFT_MEMORY_MIB
     # no write-ahead log: a draft is thrown away if anything goes wrong
-    con.execute("ATTACH ? AS draft (RECOVERY_MODE no_wal_writes)", [str(file)])
+    con.execute(
+        f"ATTACH ? AS draft (RECOVERY_MODE no_wal_writes, BLOCK_SIZE {BLOCK_BYTES})", [str(file)]
+    )
     con.execute("USE draft")
     con.execute("SET temp_directory = ?", [str(scratch / "spill")])
     con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
