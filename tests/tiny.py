@@ -25,7 +25,7 @@ class Tiny:
     def recognize(self, path: Path, head: bytes) -> bool:
         return head.startswith(b'{"tiny"')
 
-    def probe(self, path: Path, trust_packed: bool = False) -> Trace:
+    def probe(self, path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
         said = read(path)
         processes = tuple(Process(key=i, **p) for i, p in enumerate(said.get("processes", [{}])))
         first, last = said["at"] or (None, None)

@@ -45,7 +45,7 @@ def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) ->
         ranks = {process.key: (i, "test") for i, process in enumerate(trace.processes)}
         loaded = found.format.load(con, trace.with_ranks(ranks), source_id, lambda _: None)
         if trace.format == "kineto":
-            read_events(con, path, lambda _: None)  # once more: the loader drops them
+            read_events(con, trace, lambda _: None)  # once more: the loader drops them
     except BAD_FILE as error:
         return Outcome(refused=str(error))
     return Outcome(loaded.events_read, loaded.events_stored, tuple(loaded.issues), loaded.damaged)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from traceweave.sources.kineto import reader
+from traceweave.sources.kineto.probe import probe
 from traceweave.sources.kineto.reader import read_events
+from traceweave.sources.model import Trace
 from traceweave.sources.unpack import BLOCK_BYTES
+
+
+def _trace(path: Path, all_threads: bool = False) -> Trace:
+    return replace(probe(path), all_threads=all_threads)
 
 
 @pytest.mark.parametrize("stretch_bytes", [1, 2 * BLOCK_BYTES, 1 << 30])
@@ -24,22 +31,22 @@ def test_events_keep_their_order_over_statements_and_threads(
     padding = "x" * 1000
     count = 4 * BLOCK_BYTES // 1000
     event = '\n  {{\n    "ph": "X", "name": "{}", "ts": {}, "dur": 1, "args": {{"pad": "{}"}}\n  }}'
-    trace = tmp_path / "rank0.json"
+    path = tmp_path / "rank0.json"
     events = ",".join(event.format(n, n, padding) for n in range(count))
-    trace.write_text(f'{{"traceEvents": [{events}\n  ], "baseTimeNanoseconds": 5}}')
+    path.write_text(f'{{"traceEvents": [{events}\n  ], "baseTimeNanoseconds": 5}}')
     read = []
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
-        reading = read_events(con, trace, read.append, all_threads)
+        reading = read_events(con, _trace(path, all_threads), read.append)
         rows = con.execute("SELECT rowid, name, since_base_ns FROM new_events ORDER BY rowid")
         assert rows.fetchall() == [(n, str(n), n * 1000) for n in range(count)]
     assert reading.tail == b'], "baseTimeNanoseconds": 5}'
-    assert sum(read) == trace.stat().st_size
+    assert sum(read) == path.stat().st_size
 
 
 def test_a_file_without_events_gives_an_empty_table(tmp_path: Path) -> None:
-    trace = tmp_path / "rank0.json"
-    trace.write_text('{"traceEvents": []}')
+    path = tmp_path / "rank0.json"
+    path.write_text('{"traceEvents": []}')
     with duckdb.connect() as con:
-        read_events(con, trace, lambda _: None)
+        read_events(con, _trace(path), lambda _: None)
         assert con.execute("SELECT count(*) FROM new_events").fetchall() == [(0,)]

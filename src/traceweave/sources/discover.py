@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE, Trace
 from traceweave.sources.nsys import export_report
 from traceweave.sources.ranks import RankRules, assign_ranks
-from traceweave.sources.runs import Run, choose_run, split_runs
+from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
 from traceweave.store.database import first_line
 
@@ -62,16 +62,27 @@ def discover(
     passed_over = [item for item in found if isinstance(item, PassedOver)]
     broken = [item for item in found if isinstance(item, Broken)]
     candidates = [item for item in found if isinstance(item, Candidate)]
-    sources: list[Source] = []
+    rules = rules or RankRules()
     with ThreadPoolExecutor() as pool:
-        for result in pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates):
-            if isinstance(result, Source):
-                sources.append(result)
-            else:
-                broken.append(result)
+        probed = pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates)
+        sources = _keep(probed, broken)
+        if sources and not are_distinct(_with_ranks(sources, rules)[0]):
+            timed = pool.map(lambda source: _with_times(source, trust_packed), sources)
+            sources = _keep(timed, broken)
     if not sources:
         raise InputError(_nothing_found(paths, broken, passed_over))
-    return _settle(sources, broken, passed_over, rules or RankRules(), run)
+    return _settle(sources, broken, passed_over, rules, run)
+
+
+def _keep(results: Iterable[Source | Broken], broken: list[Broken]) -> list[Source]:
+    """Return the sources among the results, and put the others where they belong."""
+    results = list(results)
+    broken += [result for result in results if isinstance(result, Broken)]
+    return [result for result in results if isinstance(result, Source)]
+
+
+def _with_ranks(sources: Sequence[Source], rules: RankRules) -> tuple[list[Trace], list[str]]:
+    return assign_ranks([source.trace for source in sources], rules)
 
 
 def _settle(
@@ -82,7 +93,7 @@ def _settle(
     number: int | None,
 ) -> Discovery:
     """Assign ranks, tell runs apart and keep the one that is asked for."""
-    traces, notes = assign_ranks([source.trace for source in sources], rules)
+    traces, notes = _with_ranks(sources, rules)
     runs = split_runs(traces)
     chosen = choose_run(runs, number)
     by_path = {source.trace.path: source for source in sources}
@@ -111,14 +122,30 @@ def _probe(
             format_, read_from = _export(candidate.path, formats, scratch)
         else:
             format_, read_from = candidate.format, candidate.path
-        trace = format_.probe(read_from, trust_packed)
+        trace = format_.probe(read_from, trust_packed, False)
         if read_from != candidate.path:
             size = candidate.path.stat().st_size
             trace = replace(trace, path=candidate.path, size_bytes=size)
         return Source(trace, format_, read_from)
     except BAD_FILE as error:
-        reason = first_line(error).removeprefix(f"{candidate.path}: ")
-        return Broken(candidate.path, format_by_name(candidate.path.name), reason)
+        return _broken(candidate.path, error)
+
+
+def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
+    """Return the source with its time range, which takes a look at the whole of a Kineto file."""
+    if source.trace.first_ns is not None:
+        return source
+    try:
+        timed = source.format.probe(source.read_from, trust_packed, True)
+        times = replace(source.trace, first_ns=timed.first_ns, last_ns=timed.last_ns)
+        return replace(source, trace=times)
+    except BAD_FILE as error:
+        return _broken(source.trace.path, error)
+
+
+def _broken(path: Path, error: BaseException) -> Broken:
+    reason = first_line(error).removeprefix(f"{path}: ")
+    return Broken(path, format_by_name(path.name), reason)
 
 
 def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:

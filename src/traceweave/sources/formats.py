@@ -17,10 +17,11 @@ class Format(Protocol):
     def recognize(self, path: Path, head: bytes, /) -> bool:
         """Tell whether a file with these first bytes (unpacked if it is gzip) is of this format."""
 
-    def probe(self, path: Path, trust_packed: bool, /) -> Trace:
+    def probe(self, path: Path, trust_packed: bool, with_times: bool, /) -> Trace:
         """Return what is in the file, without parsing all its events.
 
-        Unless `trust_packed`, refuse a gzip file that unpacks to an absurd size.
+        Without `with_times` the trace may lack its time range. Unless `trust_packed`, a gzip file
+        that unpacks to an absurd size is refused, here or by `load` (Trace.most_bytes).
         """
 
     def load(

@@ -3,8 +3,8 @@
 A format package (kineto, nsys) offers three functions:
 
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
-- `probe(path, trust_packed) -> Trace`: what is in it, without parsing all events; refuses a gzip
-  bomb, unless it is trusted.
+- `probe(path, trust_packed, with_times) -> Trace`: what is in it, without parsing all events; its
+  time range only if asked for. Refuses a gzip bomb, unless it is trusted, or has `load` do so.
 - `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it. If it
   raises, rows of that source_id may be there already; the caller removes them.
 
@@ -83,9 +83,11 @@ class Trace:
     producer: str | None = None
     producer_version: str | None = None
     first_ns: int | None = None
-    """First event, UTC epoch ns, as far as a probe can tell."""
+    """First event, UTC epoch ns, as far as a probe can tell and was asked to."""
     last_ns: int | None = None
     """End of the last event or of the recording, UTC epoch ns, as far as a probe can tell."""
+    most_bytes: int | None = None
+    """Its loader refuses a gzip file that unpacks to more; None: it may unpack to any size."""
     all_threads: bool = False
     """Whether its loader may use all cores, because fewer files than cores are left."""
     notes: tuple[str, ...] = ()

@@ -62,6 +62,13 @@ def split_runs(traces: Sequence[Trace]) -> list[Run]:
     return [Run(i, tuple(sorted(run, key=_order))) for i, run in enumerate(runs, start=1)]
 
 
+def are_distinct(traces: Sequence[Trace]) -> bool:
+    """Tell whether no two claim a rank, in a world of one size: one run, whatever the times."""
+    ranks = [process.rank for _, process in _claims(traces)]
+    sizes = {process.world_size for _, process in _claims(traces)} - {None}
+    return len(set(ranks)) == len(ranks) and len(sizes) <= 1
+
+
 def choose_run(runs: Sequence[Run], number: int | None) -> Run:
     """Return the run that the user asks for, or the only one.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import resources
 
 import duckdb
 
 from traceweave.sources import derive
+from traceweave.sources.kineto.probe import describe_process
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import read_events
 from traceweave.sources.kineto.repair import Unparsed
@@ -29,11 +31,12 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
 
     Raises:
-        InputError: the file has no traceEvents array.
+        InputError: the file has no traceEvents array, or unpacks to more than it may.
     """
     derive.stage(con)
-    reading = read_events(con, trace.path, report, trace.all_threads)
+    reading = read_events(con, trace, report)
     properties = parse_properties(reading.head, reading.tail)
+    trace = _with_whole_top_level(trace, properties)
     _describe_source(con, trace, source_id, properties)
     con.execute(_script("events.sql"))
     loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
@@ -42,6 +45,14 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     con.execute(_script("collectives.sql"))
     derive.finish(con, source_id, trace)
     return loaded
+
+
+def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
+    """Return the trace with what a probe that stopped at the head could not know."""
+    (known,) = trace.processes
+    told = describe_process(trace.path, properties, known.pid)
+    process = replace(told, rank=known.rank, rank_source=known.rank_source)
+    return replace(trace, processes=(process,))
 
 
 def _describe_source(
@@ -55,7 +66,7 @@ def _describe_source(
         [
             source_id,
             process.rank,
-            process.world_size or properties.world_size,
+            process.world_size,
             properties.base_ns,
             source_id * OP_IDS_PER_SOURCE,
         ],

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traceweave.sources.kineto.properties import parse_properties
+from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Process, Trace
 from traceweave.sources.unpack import bomb_bytes
@@ -41,43 +41,56 @@ def recognize(path: Path, head: bytes) -> bool:
     return text.startswith(b"[") and b'"ph"' in text
 
 
-def probe(path: Path, trust_packed: bool = False) -> Trace:
-    """Read the top level of a Kineto file and the times of its first and last event.
+def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
+    """Read the top level of a Kineto file and, `with_times`, those of its first and last event.
 
-    The file is read to its end, since newer torch writes part of the top level after the events;
-    nothing is parsed.
+    Times need the file to be read to its end, though nothing is parsed: newer torch writes their
+    base after the events. Without them, the head is enough where it tells the rank.
 
     Raises:
         InputError: the file has no traceEvents array, cannot be read, or unpacks to an absurd size
             and is not trusted.
     """
+    most_bytes = None if trust_packed else bomb_bytes(path)
     with open(path, "rb") as file:
-        stream = EventStream(file, most_bytes=None if trust_packed else bomb_bytes(path))
+        stream = EventStream(file, most_bytes=most_bytes)
         extent = _Extent()
-        for block in stream.blocks():
+        for number, block in enumerate(stream.blocks()):
             extent.look_at(block)
-    properties = parse_properties(stream.head, stream.tail)
-    host, pid = _named_host(path.name.encode("utf-8", "replace").decode())
+            if number == 0 and not with_times and extent.pid is not None:
+                properties = parse_properties(stream.head, b"")
+                if properties.rank is not None:
+                    return _trace(path, properties, _Extent(pid=extent.pid), most_bytes)
+    return _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
+
+
+def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int | None) -> Trace:
     first_ns, last_ns = extent.epoch_ns(properties.base_ns)
-    process = Process(
+    return Trace(
+        path=path,
+        format="kineto",
+        size_bytes=path.stat().st_size,
+        processes=(describe_process(path, properties, extent.pid),),
+        producer="PyTorch Profiler",
+        first_ns=first_ns,
+        last_ns=last_ns,
+        most_bytes=most_bytes,
+    )
+
+
+def describe_process(path: Path, properties: Properties, pid: int | None) -> Process:
+    """Return the file's process, as its top level, its events (`pid`) or else its name tell."""
+    host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode())
+    return Process(
         key=0,
         rank=properties.rank,
         rank_source=None if properties.rank is None else "distributedInfo",
         world_size=properties.world_size,
         host=properties.host or host,
-        pid=extent.pid or pid,
+        pid=pid or named_pid,
         gpu_names=properties.gpu_names,
         backend=properties.backend,
         nccl_version=properties.nccl_version,
-    )
-    return Trace(
-        path=path,
-        format="kineto",
-        size_bytes=path.stat().st_size,
-        processes=(process,),
-        producer="PyTorch Profiler",
-        first_ns=first_ns,
-        last_ns=last_ns,
     )
 
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 from string import Template
 from typing import IO
 
@@ -24,6 +23,7 @@ import duckdb
 from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
 from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream
+from traceweave.sources.model import Report, Trace
 
 MAX_FAST_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
@@ -95,12 +95,7 @@ class Reading:
     damaged: str | None
 
 
-def read_events(
-    con: duckdb.DuckDBPyConnection,
-    path: Path,
-    report: Callable[[int], None],
-    all_threads: bool = False,
-) -> Reading:
+def read_events(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) -> Reading:
     """Fill the temporary table `new_events` of `con` with every event of a file, in file order.
 
     One of DuckDB's threads reads them, or all of them do. Most files are read at full speed; the
@@ -108,13 +103,13 @@ def read_events(
     care, and those that DuckDB still refuses (a key that occurs twice) are written anew.
 
     Raises:
-        InputError: the file has no traceEvents array.
+        InputError: the file has no traceEvents array, or unpacks to more than it may.
     """
     with suppress(_InexactTimes, *_REFUSED):
-        return _read_fast(con, path, report, _threads(con) if all_threads else 1)
+        return _read_fast(con, trace, report)
     with suppress(*_REFUSED):
-        return _read_with_care(con, path, bytes)
-    return _read_with_care(con, path, rewrite_block)
+        return _read_with_care(con, trace, bytes)
+    return _read_with_care(con, trace, rewrite_block)
 
 
 _REFUSED = (duckdb.InvalidInputException, duckdb.DataError)
@@ -125,23 +120,20 @@ def _threads(con: duckdb.DuckDBPyConnection) -> int:
     return int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
 
 
-def _read_fast(
-    con: duckdb.DuckDBPyConnection, path: Path, report: Callable[[int], None], threads: int
-) -> Reading:
-    with path.open("rb") as file:
-        stream = EventStream(file, report)
+def _read_fast(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) -> Reading:
+    threads = _threads(con) if trace.all_threads else 1
+    with trace.path.open("rb") as file:
+        stream = EventStream(file, report, most_bytes=trace.most_bytes)
         _copy(con, _FAST, _refuse_inexact(stream.blocks()), threads)
     return _reading(stream, Unparsed())
 
 
 def _read_with_care(
-    con: duckdb.DuckDBPyConnection,
-    path: Path,
-    finish: Callable[[bytes], bytes],
+    con: duckdb.DuckDBPyConnection, trace: Trace, finish: Callable[[bytes], bytes]
 ) -> Reading:
     unparsed = Unparsed()
-    with path.open("rb") as file:
-        stream = EventStream(file)
+    with trace.path.open("rb") as file:
+        stream = EventStream(file, most_bytes=trace.most_bytes)
         blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
         _copy(con, _EXACT, (finish(_quote_times(block)) for block in blocks if block))
     return _reading(stream, unparsed)

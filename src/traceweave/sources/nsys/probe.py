@@ -50,9 +50,10 @@ def recognize(path: Path, head: bytes) -> bool:
     return "StringIds" in export.tables and any(n.startswith(_OURS) for n in names)
 
 
-def probe(path: Path, trust_packed: bool = False) -> Trace:
+def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
     """Describe an export: its processes with the evidence for their ranks, its clock, its maker.
 
+    Its time range comes at no cost, so it is there `with_times` or not.
     Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
     if not trust_packed:
