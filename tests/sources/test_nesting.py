@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceweave.sources import derive
+from traceweave.sources import derive, nesting
+from traceweave.sources.nesting import nest_host_ops
 
 Range = tuple[int, int, int]
 """Nesting, start, end; the op_id is the position in the list."""
@@ -23,7 +25,7 @@ def nest(ranges: Sequence[Range]) -> dict[int, tuple[int, int | None]]:
             " duration_ns) VALUES (0, ?, 'nvtx', 'x', 1, 1, ?, ?, ?)",
             [[i, nesting, start, end - start] for i, (nesting, start, end) in enumerate(ranges)],
         )
-        derive.nest(con)
+        nest_host_ops(con)
         rows = con.execute("SELECT op_id, depth, parent_id FROM parents").fetchall()
     return {op_id: (depth, parent) for op_id, depth, parent in rows}
 
@@ -100,8 +102,11 @@ def programs(draw: st.DrawFn) -> list[Range]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(programs())
-def test_the_parent_is_the_innermost_range_that_encloses(ranges: list[Range]) -> None:
+@given(programs(), st.sampled_from([1, 2, 3, 1000]))
+def test_the_parent_is_the_innermost_range_that_encloses(
+    ranges: list[Range], batch_rows: int
+) -> None:
     # ranges of no length count as 1 ns, so they may overlap what begins as they end
     ranges = [(0, -9, -5), *((domain, 4 * start, 4 * end) for domain, start, end in ranges)]
-    assert nest(ranges) == enclosing(ranges)
+    with patch.object(nesting, "BATCH_ROWS", batch_rows):
+        assert nest(ranges) == enclosing(ranges)

@@ -11,6 +11,7 @@ from importlib import resources
 import duckdb
 
 from traceweave.sources.model import Process, Trace
+from traceweave.sources.nesting import nest_host_ops
 
 _RANK_FIELDS = {
     "rank": "INTEGER",
@@ -53,19 +54,11 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
         [source_id, trace.format, trace.step_range],
     )
     _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
-    nest(con)
+    nest_host_ops(con)
     con.execute(_script("steps.sql"))
     if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
     con.execute(_script("finish.sql"))
-
-
-def nest(con: duckdb.DuckDBPyConnection) -> None:
-    """Find what each staged host op lies in: the temporary table `parents` (see nest.sql)."""
-    con.execute(_script("nest.sql"))
-    if con.execute("SELECT 1 FROM parents WHERE crosses LIMIT 1").fetchall():
-        con.execute(_script("mend_nesting.sql"))
-    con.execute("DROP TABLE nested_ranges")
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:

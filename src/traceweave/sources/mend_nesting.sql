@@ -1,18 +1,5 @@
--- Parents of ranges that cross others of their thread. Input: parents and nested_ranges as nest.sql leaves them, its macro
--- nest. Run only if any two ranges cross.
-
--- If any two ranges of a thread cross, the later of the first such pair sticks out of its parent.
-CREATE OR REPLACE TEMP TABLE crossed_ranges AS
-WITH suspects AS (
-    SELECT * FROM nested_ranges SEMI JOIN (SELECT thread FROM parents WHERE crosses) USING (thread)
-),
-mixed AS (SELECT thread FROM suspects GROUP BY thread HAVING count(DISTINCT nesting) > 1)
-SELECT
-    hash(thread, nesting) AS thread, thread AS of_thread, start_ns, end_ns, op_id,
-    row_number() OVER (PARTITION BY of_thread ORDER BY start_ns, end_ns DESC, op_id) AS place
-FROM suspects SEMI JOIN mixed USING (thread);
-
-CREATE OR REPLACE TEMP TABLE parents_apart AS FROM nest('crossed_ranges');
+-- Parents of ranges that cross others of their thread. Input: parents, crossed_ranges, and parents_apart, which says how those
+-- of one nesting lie in each other.
 
 -- In each nesting of its thread, a range lies in the last one opened before it, or in the innermost of what that lies in
 -- that ends late enough. Of these, one per nesting, the shortest is the parent.

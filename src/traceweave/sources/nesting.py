@@ -1,0 +1,163 @@
+"""How host ops lie in each other: the parent of each is the innermost range of the same thread that
+encloses it (as in `nsys stats nvtx_pushpop_trace`).
+
+Ranges of one nesting close in the reverse order they opened; those of two (two NVTX domains) may
+cross. Where none cross, which is nearly always, all ranges of a thread nest as one and a single
+sweep does; the rest is mended after it. DuckDB sorts the ranges, on disk if they are many. They
+pass through numpy a batch at a time, and what later ones may lie in is carried over, so memory does
+not grow with the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from itertools import pairwise
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+BATCH_ROWS = 1 << 19
+"""Ranges that are nested at a time, at some 150 bytes each."""
+
+# A range of no length counts as 1 ns so that it closes after it opened.
+_RANGES = """
+CREATE OR REPLACE TEMP TABLE nested_ranges AS
+SELECT
+    hash(rank, pid, tid) AS thread, nesting,
+    start_local_ns AS start_ns, start_local_ns + greatest(duration_ns, 1) AS end_ns, op_id
+FROM new_host_ops WHERE nesting IS NOT NULL
+ORDER BY thread, start_ns, end_ns DESC, op_id
+"""
+
+_Numbers = npt.NDArray[np.int64]
+_Flags = npt.NDArray[np.bool_]
+
+
+def nest_host_ops(con: duckdb.DuckDBPyConnection) -> None:
+    """Find what each op of `new_host_ops` lies in: the temporary table `parents`.
+
+    Its columns are op_id, depth (0 at the top) and parent_id.
+    """
+    con.execute(_RANGES)
+    nest(con, "nested_ranges", "parents")
+    if con.execute("SELECT 1 FROM parents WHERE crosses LIMIT 1").fetchall():
+        con.execute(_script("crossed_ranges.sql"))
+        nest(con, "crossed_ranges", "parents_apart")
+        con.execute(_script("mend_nesting.sql"))
+    con.execute("DROP TABLE nested_ranges")
+
+
+def nest(con: duckdb.DuckDBPyConnection, ranges: str, parents: str) -> None:
+    """Create the temporary table `parents` (thread, op_id, depth, parent_id, crosses).
+
+    `ranges` is a temporary table (thread, start_ns, end_ns, op_id) in the order thread, start_ns,
+    end_ns descending, op_id; all of them have a length. The depth is the number of ranges of the
+    thread that are open where one starts (those that end there are not), the parent is the last of
+    them one level up, and a range that ends later than that crosses it.
+    """
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {parents}"
+        " (thread UBIGINT, op_id BIGINT, depth INTEGER, parent_id BIGINT, crosses BOOLEAN)"
+    )
+    sweep = _Sweep()
+    first = 0
+    while True:
+        batch = con.sql(
+            f"SELECT thread, start_ns, end_ns, op_id FROM {ranges} WHERE rowid BETWEEN $1 AND $2",
+            params=[first, first + BATCH_ROWS - 1],
+        ).to_arrow_table()
+        if not len(batch):
+            return
+        nested = sweep.nest(batch)  # which SQL finds by name  # noqa: F841
+        con.execute(f"INSERT INTO {parents} FROM nested")
+        first += BATCH_ROWS
+
+
+class _Sweep:
+    """Nests batch after batch; a thread may go on from one to the next."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._before = _NONE
+
+    def nest(self, batch: pa.Table) -> pa.Table:
+        """Return the rows of `parents` for the next rows of `ranges`."""
+        thread, start, end, op_id = (column.to_numpy() for column in batch.itercolumns())
+        bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
+        parts = []
+        for first, stop in pairwise(bounds):
+            if thread[first] != self._thread:
+                self._thread, self._before = int(thread[first]), _NONE
+            rows = slice(first, stop)
+            ranges = self._before.followed_by(start[rows], end[rows], op_id[rows])
+            parts.append(_parents(ranges, len(self._before)))
+            self._before = ranges.needed_later()
+        depth, parent_id, lies_in, crosses = (np.concatenate(p) for p in zip(*parts, strict=True))
+        return pa.table(
+            {
+                "thread": batch["thread"],
+                "op_id": batch["op_id"],
+                "depth": depth,
+                "parent_id": pa.array(parent_id, mask=~lies_in),
+                "crosses": crosses,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """Ranges of one thread in the order of their starts, with their depths."""
+
+    start: _Numbers
+    end: _Numbers
+    op_id: _Numbers
+    depth: _Numbers
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def followed_by(self, start: _Numbers, end: _Numbers, op_id: _Numbers) -> _Ranges:
+        """Return these and the next ranges of the thread, whose depths are found here."""
+        ends = np.concatenate([self.end, end])
+        opened = len(self) + np.arange(len(start))
+        closed = np.searchsorted(np.sort(ends), start, side="right")
+        return _Ranges(
+            np.concatenate([self.start, start]),
+            ends,
+            np.concatenate([self.op_id, op_id]),
+            np.concatenate([self.depth, opened - closed]),
+        )
+
+    def needed_later(self) -> _Ranges:
+        """Return what later ranges may lie in: all that is open, and the last of each depth."""
+        needed = self.end > self.start[-1]
+        _, from_the_end = np.unique(self.depth[::-1], return_index=True)
+        needed[len(self) - 1 - from_the_end] = True
+        return _Ranges(self.start[needed], self.end[needed], self.op_id[needed], self.depth[needed])
+
+
+_NONE = _Ranges(*(np.empty(0, np.int64) for _ in range(4)))
+
+
+def _parents(ranges: _Ranges, first: int) -> tuple[_Numbers, _Numbers, _Flags, _Flags]:
+    """Return depth, op_id of the parent, whether there is one, and whether the range crosses it,
+    of the ranges from `first` on.
+    """
+    count = len(ranges)
+    # one number for depth and position, so that "the last of this depth before here" is one search
+    places = ranges.depth * count + np.arange(count)
+    by_depth = np.sort(places)
+    found = by_depth[np.searchsorted(by_depth, places[first:] - count) - 1]
+    depth = ranges.depth[first:]
+    one_up = (depth > 0) & (found // count == depth - 1)
+    outer = found % count
+    lies_in = one_up & (ranges.end[outer] > ranges.start[first:])
+    crosses = one_up & (ranges.end[outer] < ranges.end[first:])
+    return depth, ranges.op_id[outer], lies_in, crosses
+
+
+def _script(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
