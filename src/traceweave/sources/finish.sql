@@ -1,5 +1,5 @@
 -- Staging tables -> base tables, for one source, every op put into its step.
--- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), parents (nest.sql), new_steps (steps.sql),
+-- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), parents (nesting.py), new_steps (steps.sql),
 -- new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
