@@ -83,6 +83,8 @@ class Overview:
     instances: int
     complete_instances: int
     """Matched collectives in which every member of the group was seen."""
+    unsized_instances: int
+    """Matched collectives of groups whose size no trace says."""
     ranks: tuple[RankOverview, ...]
     clocks: tuple[ClockOverview, ...]
     sources: tuple[SourceOverview, ...]
@@ -105,9 +107,10 @@ def read_overview(con: duckdb.DuckDBPyConnection) -> Overview:
     job = con.execute(
         "SELECT max(world_size), mode(backend), mode(nccl_version) FROM ranks"
     ).fetchone()
-    instances = con.execute(
-        "SELECT count(*), count(*) FILTER (complete) FROM collective_instances"
-    ).fetchone()
+    [(instances, complete, unsized)] = con.execute(
+        "SELECT count(*), count(*) FILTER (complete), count(*) FILTER (ranks_expected IS NULL)"
+        " FROM collective_instances"
+    ).fetchall()
     ranks = tuple(RankOverview(*row) for row in con.execute(_RANKS).fetchall())
     world_size, backend, nccl_version = job or (None, None, None)
     return Overview(
@@ -116,8 +119,9 @@ def read_overview(con: duckdb.DuckDBPyConnection) -> Overview:
         world_size=world_size,
         backend=backend,
         nccl_version=nccl_version,
-        instances=instances[0] if instances else 0,
-        complete_instances=instances[1] if instances else 0,
+        instances=instances,
+        complete_instances=complete,
+        unsized_instances=unsized,
         ranks=ranks,
         clocks=tuple(ClockOverview(*row) for row in con.execute(_CLOCKS).fetchall()),
         sources=tuple(SourceOverview(*row) for row in con.execute(_SOURCES).fetchall()),

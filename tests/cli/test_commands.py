@@ -390,9 +390,11 @@ def test_the_overview_says_on_how_many_ranks_collectives_were_found(
     instances: int, complete: int, unsized: int, calls: int, text: str
 ) -> None:
     rank = RankOverview(0, None, None, None, "kineto", "test", None, None, 0, 0, 0, calls, 0)
-    overview = Overview("", None, None, None, None, instances, complete, (rank,), (), (), ())
+    overview = Overview(
+        "", None, None, None, None, instances, complete, unsized, (rank,), (), (), ()
+    )
 
-    assert matched(overview, unsized) == text
+    assert matched(overview) == text
 
 
 def test_info_shows_the_run_to_people_and_programs(

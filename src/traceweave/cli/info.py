@@ -58,7 +58,7 @@ def print_overview(run: Run) -> None:
         "GPUs": ", ".join(overview.gpus) or "none named",
         "backend": " ".join(filter(None, (overview.backend, overview.nccl_version))) or "unknown",
         "started": units.date_and_time(min(starts)) if starts else "unknown",
-        "collectives": matched(overview, _of_unknown_size(run)),
+        "collectives": matched(overview),
     }
     for name, fact in facts.items():
         click.echo(f"{name + ':':13}{units.printable(fact)}")
@@ -90,19 +90,15 @@ def _print_warnings(overview: Overview) -> None:
         )
 
 
-def _of_unknown_size(run: Run) -> int:
-    rows = run.stream("SELECT count(*) AS n FROM collective_instances WHERE ranks_expected IS NULL")
-    return int(rows.read_all()["n"][0].as_py())
-
-
-def matched(overview: Overview, unsized: int) -> str:
+def matched(overview: Overview) -> str:
     """Say how many collectives were found on several ranks, and whether on all of their group."""
-    instances, complete = overview.instances, overview.complete_instances
+    instances, unsized = overview.instances, overview.unsized_instances
     calls = sum(rank.collectives for rank in overview.ranks)
     if not instances:
         return f"none matched, {calls:,} calls" if calls else "none"
     if unsized == instances:
         return f"{instances:,} matched; the traces do not say how many ranks their groups have"
+    complete = overview.complete_instances
     whole = "all" if complete == instances else f"{complete:,}"
     text = f"{instances:,} matched, {whole} with every rank of their group"
     return f"{text}; {unsized:,} of a group of unknown size" if unsized else text
