@@ -32,7 +32,7 @@ from pathlib import Path
 import duckdb
 
 import traceweave
-from ingest_vs_hta import prepare_hta
+from ingest_vs_hta import prepare_peers
 from traceweave.simulate import Config, Gap, simulate, write_kineto
 from traceweave.store.draft import drafting
 
@@ -85,6 +85,7 @@ SHIFTED = {
         name: name + " + lap * {period} + hash(lap, $block) % 20000"
         for name in (
             "start_local_ns",
+            "launch_start_local_ns",
             "device_start_local_ns",
             "device_end_local_ns",
             "at_local_ns",
@@ -124,6 +125,7 @@ UNIQUE = {
 
 TIME_WITH_TRACEWEAVE = """
 import resource, sys, time
+import numpy, pyarrow  # imports are counted on neither side
 import traceweave
 run = traceweave.open(sys.argv[1])
 begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
@@ -187,7 +189,7 @@ def main() -> None:
     command.add_argument("--runs", type=int, default=3)
     command.add_argument("--steps", type=int, default=BASE.steps, help="353 GPU ops per rank each")
     command.set_defaults(
-        run=lambda o: print_beside_hta(o.hta_python or prepare_hta(), o.runs, o.steps)
+        run=lambda o: print_beside_hta(o.hta_python or prepare_peers(), o.runs, o.steps)
     )
     options = parser.parse_args()
     options.run(options)

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from traceweave import analyses
+from traceweave.analyses.runner import prepare
 
 Interval = tuple[int, int]
 
@@ -91,8 +92,21 @@ class Builder:
             "duration_ns": at[1] - at[0],
             "launch_op_id": launch,
         }
-        self._insert("base.gpu_ops", **(columns | more))
+        self._insert("base.gpu_ops", **(columns | self._call(launch) | more))
         return op_id
+
+    def _call(self, launch: int | None) -> dict[str, Any]:
+        """What a GPU op knows of the call that launched it."""
+        if launch is None:
+            return {}
+        call = self.con.execute(
+            "SELECT start_local_ns AS launch_start_local_ns, duration_ns AS launch_duration_ns,"
+            " pid AS launch_pid, tid AS launch_tid, name AS launch_call"
+            " FROM base.host_ops WHERE op_id = ?",
+            [launch],
+        )
+        names = [column for column, *_ in call.description or ()]
+        return dict(zip(names, call.fetchone() or (), strict=False))
 
     def host(
         self,
@@ -183,6 +197,12 @@ class Builder:
 
 
 def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[dict[str, Any]]:
-    """Return the whole result of an analysis, one dictionary per row."""
-    result = analyses.run(con, name, **params)
-    return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
+    """Return the whole result of an analysis, one dictionary per row.
+
+    As analyses.run does, but for its relation: DuckDB plans the statement of one twice.
+    """
+    analysis = analyses.find(name)
+    sql, left = prepare(con, analysis, analysis.bind(params))
+    cursor = con.execute(sql, left or None)
+    columns = [column for column, *_ in cursor.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]

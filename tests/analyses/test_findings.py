@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -260,11 +261,9 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
-    tmp_path: Path, schedule: str
+    fixtures: Path, database_of: Callable[..., Path], schedule: str
 ) -> None:
-    traces = Path(__file__).parents[1] / "fixtures" / f"pipeline_{schedule}"
-    traceweave.ingest(traces, tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(database_of(fixtures / f"pipeline_{schedule}")) as run:
         found = run.findings().set_index("rule")
         steps = run.breakdown().dropna(subset=["step"])
     # all communication of this run is sends and receives

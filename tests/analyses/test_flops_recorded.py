@@ -4,6 +4,7 @@ arithmetic of models whose sizes are known."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +12,32 @@ import pytest
 
 import traceweave
 
-pytest.importorskip(
-    "torch.utils.flop_counter",
-    reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
-)
+Asked = Callable[..., list[dict[str, Any]]]
+
+CPU = Path(__file__).parent.parent / "fixtures" / "flops_cpu"
 
 
-def _asked(traces: Path, folder: Path, name: str, **params: object) -> list[dict[str, Any]]:
-    database = folder / "run.duckdb"
-    if not database.exists():
-        traceweave.ingest([traces], database)
-    with traceweave.open(database) as run:
-        table = run.stream_analysis(name, **params).read_all()
-    return [dict(row) for row in table.to_pylist()]
+@pytest.fixture
+def asked(database_of: Callable[..., Path]) -> Asked:
+    """Return a function from traces to the rows of an analysis that needs torch's formulas."""
+    # not when tests are collected: every process would import it
+    pytest.importorskip(
+        "torch.utils.flop_counter",
+        reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
+    )
+
+    def rows(traces: Path, name: str, **params: object) -> list[dict[str, Any]]:
+        with traceweave.open(database_of(traces)) as run:
+            table = run.stream_analysis(name, **params).read_all()
+        return [dict(row) for row in table.to_pylist()]
+
+    return rows
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    traces = Path(__file__).parent.parent / "fixtures" / "flops_cpu"
-    return traces, tmp_path_factory.mktemp("flops_cpu")
-
-
-def test_every_step_has_the_flops_that_torch_counted(recorded: tuple[Path, Path]) -> None:
-    traces, folder = recorded
-    expected = json.loads((traces / "expected.json").read_text(encoding="utf-8"))["steps"]
+def test_every_step_has_the_flops_that_torch_counted(asked: Asked) -> None:
+    expected = json.loads((CPU / "expected.json").read_text(encoding="utf-8"))["steps"]
     want = {step["step"]: (step["flops"], step["recomputed_flops"]) for step in expected.values()}
-    rows = _asked(traces, folder, "mfu", peak_tflops=0.05)
+    rows = asked(CPU, "mfu", peak_tflops=0.05)
     got = {row["step"]: (row["flops"], row["recomputed_flops"]) for row in rows[2:]}
     assert got == want
     assert len(want) == 8
@@ -47,11 +48,8 @@ def test_every_step_has_the_flops_that_torch_counted(recorded: tuple[Path, Path]
         assert spent == pytest.approx(row["recomputed_flops"], abs=1e-3)
 
 
-def test_autocast_is_counted_once_and_in_the_type_it_computes_in(
-    recorded: tuple[Path, Path],
-) -> None:
-    traces, folder = recorded
-    rows = _asked(traces, folder, "flops", step=2)
+def test_autocast_is_counted_once_and_in_the_type_it_computes_in(asked: Asked) -> None:
+    rows = asked(CPU, "flops", step=2)
     # forward: two linear layers and a product; backward: theirs, but for the input's gradient
     forward = 2 * (32 * 80 * 160 + 32 * 160 * 10)
     product = 2 * 32 * 10 * 24
@@ -62,10 +60,10 @@ def test_autocast_is_counted_once_and_in_the_type_it_computes_in(
     }
 
 
-def test_nanogpt_against_six_times_parameters_times_tokens(corpus: Path, tmp_path: Path) -> None:
+def test_nanogpt_against_six_times_parameters_times_tokens(corpus: Path, asked: Asked) -> None:
     """Width 768, 11 MLPs of factor 4, 10 attentions, 50304 words, 16384 tokens a step and rank."""
     traces = corpus / "kineto" / "nanogpt_8xh100"
-    rows = _asked(traces, tmp_path, "mfu")
+    rows = asked(traces, "mfu")
     width, tokens = 768, 16384
     parameters = 11 * 2 * 4 * width**2 + 10 * 4 * width**2 + 50304 * width
     gates = 6 * (10 * 12 * 6 * tokens + 12 * 1 * (tokens - 1))
@@ -81,16 +79,16 @@ def test_nanogpt_against_six_times_parameters_times_tokens(corpus: Path, tmp_pat
         assert 0.4 < row["covered_share"] < 0.5
     assert rows[0]["mfu"] == pytest.approx(0.27, abs=0.005)
     # Muon orthogonalizes its matrices with products: these are in `flops` and in no MFU
-    work = _asked(traces, tmp_path, "op_work", rank=0, step=10)
+    work = asked(traces, "op_work", rank=0, step=10)
     in_optimizer = {row["op"] for row in work if row["kind"] == "optimizer"}
     assert in_optimizer == {"aten::baddbmm", "aten::bmm"}
 
 
 def test_megatron_forward_against_two_times_parameters_times_tokens(
-    corpus: Path, tmp_path: Path
+    corpus: Path, asked: Asked
 ) -> None:
     """A part of 8 of 40 layers of width 4096 and 51200 words, 4 x 2048 tokens: forward only."""
-    rows = _asked(corpus / "kineto" / "megatron_tp8", tmp_path, "mfu")
+    rows = asked(corpus / "kineto" / "megatron_tp8", "mfu")
     width, tokens, layers = 4096, 8192, 40
     in_layer = (3 * width * width + width * width + 2 * 4 * width * width) // 8
     attention = 2 * (2 * 32 * 2048 * 2048 * 64)  # 8 heads of 4 sequences

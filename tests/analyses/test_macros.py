@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from math import ceil
 
 import duckdb
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import rows
@@ -37,24 +38,28 @@ ops = st.lists(
     ),
     max_size=12,
 )
+many_ranks = st.lists(ops, min_size=5, max_size=5).map(
+    lambda pairs: [(2 * i + rank, *op) for i, pair in enumerate(pairs) for rank, *op in pair]
+)
+"""Five times `ops`, of ranks of their own: as many examples in one query."""
+
 edges = st.sets(st.tuples(st.integers(0, 1), st.integers(-2, 45)), max_size=8)
 interval = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(
     lambda pair: (min(pair), max(pair))
 )
 
-quick = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+quick = settings(max_examples=30)
 
 
 def _covered(intervals: Iterable[tuple[int, int]]) -> set[int]:
     return {moment for start, end in intervals for moment in range(start, end)}
 
 
-def _con() -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
-    create_macros(con, "tw_shared_ns tw_added_ns tw_overhang_ns tw_busy_until")
-    return con
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as con:
+        create_macros(con, "tw_shared_ns tw_added_ns tw_overhang_ns tw_busy_until tw_percentile")
+        yield con
 
 
 def _busy(con: duckdb.DuckDBPyConnection, work: list[Op], at: set[tuple[int, int]]) -> set[object]:
@@ -78,7 +83,7 @@ def _busy(con: duckdb.DuckDBPyConnection, work: list[Op], at: set[tuple[int, int
 @quick
 @given(ops, edges)
 def test_busy_until_is_the_length_of_the_unions_up_to_each_edge(
-    work: list[Op], at: set[tuple[int, int]]
+    con: duckdb.DuckDBPyConnection, work: list[Op], at: set[tuple[int, int]]
 ) -> None:
     want = {
         (
@@ -97,61 +102,73 @@ def test_busy_until_is_the_length_of_the_unions_up_to_each_edge(
         )
         for rank, until in at
     }
-    with _con() as con:
-        assert _busy(con, work, at) == want
+    assert _busy(con, work, at) == want
 
 
-def test_times_too_far_apart_to_stand_on_one_line_are_measured_all_the_same() -> None:
+def test_times_too_far_apart_to_stand_on_one_line_are_measured_all_the_same(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
     """As an op at time 0 in a trace of this century makes them, on several ranks."""
     late = 4_200_000_000_000_000_000
     work = [(rank, "compute", start, start + 10) for rank in range(3) for start in (0, late)]
-    with _con() as con:
-        got = _busy(con, work, {(rank, late + 4) for rank in range(3)})
+    got = _busy(con, work, {(rank, late + 4) for rank in range(3)})
     assert got == {(rank, late + 4, 14, 0, 0, 14, 14, 0, 14) for rank in range(3)}
 
 
-@quick
-@given(ops.filter(bool))
-def test_gaps_are_what_no_op_of_the_device_covers(work: list[Op]) -> None:
+def test_gaps_are_what_no_op_of_the_device_covers() -> None:
     with duckdb.connect() as con:
         create_tables(con)
-        con.executemany(
-            "INSERT INTO base.gpu_ops (source_id, kind, class, name, device, stream,"
-            " rank, op_id, category, start_local_ns, duration_ns)"
-            " VALUES (0, 'kernel', 'other', 'k', 0, 7, ?, ?, ?, ?, ?)",
-            [
-                (rank, number, category, start, end - start)
-                for number, (rank, category, start, end) in enumerate(work)
-            ],
-        )
-        con.execute(
-            "INSERT INTO base.rank_sources (rank, source_id, rank_source, format)"
-            " SELECT DISTINCT rank, rank, 'test', 'kineto' FROM base.gpu_ops"
-        )
-        got = {
-            (row["rank"], moment)
-            for row in rows(con, "gaps", window="span", min_gap_ns=1)
-            for moment in range(row["start_ns"], row["end_ns"])
-        }
-        idle = {row["rank"]: row["idle_ns"] for row in rows(con, "breakdown", window="span")}
-    want = set()
-    for rank in {of for of, *_ in work}:
-        mine = [(start, end) for of, _, start, end in work if of == rank]
-        span = range(min(start for start, _ in mine), max(end for _, end in mine))
-        want |= {(rank, moment) for moment in set(span) - _covered(mine)}
-        assert idle[rank] == len(set(span) - _covered(mine))
-    assert got == want
+
+        @settings(max_examples=8)
+        @given(many_ranks.filter(bool))
+        def check(work: list[Op]) -> None:
+            con.execute("TRUNCATE base.gpu_ops; TRUNCATE base.rank_sources")
+            got, idle = _gaps_and_idle_time(con, work)
+            want = set()
+            for rank in {of for of, *_ in work}:
+                mine = [(start, end) for of, _, start, end in work if of == rank]
+                span = range(min(start for start, _ in mine), max(end for _, end in mine))
+                want |= {(rank, moment) for moment in set(span) - _covered(mine)}
+                assert idle[rank] == len(set(span) - _covered(mine))
+            assert got == want
+
+        check()
+
+
+def _gaps_and_idle_time(
+    con: duckdb.DuckDBPyConnection, work: list[Op]
+) -> tuple[set[tuple[int, int]], dict[int, int]]:
+    con.executemany(
+        "INSERT INTO base.gpu_ops (source_id, kind, class, name, device, stream,"
+        " rank, op_id, category, start_local_ns, duration_ns)"
+        " VALUES (0, 'kernel', 'other', 'k', 0, 7, ?, ?, ?, ?, ?)",
+        [
+            (rank, number, category, start, end - start)
+            for number, (rank, category, start, end) in enumerate(work)
+        ],
+    )
+    con.execute(
+        "INSERT INTO base.rank_sources (rank, source_id, rank_source, format)"
+        " SELECT DISTINCT rank, rank, 'test', 'kineto' FROM base.gpu_ops"
+    )
+    got = {
+        (row["rank"], moment)
+        for row in rows(con, "gaps", window="span", min_gap_ns=1)
+        for moment in range(row["start_ns"], row["end_ns"])
+    }
+    return got, {row["rank"]: row["idle_ns"] for row in rows(con, "breakdown", window="span")}
 
 
 @quick
 @given(interval, interval)
-def test_shared_and_added_lengths(one: tuple[int, int], other: tuple[int, int]) -> None:
-    with _con() as con:
-        shared, added, first, overhang = con.execute(
-            "SELECT tw_shared_ns($a, $b, $c, $d), tw_added_ns($c, $d, $b),"
-            " tw_added_ns($a, $b, NULL), tw_overhang_ns($b, $c)",
-            {"a": one[0], "b": one[1], "c": other[0], "d": other[1]},
-        ).fetchall()[0]
+def test_shared_and_added_lengths(
+    con: duckdb.DuckDBPyConnection, one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    shared, added, first, overhang = con.execute(
+        "SELECT tw_shared_ns($a, $b, $c, $d), tw_added_ns($c, $d, $b),"
+        " tw_added_ns($a, $b, NULL), tw_overhang_ns($b, $c)",
+        {"a": one[0], "b": one[1], "c": other[0], "d": other[1]},
+    ).fetchall()[0]
     assert shared == len(_covered([one]) & _covered([other]))
     assert first == one[1] - one[0]
     # what comes in the order of starts adds what the ones before it do not reach
@@ -161,12 +178,12 @@ def test_shared_and_added_lengths(one: tuple[int, int], other: tuple[int, int]) 
 
 @quick
 @given(st.lists(st.integers(-50, 50), min_size=1), st.sampled_from([0.01, 0.5, 0.95, 0.99, 1.0]))
-def test_a_percentile_is_the_nearest_rank(values: list[int], fraction: float) -> None:
-    with duckdb.connect() as con:
-        create_macros(con, "tw_percentile")
-        [(got,)] = con.execute(
-            f"SELECT tw_percentile(v, {fraction}) FROM (SELECT unnest($1) AS v)", [values]
-        ).fetchall()
+def test_a_percentile_is_the_nearest_rank(
+    con: duckdb.DuckDBPyConnection, values: list[int], fraction: float
+) -> None:
+    [(got,)] = con.execute(
+        f"SELECT tw_percentile(v, {fraction}) FROM (SELECT unnest($1) AS v)", [values]
+    ).fetchall()
     assert got == sorted(values)[ceil(fraction * len(values)) - 1]
 
 

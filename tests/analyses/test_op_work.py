@@ -7,8 +7,8 @@ import pytest
 
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, kernel
-from traceweave.analyses import formulas
-from traceweave.analyses.op_flops import create_op_flops
+from traceweave.analyses import formulas, placed_ops
+from traceweave.analyses.placed_ops import create_placed_ops
 
 
 def _brief(build: Builder, *columns: str, **params: object) -> list[tuple[Any, ...]]:
@@ -184,8 +184,8 @@ def test_calls_that_differ_in_nothing_that_counts_have_one_signature(build: Buil
             (30, "triton_a", {"Concrete Inputs": [""]}),
         )
     ]
-    create_op_flops(build.con)
-    numbers = dict(build.con.execute("SELECT op_id, signature FROM tw_op_flops").fetchall())
+    create_placed_ops(build.con)
+    numbers = dict(build.con.execute("SELECT op_id, signature FROM tw_placed_ops").fetchall())
     first, again, other_name, other_values = (numbers[op_id] for op_id in ids)
     assert first == again
     assert len({first, other_name, other_values}) == 3
@@ -196,3 +196,57 @@ def test_calls_that_differ_in_nothing_that_counts_have_one_signature(build: Buil
         ("triton_a", "[[2,2]]", 8, None, "fp32", None),
         ("triton_b", "[[2,2]]", 8, None, "fp32", None),
     ]
+
+
+@pytest.mark.parametrize("around", [None, "autograd::engine::evaluate_function: MmBackward0"])
+def test_the_innermost_of_a_name_has_the_types_that_are_computed_with(
+    build: Builder, around: str | None
+) -> None:
+    """Autocast converts the arguments and calls the same operator again, in a backward as well."""
+    build.rank(0)
+    if around is not None:
+        build.host(0, (0, 900), around)
+    counted(build, (10, 100), flops=8, dtype="fp32", depth=1)
+    counted(build, (20, 90), flops=8, dtype="fp32", depth=2)
+    counted(build, (30, 80), flops=8, dtype="bf16", depth=3)
+    counted(build, (40, 70), flops=8, dtype="fp32", depth=4, name="triton_other")
+    counted(build, (110, 120), flops=8, dtype="fp32", depth=1)
+    assert _brief(build, "dtype", "calls", per="call") == [("bf16", 1), ("fp32", 1)]
+
+
+def test_ranks_are_read_some_at_a_time_with_the_same_rows(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(5):
+        build.rank(rank)
+        counted(build, (0, 10), flops=7 + rank % 2, rank=rank, step=rank)
+        kernel(build, 1, (20, 30), rank=rank, step=rank, class_=("gemm", "norm")[rank % 2])
+        counted(build, (0, 10), flops=70 + rank, rank=9, tid=rank)
+    # a process that is no rank
+    build.con.execute("UPDATE base.host_ops SET rank = NULL WHERE rank = 9")
+    build.rank(7)
+    build.gpu(7, (400, 404))
+    at_once = rows(build.con, "op_work")
+    assert len(at_once) == 11
+    for most in (1, 6):
+        monkeypatch.setattr(placed_ops, "MOST_HOST_OPS", most)
+        assert rows(build.con, "op_work") == at_once
+
+
+def test_what_was_not_read_to_the_end_is_read_again(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.rank(0)
+    counted(build, (0, 10), flops=7)
+    create_placed_ops(build.con)
+    with monkeypatch.context() as patch:
+        patch.setattr(placed_ops, "_store", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            create_placed_ops(build.con)
+    there = "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'tw_placed_ops'"
+    assert build.con.execute(there).fetchall() == [(0,)]
+    assert _brief(build, "flops") == [(7,)]
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

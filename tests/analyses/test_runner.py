@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.tables import create_tables
 from traceweave import analyses
-from traceweave.analyses import Analysis
+from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
 from traceweave.analyses.runner import create_macros, materialize, prepare
 from traceweave.errors import QueryError
@@ -106,6 +108,26 @@ def test_what_changes_in_a_writable_database_is_seen(build: Builder) -> None:
     assert _read(build.con, reader) == [10, 30]
     build.gpu(0, (40, 90))
     assert _read(build.con, reader) == [10, 30, 90]
+
+
+def test_what_one_question_reads_twice_is_computed_once(
+    build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _two_gaps(build)
+    once = "SELECT start_ns FROM analysis_gaps(p_window := 'span', p_min_gap_ns := 5)"
+    computed = []
+
+    def prepared(
+        con: duckdb.DuckDBPyConnection, analysis: Analysis, *more: Any
+    ) -> tuple[str, dict[str, Any]]:
+        computed.append(analysis.name)
+        return prepare(con, analysis, *more)
+
+    monkeypatch.setattr(runner, "prepare", prepared)
+    twice = replace(parse("reader", READER), sql=f"{once} UNION ALL {once} ORDER BY ALL")
+    sql, _ = prepare(build.con, twice, {})
+    assert build.con.execute(sql).fetchall() == [(10,), (10,), (30,), (30,)]
+    assert computed == ["gaps"]
 
 
 def test_a_kept_table_has_the_columns_and_the_order_of_its_analysis(build: Builder) -> None:

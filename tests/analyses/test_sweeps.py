@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
 from traceweave.analyses.runner import create_macros
-from traceweave.analyses.sweeps.operators import operators
+from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
 from traceweave.analyses.sweeps.unions import union_until
 
 span = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
@@ -48,23 +48,20 @@ def test_launches_are_those_of_the_last_outermost_operator_that_began_before(
     starts, ends = _column([s for (s, _), _ in ops]), _column([e for (_, e), _ in ops])
     called = _column([at for at, _, _ in launches])
     durations = _column([length for _, length, _ in launches])
-    sorts = _column([(5 << 32) + (3 << 1) + is_compute for _, _, is_compute in launches])
-    none = _column([])
-    place, kernels, device_ns, kind, _, _, left, ranks = operators(
-        *(starts, ends, starts, np.array([u for _, u in ops], np.uint8)),
-        *(none, none, none.astype(np.uint8)),
-        *(called, durations, sorts, called),
+    sorts = _column([(3 << 1) + is_compute for _, _, is_compute in launches])
+    none, usable = _column([]), np.array([u for _, u in ops], np.uint8)
+    done = operators(
+        Operators(starts, ends, starts, starts, usable),
+        Ranges(none, none, none.astype(np.uint8)),
+        Launches(called, durations, sorts),
     )
-    assert kernels.sum() + sum(
-        1 for at in called if _owner(at, starts, ends, place) is None
-    ) == len(launches)
+    owners = [_owner(at, starts, ends, done.place) for at in called]
+    assert done.is_owned.tolist() == [owner is not None for owner in owners]
     for op in range(len(ops)):
-        mine = [n for n, at in enumerate(called) if _owner(at, starts, ends, place) == op]
+        mine = [n for n, owner in enumerate(owners) if owner == op]
         work = [int(durations[n]) for n in mine if sorts[n] & 1]
-        assert kernels[op] == len(mine)
-        assert (device_ns[op], kind[op]) == ((sum(work), 3) if work else (-1, -1))
-    assert left.sum() + device_ns[device_ns >= 0].sum() == durations[sorts & 1 > 0].sum()
-    assert ranks.tolist() == ([5] if launches else [])
+        most = (sum(work), 7) if work else (-1, -1)
+        assert done.launched[:, op].tolist() == [len(mine), *most]
 
 
 def _owner(at: int, starts: np.ndarray, ends: np.ndarray, place: np.ndarray) -> int | None:

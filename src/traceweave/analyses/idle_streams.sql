@@ -2,7 +2,7 @@
 -- answers: Does each stream idle because the host was late, because kernels take time to start, or for another reason?
 -- topic: time
 -- grain: one row per rank, device and stream
--- reads: gpu_ops, host_ops
+-- reads: gpu_ops
 -- param: kernel_delay_ns BIGINT = 30000 | a shorter idle time before work that was queued is the time it takes to start
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number
@@ -24,51 +24,38 @@
 -- caveat: streams are idle at the same time: the sum over streams exceeds the idle time of the device, which breakdown and gaps have.
 -- caveat: the definition is that of HolisticTraceAnalysis 0.5, whose numbers differ where ops of a stream overlap: it measures from the end of the op before, this from the latest end so far, so nothing is negative.
 -- caveat: gaps with per = 'stream' names the cause of every single gap, and which op of another stream it waited for.
-WITH ordered AS (
+WITH streams AS (
     SELECT
         rank,
         coalesce(device, -1) AS device,
         coalesce(stream, -1) AS stream,
-        launch_op_id,
-        start_local_ns AS start_ns,
-        start_local_ns + duration_ns AS end_ns,
-        max(start_local_ns + duration_ns) OVER (
-            PARTITION BY rank, coalesce(device, -1), coalesce(stream, -1) ORDER BY start_local_ns, duration_ns
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS free_from_ns
+        count(*) AS ops,
+        count(*) - count(launch_op_id) AS unlaunched,
+        max(start_local_ns + duration_ns) - min(start_local_ns) AS span_ns,
+        sweep_stream_idle(
+            list(start_local_ns),
+            list(start_local_ns + duration_ns),
+            list(coalesce(launch_start_local_ns, -9223372036854775807)),
+            [$kernel_delay_ns]
+        ) AS found
     FROM gpu_ops
-),
-waits AS (
-    SELECT
-        o.rank,
-        o.device,
-        o.stream,
-        o.launch_op_id,
-        o.start_ns,
-        o.end_ns,
-        CASE WHEN o.start_ns > o.free_from_ns THEN o.start_ns - o.free_from_ns END AS idle_ns,
-        coalesce(h.start_local_ns > o.free_from_ns, FALSE) AS is_host_wait
-    FROM ordered AS o
-    LEFT JOIN host_ops AS h ON h.op_id = o.launch_op_id
+    GROUP BY ALL
 ),
 summed AS (
     SELECT
         rank,
         device,
         stream,
-        count(*) AS ops,
-        max(end_ns) - min(start_ns) AS span_ns,
-        CAST(coalesce(sum(idle_ns), 0) AS BIGINT) AS idle_ns,
-        CAST(coalesce(sum(CASE WHEN is_host_wait THEN idle_ns END), 0) AS BIGINT) AS host_wait_ns,
-        CAST(coalesce(
-            sum(CASE WHEN NOT is_host_wait AND idle_ns < $kernel_delay_ns THEN idle_ns END), 0
-        ) AS BIGINT) AS kernel_wait_ns,
-        count(CASE WHEN is_host_wait THEN idle_ns END) AS host_waits,
-        count(CASE WHEN NOT is_host_wait AND idle_ns < $kernel_delay_ns THEN idle_ns END) AS kernel_waits,
-        count(idle_ns) AS waits,
-        count(*) - count(launch_op_id) AS unlaunched
-    FROM waits
-    GROUP BY rank, device, stream
+        ops,
+        unlaunched,
+        span_ns,
+        found.idle_ns[1] AS idle_ns,
+        found.host_wait_ns[1] AS host_wait_ns,
+        found.kernel_wait_ns[1] AS kernel_wait_ns,
+        found.waits[1] AS waits,
+        found.host_waits[1] AS host_waits,
+        found.kernel_waits[1] AS kernel_waits
+    FROM streams
 )
 SELECT
     rank,

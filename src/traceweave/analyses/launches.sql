@@ -2,7 +2,7 @@
 -- answers: Is launching the bottleneck: slow calls, work that is over before its call returns, or work that starts late?
 -- topic: time
 -- grain: one row per rank, device, launching thread, API call and name of the GPU work
--- reads: gpu_ops, host_ops
+-- reads: gpu_ops
 -- param: ops VARCHAR = 'all' | which GPU work counts
 -- choice: ops 'all' | kernels, copies and memsets
 -- choice: ops 'kernels' | kernels only, as nsys stats cuda_kern_exec_sum
@@ -47,18 +47,17 @@
 -- caveat: nsys stats counts every row that shares the correlation id, recorded backtraces included, which doubles its counts in some exports.
 WITH launched AS (
     SELECT
-        g.rank,
-        g.device,
-        h.pid,
-        h.tid,
-        h.name AS call,
-        g.name AS op,
-        h.duration_ns AS call_ns,
-        g.duration_ns AS op_ns,
-        g.start_local_ns - h.start_local_ns - h.duration_ns AS after_ns
-    FROM gpu_ops AS g
-    JOIN host_ops AS h ON h.op_id = g.launch_op_id
-    WHERE $ops = 'all' OR g.kind = 'kernel'
+        rank,
+        device,
+        launch_pid AS pid,
+        launch_tid AS tid,
+        launch_call AS call,
+        name AS op,
+        launch_duration_ns AS call_ns,
+        duration_ns AS op_ns,
+        start_local_ns - launch_start_local_ns - launch_duration_ns AS after_ns
+    FROM gpu_ops
+    WHERE launch_start_local_ns IS NOT NULL AND ($ops = 'all' OR kind = 'kernel')
 ),
 timed AS (
     SELECT

@@ -1,4 +1,4 @@
-"""What every operator of a run computes: the table tw_op_flops.
+"""What each distinct call of an operator computes: the table tw_call_work.
 
 Calls with the same arguments do the same work, so formulas are evaluated once per distinct call,
 hundreds of times, and not once per call, millions of times.
@@ -6,93 +6,91 @@ hundreds of times, and not once per call, millions of times.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import duckdb
 
-from traceweave.analyses.formulas import (
-    MOST,
-    NO_SHAPES,
-    OPERATORS,
-    Work,
-    work,
-)
+from traceweave.analyses.formulas import MOST, NO_SHAPES, OPERATORS, Work, work
 from traceweave.analyses.recorded_call import Signature, first_dtype
+
+_KEYS = ('$."Input Dims"', '$."Input type"', '$."Concrete Inputs"')
+_COUNTED_KEYS = (*_KEYS, "$.kernel_flop", "$.kernel_num_gb")
 
 # Operators with a formula, and those that carry a count of their own: torch.compile writes the
 # FLOPs of a Triton kernel, and its bytes in GB, into the arguments of the op that launches it.
 # A hash stands for the arguments, which are long and repeat in every layer, step and rank: two of
-# some thousand distinct calls share one of 64 bits once in 10**12 runs.
-_CALLS = """
-CREATE OR REPLACE TEMP TABLE tw_op_calls AS
-SELECT
-    op_id, rank, hash(rank, pid, tid) AS thread, step, depth, sequence IS NOT NULL AS recorded,
-    start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
-    hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS call_hash
-FROM host_ops
-WHERE kind = 'op'
-    AND (
-        name IN (SELECT unnest($operators))
-        OR (starts_with(name, 'triton') AND contains(args, '"kernel_flop"'))
-    )
+# some thousand distinct calls share one of 64 bits once in 10**12 runs. The two are read apart:
+# arguments that do not count need not be looked for.
+COUNTED_OPS = """
+    SELECT *, hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS signature
+    FROM host_ops
+    WHERE kind = 'op' AND name IN (SELECT unnest($operators))
+    UNION ALL
+    SELECT *, hash(name, json_extract_string(coalesce(args, '{}'), $counted_keys)) AS signature
+    FROM host_ops
+    WHERE kind = 'op' AND starts_with(name, 'triton') AND contains(args, '"kernel_flop"')
 """
-_KEYS = (
-    '$."Input Dims"',
-    '$."Input type"',
-    '$."Concrete Inputs"',
-    "$.kernel_flop",
-    "$.kernel_num_gb",
-)
+"""Rows of host_ops that have a formula or a count, and what tells their calls apart."""
 
-# one call of each signature, to read its arguments from
-_SIGNATURES = """
-CREATE OR REPLACE TEMP TABLE tw_signatures AS
-SELECT row_number() OVER () AS signature, call_hash, min(op_id) AS op_id
-FROM tw_op_calls
-GROUP BY call_hash
-"""
-_ARGUMENTS = """
-SELECT s.signature, h.name, json_extract_string(coalesce(h.args, '{}'), $keys) AS arguments
-FROM tw_signatures AS s JOIN host_ops AS h USING (op_id)
-"""
+COUNTED_OPS_PARAMETERS = {
+    "operators": list(OPERATORS),
+    "keys": list(_KEYS),
+    "counted_keys": list(_COUNTED_KEYS),
+}
 
-_WORK = """
+_TABLE = """
 CREATE OR REPLACE TEMP TABLE tw_call_work (
-    signature BIGINT, name VARCHAR, dims VARCHAR,
+    signature UBIGINT, name VARCHAR, dims VARCHAR,
     flops BIGINT, bytes BIGINT, dtype VARCHAR, reason VARCHAR
 )
 """
 
-_FLOPS = """
-CREATE OR REPLACE TEMP TABLE tw_op_flops AS
-SELECT c.* EXCLUDE (call_hash), s.signature, w.flops IS NOT NULL AS usable
-FROM tw_op_calls AS c
-JOIN tw_signatures AS s USING (call_hash)
-JOIN tw_call_work AS w USING (signature)
+# one call of each signature, to read its arguments from
+_ARGUMENTS = """
+SELECT op_id, name, json_extract_string(coalesce(args, '{}'), $keys)
+FROM host_ops
+WHERE op_id IN (SELECT unnest($op_ids))
 """
 
 
-def create_op_flops(con: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables tw_op_flops: the operators that have a formula, and tw_call_work: what each
-    distinct call of them computes.
+@dataclass
+class CallWork:
+    """The table tw_call_work, filled as calls are met.
 
-    tw_op_flops: op_id, rank, step, depth (host_ops), thread (a hash), start_ns and end_ns on the
-    rank's own clock, recorded (by autograd), signature (the same for calls with the same
-    arguments), usable (its FLOPs are known).
-    tw_call_work: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and
-    outputs touched once), dtype, reason (why flops is NULL). torch is imported only if operators
-    with shapes are there.
+    Its columns: signature, name, dims (shapes of the arguments, JSON), flops, bytes (inputs and
+    outputs touched once), dtype, reason (why flops is NULL).
     """
-    con.execute(_CALLS, {"operators": list(OPERATORS), "keys": list(_KEYS)})
-    con.execute(_SIGNATURES)
-    con.execute(_WORK)
-    rows = []
-    for number, name, arguments in con.execute(_ARGUMENTS, {"keys": list(_KEYS)}).fetchall():
-        done = _work(name, *arguments)
-        rows.append((number, name, arguments[0], done.flops, done.bytes, done.dtype, done.reason))
-    if rows:
-        con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    con.execute(_FLOPS)
-    for table in ("tw_op_calls", "tw_signatures"):
-        con.execute(f"DROP TABLE {table}")
+
+    con: duckdb.DuckDBPyConnection
+    _known: dict[int, tuple[str, bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.con.execute(_TABLE)
+
+    def find(self, calls: Mapping[int, int]) -> list[tuple[str, bool]]:
+        """Return of every signature the operator's name and whether its FLOPs are known.
+
+        `calls`: op_id of one call of each.
+        """
+        new = {op_id: number for number, op_id in calls.items() if number not in self._known}
+        if new:
+            self._evaluate(new)
+        return [self._known[number] for number in calls]
+
+    def _evaluate(self, signatures: dict[int, int]) -> None:
+        found = self.con.execute(
+            _ARGUMENTS, {"op_ids": list(signatures), "keys": list(_COUNTED_KEYS)}
+        ).fetchall()
+        rows = []
+        for op_id, name, arguments in found:
+            done = _work(name, *arguments)
+            number = signatures[op_id]
+            rows.append(
+                (number, name, arguments[0], done.flops, done.bytes, done.dtype, done.reason)
+            )
+            self._known[number] = name, done.flops is not None
+        self.con.executemany("INSERT INTO tw_call_work VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def _work(

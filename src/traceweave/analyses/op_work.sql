@@ -2,8 +2,8 @@
 -- answers: How much arithmetic did each call do, for what, and how long did the GPU work on it?
 -- topic: compute
 -- grain: one row per operator that is counted, or per rank, step and sort of call; beside these one row per rank, step, operator without a usable formula (op is NULL: in none) and class, for the compute kernels of all others
--- reads: gpu_ops, host_ops
--- needs: op_flops
+-- reads: gpu_ops, host_ops, ranks
+-- needs: placed_ops
 -- param: rank BIGINT = NULL | this rank only; NULL: all
 -- param: step BIGINT = NULL | operators that began, and kernels launched, in this step only; NULL: all
 -- param: per VARCHAR = 'call' | what a row of counted operators covers
@@ -29,127 +29,34 @@
 -- caveat: an operator that launched nothing, on a rank with a GPU, is left out: a checkpoint that has recomputed all it needs stops in an operator, before it computes.
 -- caveat: recomputation is told by autograd: an operator recorded for a backward while a backward runs, whose like ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
 WITH
--- numbers in place of names throughout: what is sorted here is as many as there are operators and kernels
-known AS MATERIALIZED (
-    SELECT rank, thread, step, depth, start_ns, end_ns, recorded, op_id, signature, usable
-    FROM tw_op_flops
-    WHERE ($rank IS NULL OR rank = $rank) AND ($step IS NULL OR step = $step)
-),
-kinds AS MATERIALIZED (
-    SELECT row_number() OVER () AS kind_id, name, class, regexp_matches(name, '(?i)tf32|s1688') AS is_tf32
-    FROM (SELECT DISTINCT name, class FROM gpu_ops)
-),
--- one number for whose kernel it is and of what sort
-gpu AS (
-    SELECT
-        g.launch_op_id,
-        (g.rank::BIGINT << 32) + (k.kind_id << 1) + (g.category = 'compute')::BIGINT AS sort,
-        coalesce(g.step, -9223372036854775807) AS step,
-        g.duration_ns
-    FROM gpu_ops AS g JOIN kinds AS k USING (name, class)
-    WHERE ($rank IS NULL OR g.rank = $rank) AND ($step IS NULL OR g.step = $step)
-),
-launches AS (
-    SELECT
-        thread, list(coalesce(called_ns, 0)) AS called, list(duration_ns) AS durations, list(sort) AS sorts, list(step) AS steps
-    FROM (
-        SELECT c.thread, c.called_ns, g.duration_ns, g.sort, g.step
-        FROM gpu AS g
-        LEFT JOIN (
-            SELECT op_id AS launch_op_id, hash(rank, pid, tid) AS thread, start_local_ns AS called_ns
-            FROM host_ops
-            WHERE kind IN ('runtime', 'driver')
-        ) AS c USING (launch_op_id)
-    )
-    GROUP BY thread
-),
-ops AS (
-    SELECT
-        thread, list(start_ns) AS starts, list(end_ns) AS ends, list(coalesce(depth, 2147483647)) AS depths, list(usable::UTINYINT) AS usable,
-        list(op_id) AS ids, list(signature) AS signatures, list(rank) AS ranks, list(step) AS steps, list(recorded) AS recorded
-    FROM known
-    GROUP BY thread
-),
--- 1: backward, 2: compiled, so that recomputation cannot be told, 4: optimizer
-ranges AS (
-    SELECT
-        hash(rank, pid, tid) AS thread,
-        list(start_local_ns) AS starts,
-        list(start_local_ns + duration_ns) AS ends,
-        list(CASE WHEN kind <> 'op' THEN 4::UTINYINT WHEN contains(name, 'Compiled') THEN 3 ELSE 1 END) AS sorts
-    FROM host_ops
-    WHERE (kind = 'op' AND starts_with(name, 'autograd::engine::evaluate_function: '))
-        OR (kind = 'annotation' AND starts_with(name, 'Optimizer.step#'))
-    GROUP BY thread
-),
--- which operators are in others and in ranges, and what was launched in which (sweeps)
-swept AS MATERIALIZED (
-    SELECT
-        thread,
-        o.ids, o.signatures, o.ranks, o.steps, o.recorded, o.starts, o.depths,
-        sweep_operators(
-            coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), coalesce(o.depths, []::INTEGER[]), coalesce(o.usable, []::UTINYINT[]),
-            coalesce(r.starts, []::BIGINT[]), coalesce(r.ends, []::BIGINT[]), coalesce(r.sorts, []::UTINYINT[]),
-            coalesce(l.called, []::BIGINT[]), coalesce(l.durations, []::BIGINT[]), coalesce(l.sorts, []::BIGINT[]), coalesce(l.steps, []::BIGINT[])
-        ) AS found
-    FROM ops AS o FULL JOIN launches AS l USING (thread) LEFT JOIN ranges AS r USING (thread)
-),
 -- A counted operator inside a counted one does the same work once more removed: the outermost stands for it. One with
--- a formula that its arguments do not fit is of interest where it is not inside another.
+-- a formula that its arguments do not fit is of interest where it is not inside another. Summed up before all else: they
+-- are as many as there are operators (placed_ops).
 placed AS MATERIALIZED (
-    SELECT * REPLACE (nullif(kernels, 0) AS kernels, nullif(device_ns, -1) AS device_ns, nullif(kind_id, -1) AS kind_id)
-    FROM (
-        SELECT
-            thread,
-            unnest(ids) AS op_id,
-            unnest(signatures) AS signature,
-            unnest(ranks) AS rank,
-            unnest(steps) AS step,
-            unnest(recorded) AS recorded,
-            unnest(starts) AS start_ns,
-            unnest(depths) AS depth,
-            unnest(found.place) AS place,
-            unnest(found.kernels) AS kernels,
-            unnest(found.device_ns) AS device_ns,
-            unnest(found.kind) AS kind_id
-        FROM swept
-    )
-    WHERE place > 0
-),
--- Autocast converts the arguments and calls the same operator again: the innermost has the types that are computed with.
-converted AS (
-    SELECT o.op_id, arg_max(i.signature, i.depth) AS signature
-    FROM (
-        SELECT n.*, w.name FROM placed AS n JOIN tw_call_work AS w USING (signature) WHERE n.place = 32
-    ) AS i
-    ASOF JOIN (
-        SELECT n.*, w.name FROM placed AS n JOIN tw_call_work AS w USING (signature) WHERE n.place & 3 = 3
-    ) AS o ON o.thread = i.thread AND i.start_ns >= o.start_ns
-    WHERE i.name = o.name
-    GROUP BY o.op_id
+    SELECT
+        rank, step, CASE WHEN $per = 'call' THEN op_id END AS op_id, signature, computed_as, recorded, place, class_id, is_tf32,
+        -- an operator that launched nothing on a rank with a GPU did nothing: a checkpoint that has all it needs stops in
+        -- the last operator, before it computes
+        kernels IS NOT NULL OR rank IS NULL OR rank NOT IN (SELECT rank FROM tw_launching_ranks WHERE rank IS NOT NULL) AS did_work,
+        count(*) AS calls,
+        CAST(sum(kernels) AS BIGINT) AS kernels,
+        CAST(sum(device_ns) AS BIGINT) AS device_ns
+    FROM tw_placed_ops
+    WHERE ($rank IS NULL OR rank = $rank) AND ($step IS NULL OR step = $step)
+    GROUP BY ALL
 ),
 forward AS (
     SELECT DISTINCT rank, step, signature FROM placed WHERE place & 3 = 3 AND place & 4 = 0
-),
--- in no operator that is counted: launched outside any, or by no call that is in the trace
-others AS (
-    SELECT (sort >> 32)::INTEGER AS rank, nullif(step, -9223372036854775807) AS step, (sort >> 1) & 2147483647 AS kind_id, duration_ns
-    FROM (
-        SELECT unnest(found.sort) AS sort, unnest(found.step) AS step, unnest(found.duration_ns) AS duration_ns FROM swept
-    )
-),
-linked AS (
-    SELECT DISTINCT unnest(found.ranks)::INTEGER AS rank FROM swept WHERE thread IS NOT NULL
 ),
 counted AS (
     SELECT
         p.rank,
         p.step,
-        CASE WHEN $per = 'call' THEN p.op_id END AS op_id,
+        p.op_id,
         p.signature,
-        coalesce(c.signature, p.signature) AS computed_as,
+        p.computed_as,
         k.class,
-        coalesce(k.is_tf32, false) AS is_tf32,
+        p.is_tf32,
         CASE
             WHEN p.place & 16 > 0 THEN 'optimizer'
             -- recorded for autograd while a backward runs, and called in the forward before: a checkpoint is recomputed
@@ -157,16 +64,13 @@ counted AS (
             ELSE 'model'
         END AS kind,
         p.place & 8 > 0 AS opaque,
-        count(*) AS calls,
+        CAST(sum(p.calls) AS BIGINT) AS calls,
         CAST(sum(p.kernels) AS BIGINT) AS kernels,
         CAST(sum(p.device_ns) AS BIGINT) AS device_ns
     FROM placed AS p
-    LEFT JOIN kinds AS k USING (kind_id)
-    LEFT JOIN converted AS c ON c.op_id = p.op_id
+    LEFT JOIN tw_kernel_classes AS k USING (class_id)
     LEFT JOIN forward AS w ON w.rank IS NOT DISTINCT FROM p.rank AND w.step IS NOT DISTINCT FROM p.step AND w.signature = p.signature
-    -- an operator that launched nothing on a rank with a GPU did nothing: a checkpoint that has all it needs stops in the
-    -- last operator, before it computes
-    WHERE p.place & 3 = 3 AND (p.kernels IS NOT NULL OR p.rank IS NULL OR p.rank NOT IN (SELECT rank FROM linked))
+    WHERE p.place & 3 = 3 AND p.did_work
     GROUP BY ALL
 )
 SELECT
@@ -200,7 +104,7 @@ SELECT
     k.class,
     NULL AS kind,
     NULL AS opaque,
-    count(*) AS calls,
+    CAST(sum(p.calls) AS BIGINT) AS calls,
     CAST(sum(p.kernels) AS BIGINT) AS kernels,
     CAST(sum(p.device_ns) AS BIGINT) AS device_ns,
     NULL AS flops,
@@ -208,13 +112,14 @@ SELECT
     f.reason
 FROM placed AS p
 JOIN tw_call_work AS f USING (signature)
-LEFT JOIN kinds AS k USING (kind_id)
-WHERE p.place & 3 = 1 AND (p.kernels IS NOT NULL OR p.rank IS NULL OR p.rank NOT IN (SELECT rank FROM linked))
+LEFT JOIN tw_kernel_classes AS k USING (class_id)
+WHERE p.place & 3 = 1 AND p.did_work
 GROUP BY p.rank, p.step, f.name, f.reason, k.class
 UNION ALL
 SELECT
     rank, step, NULL AS op_id, NULL AS op, NULL AS dims, NULL AS dtype, class, NULL AS kind, NULL AS opaque, NULL AS calls,
-    count(*) AS kernels, CAST(sum(duration_ns) AS BIGINT) AS device_ns, NULL AS flops, NULL AS bytes, NULL AS reason
-FROM others JOIN kinds USING (kind_id)
+    CAST(sum(kernels) AS BIGINT) AS kernels, CAST(sum(device_ns) AS BIGINT) AS device_ns, NULL AS flops, NULL AS bytes, NULL AS reason
+FROM tw_other_kernels JOIN tw_kernel_classes USING (class_id)
+WHERE ($rank IS NULL OR rank = $rank) AND ($step IS NULL OR step = $step)
 GROUP BY rank, step, class
 ORDER BY rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason

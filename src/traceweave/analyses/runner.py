@@ -1,10 +1,10 @@
 """Asking a run one of the questions in the catalog.
 
 An analysis may read the rows of another one: `FROM analysis_gaps(p_window := 'span')`, where each
-value is a literal or a parameter of its own. Such rows are computed once per connection and set of
-values, into a temporary table, which DuckDB spills to disk if memory is short. They are used again
-only where the database was opened read-only: then nothing can change it while it is open (fitting
-the clocks again opens it for writing, which a reader's lock forbids).
+value is a literal or a parameter of its own. Such rows are computed once per question and set of
+values, into a temporary table, which DuckDB spills to disk if memory is short. Further questions
+use them again only where the database was opened read-only: then nothing can change it while it is
+open (fitting the clocks again opens it for writing, which a reader's lock forbids).
 """
 
 from __future__ import annotations
@@ -46,21 +46,27 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
 
 
 def prepare(
-    con: duckdb.DuckDBPyConnection, analysis: Analysis, values: dict[str, Value]
+    con: duckdb.DuckDBPyConnection,
+    analysis: Analysis,
+    values: dict[str, Value],
+    made: set[str] | None = None,
 ) -> tuple[str, dict[str, Value]]:
     """Return the statement of `analysis`, reading tables in place of other analyses, and its
     parameters.
 
-    Creates in `con` what the statement needs: macros, inputs made in Python, and those tables.
+    Creates in `con` what the statement needs: macros, inputs made in Python, and those tables;
+    `made` are the tables that were created for the same question.
     """
+    made = set() if made is None else made
     create_macros(con, analysis.sql)
     for need in analysis.needs:
-        if not (_is_read_only(con) and _exists(con, f"tw_{need}")):
+        if not _is_there(con, f"tw_{need}", made):
             INPUTS[need](con)
+        made.add(f"tw_{need}")
 
     def table(call: re.Match[str]) -> str:
         other = find(call[1])
-        return materialize(con, other, _arguments(other, call[2], values))
+        return materialize(con, other, _arguments(other, call[2], values), made)
 
     sql = _CALL.sub(table, analysis.sql)
     left = set(re.findall(r"\$(\w+)", sql))
@@ -68,17 +74,22 @@ def prepare(
 
 
 def materialize(
-    con: duckdb.DuckDBPyConnection, analysis: Analysis, values: dict[str, Value]
+    con: duckdb.DuckDBPyConnection,
+    analysis: Analysis,
+    values: dict[str, Value],
+    made: set[str] | None = None,
 ) -> str:
     """Compute the rows of an analysis into a temporary table and return its name.
 
-    What a read-only database has been asked before is not computed again.
+    What a read-only database has been asked before is not computed again, nor what is in `made`.
     """
+    made = set() if made is None else made
     digest = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:16]
     name = f"tw_rows_{analysis.name}_{digest}"
-    if not (_is_read_only(con) and _exists(con, name)):
-        sql, left = prepare(con, analysis, values)
+    if not _is_there(con, name, made):
+        sql, left = prepare(con, analysis, values, made)
         con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+    made.add(name)
     return name
 
 
@@ -116,6 +127,11 @@ def _arguments(analysis: Analysis, text: str, values: dict[str, Value]) -> dict[
         else:
             given[name.removeprefix("p_")] = value.strip("'")
     return analysis.bind(given)
+
+
+def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:
+    """Whether a temporary table was made for this question, or for any while nothing changes."""
+    return name in made or (_is_read_only(con) and _exists(con, name))
 
 
 def _is_read_only(con: duckdb.DuckDBPyConnection) -> bool:

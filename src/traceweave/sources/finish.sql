@@ -22,15 +22,17 @@ FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);
 
--- A GPU op belongs to the step in which it was launched.
+-- A GPU op belongs to the step in which it was launched, and knows of its launching call what most questions ask.
 INSERT INTO base.gpu_ops
 SELECT
     g.rank, g.op_id, f.source_id, g.kind, c.category, c.class, g.name, g.device, g.context, g.stream,
-    g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args
+    g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args,
+    h.start_local_ns, h.duration_ns, h.pid, h.tid, h.name
 FROM new_gpu_ops AS g
 CROSS JOIN finish_source AS f
 JOIN classified AS c USING (kind, name)
-LEFT JOIN placed AS l ON l.op_id = g.launch_op_id;
+LEFT JOIN placed AS l ON l.op_id = g.launch_op_id
+LEFT JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id;
 
 INSERT INTO base.steps
 WITH on_device AS (

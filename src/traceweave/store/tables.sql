@@ -105,7 +105,13 @@ CREATE TABLE base.gpu_ops (
     bytes BIGINT,
     copy_kind VARCHAR,
     graph_node BIGINT,
-    args JSON USING COMPRESSION zstd
+    args JSON USING COMPRESSION zstd,
+    -- what host_ops says of the launching call, so that nobody has to join the two; NULL if it is not recorded
+    launch_start_local_ns BIGINT,
+    launch_duration_ns BIGINT,
+    launch_pid BIGINT,
+    launch_tid BIGINT,
+    launch_call VARCHAR
 );
 
 CREATE TABLE base.host_ops (

@@ -80,7 +80,8 @@ FROM base.rank_sources
 GROUP BY rank;
 
 -- Internal: `clocks` with a closed span for each row and a NULL-safe identity for ranks without a row, so that every
--- view below aligns with the same join.
+-- view below aligns with the same join. It is a join from the left where there are many rows, although every rank has a row
+-- here: DuckDB expects next to no rows from an inner join on a range of times, and then builds its hash tables on the ops.
 CREATE VIEW base.clock_spans AS
 WITH known AS (
     SELECT DISTINCT rank FROM base.rank_sources
@@ -97,10 +98,31 @@ FROM known LEFT JOIN clocks USING (rank)
 WINDOW by_rank AS (PARTITION BY known.rank ORDER BY from_local_ns NULLS FIRST);
 
 -- Internal: the alignment formula (DESIGN section 3). The product is small (a drift times a run), so a double holds it exactly enough.
--- The views below join clock_spans from the left, although every rank has a row there: DuckDB expects next to no rows from an
--- inner join on a range of times, and then builds its hash tables on the millions of ops instead of on what is joined to them.
 CREATE MACRO base.align(local_ns, offset_ns, drift, reference_ns) AS
     local_ns + coalesce(offset_ns, 0) + CAST(round(coalesce(drift, 0) * (local_ns - coalesce(reference_ns, 0))) AS BIGINT);
+
+-- Internal: the same clocks, one row per rank, for the relations that have millions of rows. Of a join from the left with what
+-- is grouped by the key DuckDB expects as many rows as come in; it compares nothing but ranks, and where rows that ask for
+-- local times alone are only grouped it leaves the join out. `pieces` is NULL for a clock that is one line, as most are.
+CREATE VIEW base.rank_clocks AS
+SELECT
+    rank,
+    any_value(offset_ns) AS offset_ns,
+    any_value(drift) AS drift,
+    any_value(reference_ns) AS reference_ns,
+    CASE WHEN count(*) > 1 THEN
+        list({from_ns: from_ns, offset_ns: offset_ns, drift: drift, reference_ns: reference_ns} ORDER BY from_ns)
+    END AS pieces
+FROM base.clock_spans
+GROUP BY rank;
+
+-- Internal: a moment on the common clock, by the piece of the rank's clock that holds at `at_ns`; clock: columns of rank_clocks.
+CREATE MACRO base.align_by(local_ns, at_ns, offset_ns, drift, reference_ns, pieces) AS
+    CASE WHEN pieces IS NULL THEN base.align(local_ns, offset_ns, drift, reference_ns)
+    ELSE list_transform(
+        list_filter(pieces, lambda p: p.from_ns <= at_ns)[-1:],
+        lambda p: base.align(local_ns, p.offset_ns, p.drift, p.reference_ns)
+    )[1] END;
 
 -- relation: steps | one row per rank and training step
 -- column: rank INTEGER | global rank
@@ -154,6 +176,13 @@ JOIN base.clock_spans AS c
 -- column: context BIGINT | CUDA context
 -- column: source_id INTEGER | file it comes from
 -- column: args JSON | everything else the trace says of it
+-- column: launch_start_ns BIGINT | start of the launching call, common clock; this and what follows: NULL if it is not recorded
+-- column: launch_end_ns BIGINT | end of the launching call, common clock
+-- column: launch_duration_ns BIGINT | length of the launching call
+-- column: launch_start_local_ns BIGINT | start of the launching call, rank's own clock
+-- column: launch_pid BIGINT | process that launched it
+-- column: launch_tid BIGINT | thread that launched it
+-- column: launch_call VARCHAR | name of the launching call
 CREATE VIEW gpu_ops AS
 SELECT
     o.rank,
@@ -164,8 +193,8 @@ SELECT
     o.name,
     o.device,
     o.stream,
-    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
     o.duration_ns,
     o.start_local_ns,
     o.step,
@@ -177,10 +206,17 @@ SELECT
     o.graph_node,
     o.context,
     o.source_id,
-    o.args
+    o.args,
+    base.align_by(o.launch_start_local_ns, o.launch_start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS launch_start_ns,
+    base.align_by(o.launch_start_local_ns + o.launch_duration_ns, o.launch_start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces)
+        AS launch_end_ns,
+    o.launch_duration_ns,
+    o.launch_start_local_ns,
+    o.launch_pid,
+    o.launch_tid,
+    o.launch_call
 FROM base.gpu_ops AS o
-LEFT JOIN base.clock_spans AS c
-    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
+LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank
 LEFT JOIN (
     SELECT calls.gpu_op_id, min(matches.collective_id) AS collective_id
     FROM base.collective_calls AS calls JOIN base.matches USING (call_id)
@@ -215,8 +251,8 @@ SELECT
     o.name,
     o.pid,
     o.tid,
-    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
     o.duration_ns,
     o.depth,
     o.parent_id,
@@ -227,8 +263,7 @@ SELECT
     o.source_id,
     o.args
 FROM base.host_ops AS o
-LEFT JOIN base.clock_spans AS c
-    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns;
+LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 
 -- relation: collectives | one row per rank and collective or point-to-point operation
 -- column: rank INTEGER | global rank
@@ -405,20 +440,23 @@ FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 -- column: launch_op_id BIGINT | host_ops.op_id of the launching call
 -- column: duration_ns BIGINT | length as the profiler measured it
 -- column: start_local_ns BIGINT | start, rank's own clock
+-- column: launch_start_local_ns BIGINT | start of the launching call, rank's own clock; NULL if it is not recorded, and on the CPU
+-- column: launch_duration_ns BIGINT | length of the launching call
 CREATE VIEW device_ops AS
 SELECT
     o.rank, 'gpu' AS timeline, o.op_id, o.category, o.name, o.device, o.stream, o.step,
-    base.align(o.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(o.start_local_ns + o.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
-    o.launch_op_id, o.duration_ns, o.start_local_ns
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
+    o.launch_op_id, o.duration_ns, o.start_local_ns,
+    o.launch_start_local_ns, o.launch_duration_ns
 FROM base.gpu_ops AS o
-LEFT JOIN base.clock_spans AS c
-    ON o.rank = c.rank AND o.start_local_ns >= c.from_ns AND o.start_local_ns < c.until_ns
+LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank
 WHERE o.rank IS NOT NULL
 UNION ALL
 SELECT
     h.rank, 'cpu' AS timeline, h.op_id, 'compute' AS category, h.name, NULL AS device, h.tid AS stream, h.step,
-    h.start_ns, h.end_ns, NULL AS launch_op_id, h.duration_ns, h.start_local_ns
+    h.start_ns, h.end_ns, NULL AS launch_op_id, h.duration_ns, h.start_local_ns,
+    NULL AS launch_start_local_ns, NULL AS launch_duration_ns
 FROM host_ops AS h
 WHERE h.kind = 'op'
     AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops)
@@ -426,7 +464,8 @@ WHERE h.kind = 'op'
 UNION ALL
 SELECT
     k.rank, 'cpu' AS timeline, k.host_op_id AS op_id, 'communication' AS category, k.op AS name, NULL AS device,
-    k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id, k.duration_ns, k.start_local_ns
+    k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id, k.duration_ns, k.start_local_ns,
+    NULL AS launch_start_local_ns, NULL AS launch_duration_ns
 FROM collectives AS k
 WHERE k.gpu_op_id IS NULL
     AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops);

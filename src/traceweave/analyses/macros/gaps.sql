@@ -20,17 +20,11 @@ ops AS NOT MATERIALIZED (
         coalesce(device, -1) AS device,
         CASE WHEN per = 'stream' THEN coalesce(stream, -1) ELSE -1 END AS lane,
         op_id,
-        launch_op_id,
         start_ns,
-        end_ns
+        end_ns,
+        launch_start_ns,
+        launch_end_ns
     FROM tw_own_ops()
-),
--- calls by rank, to look up when those began that launched the ops: what is found here need not be joined
-calls AS (
-    SELECT rank, list(op_id) AS ids, list(start_local_ns) AS starts, list(start_local_ns + duration_ns) AS ends
-    FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND queued <> 'each' AND rank IS NOT NULL
-    GROUP BY rank
 ),
 -- every stretch of nothing, cut at the edges of the windows (sweeps): it may have no beginning (before the first op)
 -- or no end (after the last one, where the thread to watch is the one that launched that)
@@ -41,24 +35,22 @@ swept AS MATERIALIZED (
         o.device,
         o.lane,
         sweep_gaps(
-            o.starts, o.ends, o.ids, o.launch_ids,
+            o.starts, o.ends, o.ids, o.called, o.returned,
             w.starts, w.ends,
-            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.ids ELSE [] END,
-            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.starts ELSE [] END,
-            CASE WHEN o.timeline = 'gpu' AND c.ids IS NOT NULL THEN c.ends ELSE [] END,
-            [min_gap_ns, CASE WHEN queued = 'none' THEN 9223372036854775807 ELSE kernel_delay_ns END]
+            [min_gap_ns, CASE queued WHEN 'none' THEN 9223372036854775807 WHEN 'each' THEN -1 ELSE kernel_delay_ns END]
         ) AS found
     FROM (
         SELECT
             rank, timeline, device, lane,
-            list(start_ns) AS starts, list(end_ns) AS ends, list(op_id) AS ids, list(coalesce(launch_op_id, -1)) AS launch_ids
+            list(start_ns) AS starts, list(end_ns) AS ends, list(op_id) AS ids,
+            list(coalesce(launch_start_ns, -9223372036854775807)) AS called,
+            list(coalesce(launch_end_ns, -9223372036854775807)) AS returned
         FROM ops
         GROUP BY rank, timeline, device, lane
     ) AS o
     JOIN (
         SELECT rank, list(start_ns ORDER BY number) AS starts, list(end_ns ORDER BY number) AS ends FROM windows GROUP BY rank
     ) AS w USING (rank)
-    LEFT JOIN calls AS c ON c.rank = o.rank
 ),
 -- queued, and over within kernel_delay_ns
 summed AS (
@@ -78,12 +70,8 @@ summed AS (
     JOIN windows AS w USING (rank, number)
     WHERE queued = 'summed'
 ),
-cut AS (
-    SELECT
-        s.* EXCLUDE (number, launch_op_id),
-        w.step,
-        row_number() OVER () AS gap_id,
-        CASE WHEN s.timeline = 'cpu' THEN s.before_op_id ELSE s.launch_op_id END AS launch_op_id
+cut AS MATERIALIZED (
+    SELECT s.* EXCLUDE (number), w.step, row_number() OVER () AS gap_id
     FROM (
         SELECT
             rank,
@@ -96,44 +84,36 @@ cut AS (
             nullif(unnest(found.free_from_ns), -9223372036854775807) AS free_from_ns,
             nullif(unnest(found.free_until_ns), -9223372036854775807) AS free_until_ns,
             nullif(unnest(found.before_op_id), -1) AS before_op_id,
-            nullif(unnest(found.launch_op_id), -1) AS launch_op_id
+            nullif(unnest(found.watched_op_id), -1) AS watched_op_id,
+            nullif(unnest(found.launch_start_ns), -9223372036854775807) AS launch_start_ns,
+            nullif(unnest(found.launch_end_ns), -9223372036854775807) AS launch_end_ns
         FROM swept
     ) AS s
     JOIN windows AS w USING (rank, number)
 ),
--- the thread to watch is the one that launches the next op
+-- the thread to watch is the one that launches the next op; on the cpu timeline the one that runs it
+threads AS (
+    SELECT op_id, coalesce(launch_pid, -1) AS pid, coalesce(launch_tid, -1) AS tid
+    FROM gpu_ops
+    WHERE launch_start_local_ns IS NOT NULL AND op_id IN (SELECT watched_op_id FROM cut)
+    UNION ALL
+    SELECT op_id, coalesce(pid, -1), coalesce(tid, -1)
+    FROM host_ops
+    WHERE op_id IN (SELECT watched_op_id FROM cut WHERE timeline = 'cpu')
+),
 launched AS MATERIALIZED (
-    SELECT *
-    FROM (
-        SELECT
-            *,
-            -- the start of the call decides, not its end: a kernel often starts before the call that launches it returns
-            coalesce(
-                launch_start_ns >= coalesce(free_from_ns, start_ns)
-                OR 2 * tw_shared_ns(launch_start_ns, launch_end_ns, start_ns, end_ns) > end_ns - start_ns,
-                FALSE
-            ) AS is_late
-        FROM (
-            SELECT
-                cut.gap_id,
-                cut.rank,
-                cut.timeline,
-                cut.device,
-                cut.lane,
-                cut.step,
-                cut.start_ns,
-                cut.end_ns,
-                cut.free_from_ns,
-                cut.before_op_id,
-                coalesce(cut.free_until_ns, cut.end_ns) - coalesce(cut.free_from_ns, cut.start_ns) AS hole_ns,
-                CASE WHEN call.op_id IS NOT NULL THEN coalesce(call.pid, -1) END AS pid,
-                CASE WHEN call.op_id IS NOT NULL THEN coalesce(call.tid, -1) END AS tid,
-                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.start_local_ns END AS launch_start_ns,
-                CASE WHEN cut.before_op_id IS NOT NULL AND cut.timeline = 'gpu' THEN call.start_local_ns + call.duration_ns END AS launch_end_ns
-            FROM cut LEFT JOIN host_ops AS call ON call.op_id = cut.launch_op_id
-        )
-    )
-    WHERE queued <> 'none' OR is_late OR launch_start_ns IS NULL
+    SELECT
+        cut.* EXCLUDE (free_until_ns, watched_op_id),
+        coalesce(cut.free_until_ns, cut.end_ns) - coalesce(cut.free_from_ns, cut.start_ns) AS hole_ns,
+        -- the start of the call decides, not its end: a kernel often starts before the call that launches it returns
+        coalesce(
+            launch_start_ns >= coalesce(free_from_ns, start_ns)
+            OR 2 * tw_shared_ns(launch_start_ns, launch_end_ns, start_ns, end_ns) > end_ns - start_ns,
+            FALSE
+        ) AS is_late,
+        threads.pid,
+        threads.tid
+    FROM cut LEFT JOIN threads ON threads.op_id = cut.watched_op_id
 ),
 -- Work that was queued waits for no host. So these are the gaps for which it matters what the host did.
 hosted AS MATERIALIZED (
@@ -141,33 +121,36 @@ hosted AS MATERIALIZED (
     FROM launched
     WHERE pid IS NOT NULL AND (is_late OR launch_start_ns IS NULL)
 ),
--- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
 copies AS MATERIALIZED (
     SELECT
-        op_id, launch_op_id, copy_kind, name, start_local_ns + duration_ns AS copied_until_ns,
+        op_id, rank, launch_op_id, launch_pid, launch_tid, launch_call, launch_start_local_ns AS start_ns,
+        launch_start_local_ns + launch_duration_ns AS end_ns, copy_kind, name, start_local_ns + duration_ns AS copied_until_ns,
         tw_host_memory(name, NULL) IS NOT NULL AS is_named
     FROM gpu_ops
-    WHERE kind = 'memcpy' AND launch_op_id IS NOT NULL
+    WHERE kind = 'memcpy' AND launch_start_local_ns IS NOT NULL
 ),
 stalls AS (
-    SELECT launch_op_id AS op_id, max(copied_until_ns) AS copied_until_ns
-    FROM (
-        SELECT launch_op_id, copied_until_ns FROM copies WHERE is_named AND tw_can_stall(copy_kind, name, NULL)
-        UNION ALL
-        -- arguments are long: they are read only where the name does not say it
-        SELECT c.launch_op_id, c.copied_until_ns
-        FROM (SELECT * FROM copies WHERE NOT is_named) AS c JOIN (SELECT op_id, args FROM gpu_ops) AS a USING (op_id)
-        WHERE tw_can_stall(c.copy_kind, c.name, a.args)
-    )
-    GROUP BY launch_op_id
+    SELECT op_id FROM copies WHERE is_named AND tw_can_stall(copy_kind, name, NULL)
+    UNION ALL
+    -- arguments are long: they are read only where the name does not say it
+    SELECT c.op_id
+    FROM (SELECT * FROM copies WHERE NOT is_named) AS c JOIN (SELECT op_id, args FROM gpu_ops) AS a USING (op_id)
+    WHERE tw_can_stall(c.copy_kind, c.name, a.args)
 ),
 syncs AS (
-    SELECT h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.name,
-        h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
-    FROM host_ops AS h
-    LEFT JOIN stalls USING (op_id)
-    WHERE h.kind IN ('runtime', 'driver', 'op')
-        AND (tw_is_sync(h.name) OR h.start_local_ns + h.duration_ns >= stalls.copied_until_ns)
+    SELECT
+        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name,
+        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+    FROM host_ops
+    WHERE kind IN ('runtime', 'driver', 'op') AND tw_is_sync(name)
+    UNION ALL
+    -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
+    SELECT
+        any_value(rank), coalesce(any_value(launch_pid), -1), coalesce(any_value(launch_tid), -1), any_value(launch_call),
+        any_value(start_ns), any_value(end_ns)
+    FROM copies SEMI JOIN stalls USING (op_id)
+    GROUP BY launch_op_id
+    HAVING any_value(end_ns) >= max(copied_until_ns)
 ),
 -- the call that ran when the gap began, and the one in its middle, which is where one is that covers more than half
 moments AS (

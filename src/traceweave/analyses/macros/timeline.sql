@@ -1,9 +1,10 @@
 -- The device timeline as a rank's own clock has it.
 
--- macro: tw_own_ops() | device_ops on each rank's own clock: rank, timeline, op_id, category, name, device, stream, step, start_ns, end_ns, launch_op_id
+-- macro: tw_own_ops() | device_ops on each rank's own clock: rank, timeline, op_id, category, name, device, stream, step, start_ns, end_ns, launch_start_ns, launch_end_ns (of the call that launched it)
 -- reads: device_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_own_ops() AS TABLE
 SELECT
     rank, timeline, op_id, category, name, device, stream, step,
-    start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns, launch_op_id
+    start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
+    launch_start_local_ns AS launch_start_ns, launch_start_local_ns + launch_duration_ns AS launch_end_ns
 FROM device_ops;

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from duckdb.func import ARROW
 
+from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.gaps import gaps
-from traceweave.analyses.sweeps.operators import operators
+from traceweave.analyses.sweeps.streams import queue_depth, stream_idle
 from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until
 
 
@@ -48,13 +49,12 @@ class Sweep:
 
 def _arrays(column: pa.ListArray) -> list[npt.NDArray[np.generic]]:
     """Return the lists of a column as they are, not copied; no list and no element is NULL."""
-    values = column.values.to_numpy()
-    return np.split(values, column.offsets.to_numpy())[1:-1]
+    return np.split(to_numpy(column.values), to_numpy(column.offsets)[1:-1])
 
 
 def _lists(parts: tuple[npt.NDArray[np.generic], ...]) -> pa.ListArray:
     offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(parts)))
+    return pa.ListArray.from_arrays(to_arrow(offsets), to_arrow(np.concatenate(parts)))
 
 
 SWEEPS: Mapping[str, Sweep] = MappingProxyType(
@@ -67,7 +67,7 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
         "sweep_union_until": Sweep(union_until, ("BIGINT",) * 3, {"union_ns": "BIGINT"}),
         "sweep_gaps": Sweep(
             gaps,
-            ("BIGINT",) * 10,
+            ("BIGINT",) * 8,
             dict.fromkeys(
                 (
                     "number",
@@ -76,7 +76,9 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
                     "free_from_ns",
                     "free_until_ns",
                     "before_op_id",
-                    "launch_op_id",
+                    "watched_op_id",
+                    "launch_start_ns",
+                    "launch_end_ns",
                     "queued_number",
                     "queued_gaps",
                     "queued_ns",
@@ -85,19 +87,27 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
                 "BIGINT",
             ),
         ),
-        "sweep_operators": Sweep(
-            operators,
-            (
-                *("BIGINT", "BIGINT", "INTEGER", "UTINYINT", "BIGINT", "BIGINT", "UTINYINT"),
-                *("BIGINT",) * 4,
-            ),
-            {
-                "place": "UTINYINT",
-                **dict.fromkeys(
-                    ("kernels", "device_ns", "kind", "sort", "step", "duration_ns", "ranks"),
-                    "BIGINT",
+        "sweep_stream_idle": Sweep(
+            stream_idle,
+            ("BIGINT",) * 4,
+            dict.fromkeys(
+                (
+                    *("idle_ns", "host_wait_ns", "kernel_wait_ns"),
+                    *("waits", "host_waits", "kernel_waits"),
                 ),
-            },
+                "BIGINT",
+            ),
+        ),
+        "sweep_queue_depth": Sweep(
+            queue_depth,
+            ("BIGINT",) * 5,
+            dict.fromkeys(
+                (
+                    *("start_ns", "window_ns", "launches", "depth_max", "depth_ns", "depth_p50"),
+                    *("empty_ns", "empty_launches", "full_ns", "blocked_launches", "blocked_ns"),
+                ),
+                "BIGINT",
+            ),
         ),
     }
 )

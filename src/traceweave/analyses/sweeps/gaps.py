@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from traceweave.analyses.sweeps.times import FOREVER, NEVER, Numbers, Truths, ascending
 
 
-class Calls(NamedTuple):
-    """Calls that launch ops."""
+class Ops(NamedTuple):
+    """What ran, and when the calls that launched it began and ended; NEVER for none."""
 
-    ids: Numbers
     starts: Numbers
     ends: Numbers
+    ids: Numbers
+    called: Numbers
+    returned: Numbers
 
 
 class Holes(NamedTuple):
@@ -26,95 +29,98 @@ class Holes(NamedTuple):
     """FOREVER after the last."""
     before: Numbers
     """The op that ends it, -1 for none."""
-    launch: Numbers
-    """The call to watch, -1 for none: that of the op, or after the last one, that of this."""
+    watched: Numbers
+    """The op whose launching thread is to be watched: that one, or after the last op, this."""
+    called: Numbers
+    """Start of the call that launched the op that ends it; NEVER for none."""
+    returned: Numbers
+    """End of that call."""
 
 
 def gaps(
     starts: Numbers,
     ends: Numbers,
     ids: Numbers,
-    launches: Numbers,
+    called: Numbers,
+    returned: Numbers,
     window_starts: Numbers,
     window_ends: Numbers,
-    call_ids: Numbers,
-    call_starts: Numbers,
-    call_ends: Numbers,
     limits: Numbers,
 ) -> tuple[Numbers, ...]:
     """Return the stretches in which no op ran, by windows, and sums over those of queued ops.
 
-    Ops with equal starts are taken by their `ids`; `launches` are ids of calls, -1 for none.
-    Windows follow each other. `limits`: shortest length that counts; longest stretch that is a
-    queued op's own delay. Columns: number of the window, from 1; start and end, cut at its edges;
-    the columns of Holes, NEVER for FOREVER. Then what ended with an op that one of the calls had
-    launched in time, summed up and left out before: window, how many, their sum, the longest.
+    Ops with equal starts are taken by their `ids`; `called` and `returned` are start and end of
+    the call that launched each, NEVER where no call is recorded. Windows follow each other.
+    `limits`: shortest length that counts; longest stretch that is a queued op's own delay.
+    Columns: number of the window, from 1; start and end, cut at its edges; the columns of Holes,
+    NEVER for FOREVER. Then what ended with an op launched in time, summed up and left out before:
+    window, how many, their sum, the longest.
     """
     least = max(int(limits[0]), 1)
-    holes = _holes(starts, ends, ids, launches, least)
+    holes = _holes(Ops(starts, ends, ids, called, returned), least)
     which, window = _meetings(holes.free_from, holes.free_until, window_starts, window_ends)
     begin = np.maximum(holes.free_from[which], window_starts[window])
     end = np.minimum(holes.free_until[which], window_ends[window])
     long = end - begin >= least
-    which, window, begin, end = (column[long] for column in (which, window, begin, end))
-    cut = Holes(*(column[which] for column in holes))
-    queued = _were_queued(cut, begin, end, Calls(call_ids, call_starts, call_ends), int(limits[1]))
-    kept = ~queued
+    if not bool(np.all(long)):
+        which, window, begin, end = (column[long] for column in (which, window, begin, end))
+    queued = _were_queued(holes, which, begin, end, int(limits[1]))
+    kept = np.flatnonzero(~queued)
+    cut = Holes(*(column[which[kept]] for column in holes))
+    cut.free_until[cut.free_until == FOREVER] = NEVER
     return (
-        window[kept] + 1,
-        begin[kept],
-        end[kept],
-        cut.free_from[kept],
-        np.where(cut.free_until == FOREVER, NEVER, cut.free_until)[kept],
-        cut.before[kept],
-        cut.launch[kept],
+        *(window[kept] + 1, begin[kept], end[kept], *cut),
         *_sums(window[queued] + 1, (end - begin)[queued]),
     )
 
 
-def _holes(starts: Numbers, ends: Numbers, ids: Numbers, launches: Numbers, least: int) -> Holes:
-    order = ascending(starts) if ascending(ids) is None else np.lexsort((ids, starts))
+def _holes(ops: Ops, least: int) -> Holes:
+    order = (
+        ascending(ops.starts) if ascending(ops.ids) is None else np.lexsort((ops.ids, ops.starts))
+    )
     if order is not None:
-        starts, ends, ids, launches = starts[order], ends[order], ids[order], launches[order]
-    covered = np.maximum.accumulate(ends)
-    at = np.flatnonzero(starts[1:] - covered[:-1] >= least)
-    last = (ends == covered[-1]) & (launches >= 0)
-    caller = launches[last][np.argmax(ids[last])] if last.any() else -1
+        ops = Ops(*(column[order] for column in ops))
+    covered = np.maximum.accumulate(ops.ends)
+    before = np.flatnonzero(ops.starts[1:] - covered[:-1] >= least) + 1
+    watched = max(ops.ids[(ops.ends == covered[-1]) & (ops.called != NEVER)], default=-1)
+    after = np.concatenate([np.zeros(1, np.intp), before])
     return Holes(
-        np.concatenate([[NEVER], covered[at], covered[-1:]]),
-        np.concatenate([starts[:1], starts[at + 1], [FOREVER]]),
-        np.concatenate([ids[:1], ids[at + 1], [-1]]),
-        np.concatenate([launches[:1], launches[at + 1], [caller]]),
+        np.concatenate([[NEVER], covered[before - 1], covered[-1:]]),
+        _and_last(ops.starts, after, FOREVER),
+        _and_last(ops.ids, after, -1),
+        _and_last(ops.ids, after, int(watched)),
+        _and_last(ops.called, after, NEVER),
+        _and_last(ops.returned, after, NEVER),
     )
 
 
-def _were_queued(cut: Holes, begin: Numbers, end: Numbers, calls: Calls, delay: int) -> Truths:
+def _and_last(column: Numbers, places: npt.NDArray[np.intp], last: int) -> Numbers:
+    """Return what stands at the places, and one more."""
+    found = np.empty(len(places) + 1, np.int64)
+    np.take(column, places, out=found[:-1])
+    found[-1] = last
+    return found
+
+
+def _were_queued(holes: Holes, which: Numbers, begin: Numbers, end: Numbers, delay: int) -> Truths:
     """Tell which gaps are no longer than `delay` and ended with an op launched in time.
 
-    A launch whose call is not among `calls` is not judged here.
+    `which`: the number of the hole that each gap, from `begin` to `end`, is part of.
     """
-    call = _places(cut.launch, calls.ids)
-    since = np.where(cut.free_from == NEVER, begin, cut.free_from)
-    queued = (cut.before >= 0) & (call >= 0) & (cut.free_until - since <= delay)
-    place = np.flatnonzero(queued)
-    start, stop = begin[place], end[place]
-    called, returned = calls.starts[call[place]], calls.ends[call[place]]
-    shared = np.minimum(returned, stop) - np.maximum(called, start)
-    is_late = (called >= since[place]) | (2 * shared > stop - start)
-    queued[place[is_late]] = False
+    if delay < 0:
+        return np.zeros(len(which), bool)
+    is_short = (holes.before >= 0) & (holes.called != NEVER)
+    # nothing is known of the time before the first op
+    is_short[1:] &= holes.free_until[1:] - holes.free_from[1:] <= delay
+    since = holes.free_from[which]
+    first = np.flatnonzero(since == NEVER)
+    since[first] = begin[first]
+    queued: Truths = is_short[which]
+    queued[first] &= holes.free_until[0] - begin[first] <= delay
+    called = holes.called[which]
+    shared = np.minimum(holes.returned[which], end) - np.maximum(called, begin)
+    queued &= (called < since) & (2 * shared <= end - begin)
     return queued
-
-
-def _places(values: Numbers, among: Numbers) -> Numbers:
-    """Return where in `among`, which has each number once, the values are; -1 if they are not."""
-    if not len(among):
-        return np.full(len(values), -1)
-    order = ascending(among)
-    at = np.searchsorted(among, values, sorter=order)
-    at = np.minimum(at, len(among) - 1)
-    if order is not None:
-        at = order[at]
-    return np.where(among[at] == values, at, -1)
 
 
 def _sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -132,12 +138,12 @@ def _sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers, Nu
 def _meetings(
     starts: Numbers, ends: Numbers, window_starts: Numbers, window_ends: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Return pairs of an interval and a window, by number, among them all that meet."""
-    first = np.searchsorted(window_starts, starts, side="right") - 1
-    is_inside = (first >= 0) & (ends <= window_ends[first])
-    last = np.searchsorted(window_starts, ends, side="left") - 1
-    first = np.maximum(first, 0)
-    count = np.where(is_inside, 1, np.maximum(last - first + 1, 0))
-    which = np.repeat(np.arange(len(starts)), count)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    return which, first[which] + place
+    """Return pairs of an interval and a window, by number, among them all that meet.
+
+    Neither the intervals nor the windows overlap, and both are in order.
+    """
+    first = np.searchsorted(ends, window_starts, side="right")
+    counts = np.maximum(np.searchsorted(starts, window_ends, side="left") - first, 0)
+    offsets = first - (np.cumsum(counts) - counts)
+    window = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(len(window)) + np.repeat(offsets, counts), window
