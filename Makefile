@@ -28,7 +28,7 @@ demo: $(STAMP)
 
 ## test: set up, run lint, types, import contracts and all tests
 test: $(STAMP) lint types contracts
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 check: test
 

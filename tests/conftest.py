@@ -10,14 +10,38 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
+import hypothesis
 import pytest
 
 import traceweave
 from tests.chromium import Chromium
+from tests.comparison.runs import run_of
 from tests.tables import create_tables
+from traceweave.simulate import Config, simulate, write_kineto
+from traceweave.store import draft
+
+# a busy machine takes longer now and then, which is no fault of what is tested
+hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ingest_copies_its_tables() -> Iterator[None]:
+    """Let ingest begin with a copy of the empty tables, as hundreds of tests do.
+
+    Processes of their own (`python -m traceweave`) create them as users' do.
+    """
+
+    def with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        create_tables(con)
+        return con
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(draft, "_with_tables", with_tables)
+        yield
 
 
 def _shared(name: str) -> Path:
@@ -45,25 +69,58 @@ def fixtures() -> Path:
     return Path(__file__).parent / "fixtures"
 
 
-@pytest.fixture(scope="session")
-def database_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Return a function from traces to their database.
+MakeOnce = Callable[[str, str, Callable[[Path], object]], Path]
 
-    Each set of traces is ingested once per test session, whatever the number of processes that
-    run tests, so nobody may write to the database.
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """Return a function that has a file written, given what it holds, its suffix, and the writer.
+
+    Each is written once per test session, whatever the number of processes that run tests, so
+    nobody may change it.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
 
-    def database(*traces: Path) -> Path:
-        key = hashlib.sha256("\0".join(map(str, traces)).encode()).hexdigest()[:16]
-        path = folder / f"{key}.duckdb"
-        with (folder / f"{key}.lock").open("w") as lock:
+    def make(holds: str, suffix: str, write: Callable[[Path], object]) -> Path:
+        name = hashlib.sha256(holds.encode()).hexdigest()[:16]
+        path, part = folder / f"{name}{suffix}", folder / f"{name}.part{suffix}"
+        with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                assert traceweave.ingest(traces, path).ok
+                write(part)
+                part.rename(path)
         return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def database_of(once: MakeOnce) -> Callable[..., Path]:
+    """Return a function from traces to their database, to which nobody may write."""
+
+    def database(*traces: Path) -> Path:
+        def write(path: Path) -> None:
+            assert traceweave.ingest(traces, path).ok
+
+        return once("\0".join(map(str, traces)), ".duckdb", write)
+
+    return database
+
+
+@pytest.fixture(scope="session")
+def simulated_database(once: MakeOnce) -> Callable[[Config], Path]:
+    """Return a function from a simulated run to the database of its Kineto traces."""
+
+    def database(config: Config) -> Path:
+        def write(path: Path) -> None:
+            traces = path.with_suffix(".traces")
+            write_kineto(simulate(config), traces)
+            assert traceweave.ingest(traces, path).ok
+            shutil.rmtree(traces)
+
+        return once(repr(config), ".duckdb", write)
 
     return database
 
@@ -73,6 +130,13 @@ def empty_run() -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory database with all tables and no rows."""
     with duckdb.connect() as con:
         create_tables(con)
+        yield con
+
+
+@pytest.fixture(scope="session")
+def base_run() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The run of comparison.runs as it is, read-only; what it was asked once it knows."""
+    with run_of() as con:
         yield con
 
 

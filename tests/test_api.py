@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,9 @@ from traceweave import analyses
 from traceweave.overview import Caution
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "run.duckdb"
-    traceweave.ingest(Path(__file__).parent / "fixtures" / "ddp_gloo_4ranks", path)
-    return path
+@pytest.fixture
+def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
+    return database_of(fixtures / "ddp_gloo_4ranks")
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_a_query_cannot_write_the_log_beside_the_database(
         with pytest.raises(traceweave.QueryError):
             run.sql(f"{explained}COPY (SELECT 1) TO '{database}.wal'")
 
-    assert not database.with_name("run.duckdb.wal").exists()
+    assert not database.with_name(f"{database.name}.wal").exists()
 
 
 def test_questions_about_the_query_and_the_tables_are_answered(run: traceweave.Run) -> None:
@@ -170,13 +169,12 @@ def test_the_schema_names_every_public_relation(run: traceweave.Run) -> None:
     assert sorted(relation.name for relation in run.schema()) == list(public["table_name"])
 
 
-def test_align_refits_in_place(tmp_path: Path, fixtures: Path) -> None:
-    database = tmp_path / "run.duckdb"
-    traceweave.ingest(fixtures / "ddp_gloo_4ranks", database)
+def test_align_refits_in_place(database: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copy(database, tmp_path / "run.duckdb"))
 
-    traceweave.align(database, reference_rank=2)
+    traceweave.align(mine, reference_rank=2)
 
-    with traceweave.open(database) as run:
+    with traceweave.open(mine) as run:
         assert set(run.sql("SELECT reference_rank FROM clocks")["reference_rank"]) == {2}
 
 

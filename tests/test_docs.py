@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from traceweave import analyses
-from traceweave.cli.main import cli
+from traceweave.cli.main import cli, main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -65,7 +63,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_commands_of_the_readme_print_what_it_shows(folder: Path) -> None:
+def test_the_commands_of_the_readme_print_what_it_shows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
     pairs = console_blocks()
     assert [shlex.split(command)[1] for command, _ in pairs] == [
         "ingest",
@@ -74,9 +75,10 @@ def test_the_commands_of_the_readme_print_what_it_shows(folder: Path) -> None:
         "query",
     ]
     for command, shown in pairs:
-        program = [sys.executable, "-m", "traceweave", *shlex.split(command)[1:]]
-        done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True)
-        printed = done.stdout or done.stderr
+        code = main(shlex.split(command)[1:])
+        said = capsys.readouterr()
+        printed = said.out or said.err
+        assert code == 0, said.err
         assert timeless(printed) == timeless(shown), command
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import duckdb
@@ -39,11 +39,14 @@ def left_beside(database: Path) -> list[str]:
 
 
 def test_a_real_run_of_four_ranks_is_ingested_and_woven(tmp_path: Path, fixtures: Path) -> None:
-    database = tmp_path / "run.duckdb"
+    database, watcher = tmp_path / "run.duckdb", Watcher()
 
-    result = ingest(fixtures / "ddp_gloo_4ranks", database)
+    result = ingest(fixtures / "ddp_gloo_4ranks", database, progress=watcher)
 
     assert result.ok
+    # progress adds up to the size of the files
+    assert watcher.read == watcher.sizes
+    assert len(watcher.read) == 4
     assert [source.ranks for source in result.sources] == [(0,), (1,), (2,), (3,)]
     assert result.weave.instances > 0
     assert rows(database, "SELECT rank, world_size, rank_source FROM ranks ORDER BY rank") == [
@@ -208,14 +211,6 @@ def test_progress_tells_every_byte_and_every_end(tmp_path: Path) -> None:
     ]
 
 
-def test_progress_of_real_files_adds_up_to_their_size(tmp_path: Path, fixtures: Path) -> None:
-    watcher = Watcher()
-
-    ingest(fixtures / "ddp_gloo_4ranks", tmp_path / "run.duckdb", progress=watcher)
-
-    assert watcher.read == watcher.sizes
-
-
 def test_an_interrupt_leaves_the_old_database_and_nothing_else(tmp_path: Path) -> None:
     class Interrupter(Watcher):
         def stage(self, text: str) -> None:
@@ -370,24 +365,20 @@ def test_a_link_to_the_database_stays_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["fsdp_2rank_before__2026.2.sqlite", "fsdp_2rank_after__2026.2.sqlite"]
 )
-def test_a_real_report_of_two_ranks(tmp_path: Path, corpus: Path, name: str) -> None:
-    database = tmp_path / "run.duckdb"
+def test_a_real_report_of_two_ranks(
+    database_of: Callable[..., Path], corpus: Path, name: str
+) -> None:
+    database = database_of(corpus / "nsys" / name)
 
-    result = ingest(corpus / "nsys" / name, database)
-
-    assert result.ok
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,)]
-    assert any("rest on the order of devices in the report" in note for note in result.notes)
+    notes = rows(database, "SELECT message FROM ingest_issues WHERE kind = 'note'")
+    assert any("rest on the order of devices in the report" in str(note) for (note,) in notes)
 
 
 def test_real_ranks_of_one_host_are_ingested_with_every_collective_matched(
-    tmp_path: Path, corpus: Path
+    database_of: Callable[..., Path], corpus: Path
 ) -> None:
-    database = tmp_path / "run.duckdb"
-
-    result = ingest(corpus / "kineto" / "megatron_tp8", database)
-
-    assert result.ok
     assert rows(
-        database, "SELECT count(*), count(*) FILTER (complete) FROM collective_instances"
+        database_of(corpus / "kineto" / "megatron_tp8"),
+        "SELECT count(*), count(*) FILTER (complete) FROM collective_instances",
     ) == [(84, 84)]

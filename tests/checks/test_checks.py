@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
@@ -21,10 +21,9 @@ EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "rules.toml"
 
 
 @pytest.fixture
-def run() -> Iterator[duckdb.DuckDBPyConnection]:
+def run(base_run: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Steps of 1500, 1010, 990, 1000 and 700 ns on two ranks: 400 compute, 200 exposed."""
-    with run_of() as con:
-        yield con
+    return base_run
 
 
 def rules_file(folder: Path, text: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,12 @@ import pytest
 from tests.cli.test_commands import FIXTURES, call
 from tests.tables import create_tables
 from traceweave import analyses
-from traceweave.cli.main import main
 from traceweave.store.database import connect
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "run.duckdb"
-    assert main(["ingest", str(FIXTURES / "ddp_gloo_4ranks"), "-o", str(path), "-q"]) == 0
-    return path
+@pytest.fixture
+def database(database_of: Callable[..., Path]) -> Path:
+    return database_of(FIXTURES / "ddp_gloo_4ranks")
 
 
 def test_the_list_of_analyses_has_every_one_with_its_parameters(

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -22,11 +23,9 @@ from traceweave.store.schema import public_relations
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "run.duckdb"
-    assert main(["ingest", str(FIXTURES / "ddp_gloo_4ranks"), "-o", str(path), "-q"]) == 0
-    return path
+@pytest.fixture
+def database(database_of: Callable[..., Path]) -> Path:
+    return database_of(FIXTURES / "ddp_gloo_4ranks")
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -208,17 +207,17 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
 
 def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "run.duckdb"
-    trace = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
+    trace, other = (FIXTURES / "ddp_gloo_4ranks" / f"rank{rank}.json.gz" for rank in (1, 2))
 
     first = call(capsys, "ingest", trace, "-o", target)[2]
-    second = call(capsys, "ingest", FIXTURES / "ddp_gloo_4ranks", "-o", target)[2]
+    second = call(capsys, "ingest", trace, other, "-o", target)[2]
     third = call(capsys, "ingest", trace, "-o", target)[2]
     quiet = call(capsys, "ingest", trace, "-o", target, "--quiet")
 
     day = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
     assert "replaced" not in first
     assert re.search(rf"^replaced the database of {day}, 1 source$", second, re.M)
-    assert re.search(rf"^replaced the database of {day}, 4 sources$", third, re.M)
+    assert re.search(rf"^replaced the database of {day}, 2 sources$", third, re.M)
     assert quiet == (0, "", "")
 
 

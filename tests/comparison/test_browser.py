@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+import duckdb
 import pytest
 
 from tests.chromium import Chromium, inject, title
@@ -31,11 +32,11 @@ setTimeout(() => {
 
 
 def test_the_page_draws_its_charts_sorts_and_takes_names_as_text(
-    tmp_path: Path, chromium: Chromium
+    base_run: duckdb.DuckDBPyConnection, tmp_path: Path, chromium: Chromium
 ) -> None:
     page = tmp_path / "compare.html"
-    with run_of() as base, run_of(gemm=450, extra=HOSTILE) as new:
-        compare_runs(base, new, names=("base", HOSTILE)).report(page)
+    with run_of(gemm=450, extra=HOSTILE) as new:
+        compare_runs(base_run, new, names=("base", HOSTILE)).report(page)
     inject(page, LOOK)
     visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])

@@ -25,9 +25,11 @@ def column(found: Comparison, table: str, key: str, value: str) -> dict[str, Any
     return {row[key]: row[value] for row in found.table(table).to_pylist()}
 
 
-def test_a_slower_step_is_found_and_its_parts_add_up() -> None:
-    with run_of() as base, run_of(SLOWER, gemm=450) as new:
-        found = compare_runs(base, new)
+def test_a_slower_step_is_found_and_its_parts_add_up(
+    base_run: duckdb.DuckDBPyConnection,
+) -> None:
+    with run_of(SLOWER, gemm=450) as new:
+        found = compare_runs(base_run, new)
 
     assert found.base.steps == found.new.steps == (1, 2, 3)
     assert found.verdict == "slower"
@@ -65,9 +67,11 @@ def test_a_slower_step_is_found_and_its_parts_add_up() -> None:
     assert "Mann-Whitney test cannot be significant" in " ".join(found.words)
 
 
-def test_a_difference_within_the_spread_is_said_not_to_be_significant() -> None:
-    with run_of() as base, run_of(tuple(length + 3 for length in LENGTHS)) as new:
-        found = compare_runs(base, new)
+def test_a_difference_within_the_spread_is_said_not_to_be_significant(
+    base_run: duckdb.DuckDBPyConnection,
+) -> None:
+    with run_of(tuple(length + 3 for length in LENGTHS)) as new:
+        found = compare_runs(base_run, new)
 
     assert found.verdict == "not significant"
     assert found.words[0].startswith("Step time: no significant difference (1.00 µs instead of")
@@ -100,26 +104,26 @@ def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
 
 def test_what_an_operator_starts_takes_no_more_of_its_time_than_it_has() -> None:
     # of the send's 100 ns, 70 are before the transfer that it starts, which goes on for 500
-    with run_of() as base, run_of() as new:
-        for con in (base, new):
-            build = Builder(con)
-            send = build.host(0, (1600, 1700), "c10d::send", step=1)
-            build.host(0, (1670, 2170), "gloo:send", "annotation", 1, parent_id=send, step=1)
-        found = compare_runs(base, new)
+    def sends(build: Builder) -> None:
+        send = build.host(0, (1600, 1700), "c10d::send", step=1)
+        build.host(0, (1670, 2170), "gloo:send", "annotation", 1, parent_id=send, step=1)
+
+    with run_of(change=sends) as run:
+        found = compare_runs(run, run)
 
     # over two ranks and three steps
     assert column(found, "ops", "item", "base_ns") == {"c10d::send": round(70 / 6)}
 
 
 def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
-    with run_of() as base, run_of() as new:
-        for con in (base, new):
-            build = Builder(con)
-            build.group(0, [0, 1])
-            build.collective({0: (1600, 1700)}, "send", step=1, matched=False)
-            # rank 0 waits 20 ns for rank 1
-            build.collective({0: (1700, 1760), 1: (1720, 1760)}, step=1)
-        found = compare_runs(base, new)
+    def communicate(build: Builder) -> None:
+        build.group(0, [0, 1])
+        build.collective({0: (1600, 1700)}, "send", step=1, matched=False)
+        # rank 0 waits 20 ns for rank 1
+        build.collective({0: (1700, 1760), 1: (1720, 1760)}, step=1)
+
+    with run_of(change=communicate) as run:
+        found = compare_runs(run, run)
 
     rows = {
         (row["item"], row["class"]): row["base_ns"]
@@ -132,9 +136,11 @@ def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
     }
 
 
-def test_more_ranks_and_steps_change_nothing_per_rank_and_step() -> None:
-    with run_of() as base, run_of((1500, 1010, 990, 1000, 1005, 995, 700), ranks=4) as new:
-        found = compare_runs(base, new)
+def test_more_ranks_and_steps_change_nothing_per_rank_and_step(
+    base_run: duckdb.DuckDBPyConnection,
+) -> None:
+    with run_of((1500, 1010, 990, 1000, 1005, 995, 700), ranks=4) as new:
+        found = compare_runs(base_run, new)
 
     assert (found.base.ranks, found.new.ranks, found.new.count) == (2, 4, 5)
     assert set(column(found, "budget", "part", "difference_ns").values()) == {0}
@@ -143,9 +149,10 @@ def test_more_ranks_and_steps_change_nothing_per_rank_and_step() -> None:
 
 
 def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
-    with run_of() as base, run_of(SLOWER, gemm=450) as new:
-        for con in (base, new):
-            con.execute("DELETE FROM base.steps; UPDATE base.gpu_ops SET step = NULL")
+    def forget_steps(build: Builder) -> None:
+        build.con.execute("DELETE FROM base.steps; UPDATE base.gpu_ops SET step = NULL")
+
+    with run_of(change=forget_steps) as base, run_of(SLOWER, gemm=450, change=forget_steps) as new:
         found = compare_runs(base, new)
 
     assert found.verdict == "not testable"
@@ -181,17 +188,16 @@ def test_rounded_parts_add_up_to_the_rounded_whole(parts: list[float]) -> None:
 
 
 def test_a_run_without_work_and_senseless_values_are_said(
-    empty_run: duckdb.DuckDBPyConnection,
+    base_run: duckdb.DuckDBPyConnection, empty_run: duckdb.DuckDBPyConnection
 ) -> None:
-    with run_of() as base:
-        with pytest.raises(InputError, match=r"new: no work was recorded that could be compared"):
-            compare_runs(base, empty_run)
-        with pytest.raises(UsageError, match="alpha is a probability"):
-            compare_runs(base, base, alpha=1)
-        with pytest.raises(UsageError, match="warmup is a number of steps"):
-            compare_runs(base, base, warmup=-1)
-        with pytest.raises(UsageError, match="there is no table 'x'; there are step, budget"):
-            compare_runs(base, base).table("x")
+    with pytest.raises(InputError, match=r"new: no work was recorded that could be compared"):
+        compare_runs(base_run, empty_run)
+    with pytest.raises(UsageError, match="alpha is a probability"):
+        compare_runs(base_run, base_run, alpha=1)
+    with pytest.raises(UsageError, match="warmup is a number of steps"):
+        compare_runs(base_run, base_run, warmup=-1)
+    with pytest.raises(UsageError, match="there is no table 'x'; there are step, budget"):
+        compare_runs(base_run, base_run).table("x")
 
 
 def test_a_run_beside_itself_differs_in_nothing() -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import traceweave
@@ -31,10 +32,13 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return code, captured.out, captured.err
 
 
-def test_the_page_is_the_same_bytes_and_names_are_text(tmp_path: Path) -> None:
-    with run_of() as base, run_of(extra=HOSTILE) as new:
-        found = compare_runs(base, new, names=("a", HOSTILE))
+def test_the_page_is_the_same_bytes_and_names_are_text(
+    base_run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    with run_of(extra=HOSTILE) as new:
+        found = compare_runs(base_run, new, names=("a", HOSTILE))
         first = found.report(tmp_path / "a.html").read_bytes()
+    with run_of() as base, run_of(extra=HOSTILE) as new:
         second = compare_runs(base, new, names=("a", HOSTILE)).report(tmp_path / "b.html")
 
     assert first == second.read_bytes()

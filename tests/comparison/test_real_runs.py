@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import traceweave
 from tests.end_to_end.peers import hta_answers
-from traceweave.comparison import Comparison
-
-
-def compared(paths: list[Path], folder: Path) -> Comparison:
-    databases = []
-    for number, path in enumerate(paths):
-        databases.append(folder / f"{number}.duckdb")
-        traceweave.ingest(path, databases[-1])
-    return traceweave.compare(*databases)
 
 
 def test_the_nsys_pair_is_compared_by_inferred_steps(
-    corpus: Path, expected: Path, tmp_path: Path
+    database_of: Callable[..., Path], corpus: Path, expected: Path
 ) -> None:
     names = ("fsdp_2rank_before", "fsdp_2rank_after")
-    found = compared([next((corpus / "nsys").glob(f"{name}*")) for name in names], tmp_path)
+    reports = [next((corpus / "nsys").glob(f"{name}*")) for name in names]
+    found = traceweave.compare(*map(database_of, reports))
 
     # their steps are inferred from the kernels
     assert found.verdict == "slower"
@@ -39,10 +32,10 @@ def test_the_nsys_pair_is_compared_by_inferred_steps(
 
 
 def test_the_kineto_pair_is_compared_per_rank_and_step(
-    corpus: Path, expected: Path, tmp_path: Path
+    database_of: Callable[..., Path], corpus: Path, expected: Path
 ) -> None:
     paths = [corpus / "kineto" / name for name in ("diff_control", "diff_test")]
-    found = compared(paths, tmp_path)
+    found = traceweave.compare(*map(database_of, paths))
 
     assert (found.base.ranks, found.base.steps) == (1, (1010, 1011, 1012, 1013))
     # new steps last 82 to 167 ms: slower in every pair, and yet too unsteady for four steps

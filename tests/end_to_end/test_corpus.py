@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +19,16 @@ RANKS = {
     "amd_mi250": [0],
     "cpu_gloo_1of300": [34],
     "cuda_sync": [0],
+    "diff_control": [3],
+    "diff_test": [1],
     "ep_moe_b200_seq": [0],
+    "hta_pair_nccl2": [0],
+    "megatron_tp8": list(range(8)),
     "mtia": [0],
     "nanogpt_8xh100": list(range(8)),
     "negative_queue_1of16": [0],
     "no_rank": [0],
+    "ns_resolution": [0],
     "old_inference": [1],
     "sampled_2of128": [0, 1],
     "torchrec_4": [0, 1, 2, 3],
@@ -33,9 +40,31 @@ RANKS = {
 def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
     run = ingested(corpus / "kineto" / name)
     assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == RANKS[name]
-    lost = run.sql("SELECT path FROM sources WHERE events_read <> events_stored + events_skipped")
-    assert lost.empty
-    assert set(run.sql("SELECT status FROM sources")["status"]) == {"ok"}
+    check_every_event(run)
+
+
+GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
+HOST = {
+    *("cpu_op", "user_annotation", "runtime", "cuda_runtime", "cuda_driver", "mtia_runtime"),
+}
+
+
+def check_every_event(run: Run) -> None:
+    """Hold what is stored of every file against the events that a JSON parser finds in it."""
+    sources = run.con.execute(
+        "SELECT path, status, events_read, events_stored + events_skipped,"
+        " (SELECT coalesce(sum(count), 0) FROM ingest_issues AS i"
+        "  WHERE i.source_id = s.source_id AND kind = 'unpaired arrow') = events_skipped,"
+        " (SELECT count(*) FROM host_ops AS h WHERE h.source_id = s.source_id),"
+        " (SELECT count(*) FROM gpu_ops AS g WHERE g.source_id = s.source_id)"
+        " FROM sources AS s"
+    ).fetchall()
+    assert sources
+    for path, *found in sources:
+        events = json.loads(gzip.decompress(Path(path).read_bytes()))["traceEvents"]
+        categories = [str(e.get("cat")).lower() for e in events if e["ph"] == "X"]
+        host, gpu = (sum(c in which for c in categories) for which in (HOST, GPU))
+        assert found == ["ok", len(events), len(events), True, host, gpu], path
 
 
 def test_no_analysis_breaks_the_identity(ingested: Ingested, corpus: Path) -> None:
@@ -74,6 +103,7 @@ def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_
         assert traceweave.ingest([folder], database, run=number).ok
         with traceweave.open(database) as run:
             assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == [0, 1, 2, 3]
+            check_every_event(run)
 
 
 def test_a_file_in_another_encoding_is_passed_over(corpus: Path, tmp_path: Path) -> None:

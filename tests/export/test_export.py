@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -16,11 +18,9 @@ from traceweave.errors import InputError, TraceweaveError, UsageError
 from traceweave.store.schema import public_relations
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "run.duckdb"
-    traceweave.ingest(Path(__file__).parent.parent / "fixtures" / "ddp_gloo_straggler", path)
-    return path
+@pytest.fixture
+def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
+    return database_of(fixtures / "ddp_gloo_straggler")
 
 
 def test_every_public_relation_becomes_one_parquet_file(database: Path, tmp_path: Path) -> None:
@@ -83,14 +83,16 @@ def test_the_command_writes_a_part_of_the_timeline(
 
 
 def test_the_command_names_the_files_after_the_database(
-    database: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", str(database)]) == 0
-    assert main(["export", str(database), "--to", "parquet"]) == 0
+    mine = Path(shutil.copy(database, tmp_path / "run.duckdb"))
+
+    assert main(["export", str(mine)]) == 0
+    assert main(["export", str(mine), "--to", "parquet"]) == 0
 
     capsys.readouterr()
-    assert database.with_suffix(".pftrace").stat().st_size > 0
-    assert (database.parent / "run-parquet" / "gpu_ops.parquet").is_file()
+    assert (tmp_path / "run.pftrace").stat().st_size > 0
+    assert (tmp_path / "run-parquet" / "gpu_ops.parquet").is_file()
 
 
 def test_a_wrong_selection_is_one_line(database: Path, capsys: pytest.CaptureFixture[str]) -> None:

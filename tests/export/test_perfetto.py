@@ -13,7 +13,7 @@ import traceweave
 from tests.export.reading import Timeline, read
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave.simulate import Config
 
 EVERYTHING = """
     SELECT op_id, rank, start_ns, end_ns, name, category FROM gpu_ops
@@ -23,22 +23,20 @@ EVERYTHING = """
 """
 
 
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def simulated(simulated_database: Callable[[Config], Path]) -> Path:
     """Four ranks on two hosts, clocks up to 100 ms apart and drifting."""
-    folder = tmp_path_factory.mktemp("simulated")
-    config = Config(
-        ranks=4,
-        hosts=2,
-        steps=3,
-        layers=4,
-        clock_offset_ns=100_000_000,
-        clock_drift_ppm=20,
-        end_jitter_ns=5_000,
+    return simulated_database(
+        Config(
+            ranks=4,
+            hosts=2,
+            steps=3,
+            layers=4,
+            clock_offset_ns=100_000_000,
+            clock_drift_ppm=20,
+            end_jitter_ns=5_000,
+        )
     )
-    write_kineto(simulate(config), folder)
-    traceweave.ingest(folder, folder / "run.duckdb")
-    return folder / "run.duckdb"
 
 
 def export(run: traceweave.Run, tmp_path: Path, selection: Selection | None = None) -> Timeline:

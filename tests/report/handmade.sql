@@ -58,22 +58,27 @@ SELECT
     began + arrival_ns, 80_000_000 - arrival_ns, 0, NULL, step, NULL, NULL, NULL
 FROM t WHERE getvariable('collectives');
 
-INSERT INTO base.gpu_ops
+INSERT INTO base.gpu_ops BY NAME
 SELECT
-    rank, id + 11, rank, 'kernel', 'compute', 'gemm', getvariable('kernel'), rank, 0, 7,
-    began, compute_ns, step, id, id + 2, NULL, NULL, NULL, NULL
+    rank, id + 11 AS op_id, rank AS source_id, 'kernel' AS kind, 'compute' AS category, 'gemm' AS class,
+    getvariable('kernel') AS name, rank AS device, 0 AS context, 7 AS stream,
+    began AS start_local_ns, compute_ns AS duration_ns, step, id AS correlation, id + 2 AS launch_op_id,
+    began - 5_000 AS launch_start_local_ns, 4_000 AS launch_duration_ns, 100 + rank AS launch_pid, 1 AS launch_tid,
+    'cudaLaunchKernel' AS launch_call
 FROM t WHERE getvariable('gpu');
 
-INSERT INTO base.gpu_ops
+INSERT INTO base.gpu_ops BY NAME
 SELECT
-    rank, id + 12, rank, 'kernel', 'communication', 'collective', 'ncclDevKernel_AllReduce', rank, 0, 20,
-    began + arrival_ns, 80_000_000 - arrival_ns, step, NULL, NULL, NULL, NULL, NULL, NULL
+    rank, id + 12 AS op_id, rank AS source_id, 'kernel' AS kind, 'communication' AS category, 'collective' AS class,
+    'ncclDevKernel_AllReduce' AS name, rank AS device, 0 AS context, 20 AS stream,
+    began + arrival_ns AS start_local_ns, 80_000_000 - arrival_ns AS duration_ns, step
 FROM t WHERE getvariable('gpu') AND getvariable('collectives');
 
-INSERT INTO base.gpu_ops
+INSERT INTO base.gpu_ops BY NAME
 SELECT
-    rank, id + 13, rank, 'memcpy', 'memory', 'copy', 'Memcpy DtoH', rank, 0, 7,
-    began + 80_000_000, 4_000_000, step, NULL, NULL, 4_096, 'DtoH', NULL, NULL
+    rank, id + 13 AS op_id, rank AS source_id, 'memcpy' AS kind, 'memory' AS category, 'copy' AS class,
+    'Memcpy DtoH' AS name, rank AS device, 0 AS context, 7 AS stream,
+    began + 80_000_000 AS start_local_ns, 4_000_000 AS duration_ns, step, 4_096 AS bytes, 'DtoH' AS copy_kind
 FROM t WHERE getvariable('gpu');
 
 INSERT INTO groups

@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave.simulate import Config, simulate, write_nsys
 
 
-def page_of(traces: Path, folder: Path) -> Path:
-    """Ingest `traces` and write their report into `folder`."""
-    traceweave.ingest([traces], folder / "run.duckdb")
-    with traceweave.open(folder / "run.duckdb") as run:
-        return run.report(folder / "run.html")
+def report_on(database: Path, page: Path) -> Path:
+    """Write the report on `database` to `page`."""
+    with traceweave.open(database) as run:
+        return run.report(page)
 
 
-def simulated_page(folder: Path, ranks: int) -> Path:
-    """Write the report of a simulated run on eight ranks a host, of which rank 5 is slow."""
+def simulated_page(folder: Path, page: Path, ranks: int) -> Path:
+    """Write the report of a simulated run on eight ranks a host, of which rank 5 is slow.
+
+    There is one nsys report per host; a Kineto trace per rank would take longer to read.
+    """
     config = Config(
         ranks=ranks,
         hosts=max(ranks // 8, 1),
@@ -25,6 +27,6 @@ def simulated_page(folder: Path, ranks: int) -> Path:
         straggler={5: 400_000},
         clock_offset_ns=400_000,
     )
-    (folder / "traces").mkdir()
-    write_kineto(simulate(config), folder / "traces")
-    return page_of(folder / "traces", folder)
+    write_nsys(simulate(config), folder / "traces", ranks_per_report=8)
+    traceweave.ingest(folder / "traces", folder / "run.duckdb")
+    return report_on(folder / "run.duckdb", page)

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
-import duckdb
 import pytest
 
 from tests.chromium import Chromium, inject, title
-from tests.report.conftest import MakeRun
+from tests.report.conftest import MakePage, MakeRun, write
+from tests.report.handmade import RUNS
 from traceweave.report import write_report
+from traceweave.store.database import open_database
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}"
 
 
-def test_charts_are_drawn_and_hostile_names_are_text(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
-) -> None:
-    con = make_run(ranks=8, steps=3, kernel=HOSTILE)
-    con.execute("UPDATE groups SET description = ?", [HOSTILE])
-    page = tmp_path / "run.html"
-    write_report(con, page)
+def _page_of_changed(folder: Path, changes: str, **options: object) -> Path:
+    with open_database(write(folder / "run.duckdb", changes, **options)) as con:
+        write_report(con, folder / "run.html")
+    return folder / "run.html"
+
+
+def test_charts_are_drawn_and_hostile_names_are_text(tmp_path: Path, chromium: Chromium) -> None:
+    changes = "UPDATE groups SET description = getvariable('kernel')"
+    page = _page_of_changed(tmp_path, changes, ranks=8, steps=3, kernel=HOSTILE)
     visit = chromium.visit(page)
     assert visit.console == []
     assert visit.requested == []
@@ -40,24 +44,13 @@ def test_charts_are_drawn_and_hostile_names_are_text(
     assert "all_reduce · &lt;/script&gt;&lt;img" in drawings
 
 
-OTHER_RUNS = (
-    {"ranks": 1, "steps": 2, "collectives": False},
-    {"ranks": 4, "steps": 2, "gpu": False},
-    {"ranks": 2, "steps": 0},
-    {"ranks": 64, "steps": 4},
-)
-
-
 def test_pages_of_all_kinds_of_runs_open_without_errors(
-    make_run: MakeRun,
-    empty_run: duckdb.DuckDBPyConnection,
-    tmp_path: Path,
-    chromium: Chromium,
+    page_of: MakePage, tmp_path: Path, chromium: Chromium
 ) -> None:
-    runs = [empty_run, *(make_run(**options) for options in OTHER_RUNS)]
-    for number, con in enumerate(runs):
-        write_report(con, tmp_path / f"{number}.html")
-    frames = "".join(f"<iframe src='{n}.html' width=900 height=900></iframe>" for n in range(5))
+    for number, options in enumerate(RUNS.values()):
+        shutil.copy(page_of(**options), tmp_path / f"{number}.html")
+    numbers = range(len(RUNS))
+    frames = "".join(f"<iframe src='{n}.html' width=900 height=900></iframe>" for n in numbers)
     page = tmp_path / "all.html"
     page.write_text(frames, encoding="utf-8")
     visit = chromium.visit(page)
@@ -91,10 +84,9 @@ setTimeout(() => {
 
 
 def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+    page_of: MakePage, tmp_path: Path, chromium: Chromium
 ) -> None:
-    page = tmp_path / "run.html"
-    write_report(make_run(ranks=8, steps=3), page)
+    page = Path(shutil.copy(page_of(**RUNS["eight ranks"]), tmp_path / "run.html"))
     inject(page, CLICKS)
     visit = chromium.ask(page)
     assert visit.console == []
@@ -136,13 +128,9 @@ setTimeout(async () => {
 """
 
 
-def test_tables_filter_and_export_whole_values(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
-) -> None:
-    page = tmp_path / "run.html"
-    con = make_run(ranks=4, steps=3)
-    con.execute("UPDATE groups SET description = ?", ['=1+"2"'])
-    write_report(con, page)
+def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromium) -> None:
+    changes = """UPDATE groups SET description = '=1+"2"'"""
+    page = _page_of_changed(tmp_path, changes, ranks=4, steps=3)
     inject(page, TOOLS)
     visit = chromium.ask(page)
     assert visit.console == []
@@ -172,10 +160,10 @@ setTimeout(() => {
 
 
 def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+    shared_run: MakeRun, tmp_path: Path, chromium: Chromium
 ) -> None:
     page = tmp_path / "run.html"
-    write_report(make_run(ranks=80, steps=20), page)
+    write_report(shared_run(ranks=80, steps=20), page)
     inject(page, PIXELS)
     visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])
@@ -186,12 +174,15 @@ def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
 
 
 def test_a_script_that_slipped_into_the_page_would_not_run(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+    page_of: MakePage, tmp_path: Path, chromium: Chromium
 ) -> None:
     page = tmp_path / "run.html"
-    write_report(make_run(ranks=2, steps=1), page)
     intruder = "<script>document.title='taken'</script><img src='http://127.0.0.1:9/x.png'>"
-    html = page.read_text(encoding="utf-8").replace("<header>", f"<header>{intruder}")
+    html = (
+        page_of(**RUNS["eight ranks"])
+        .read_text(encoding="utf-8")
+        .replace("<header>", f"<header>{intruder}")
+    )
     page.write_text(html, encoding="utf-8")
     visit = chromium.visit(page)
     assert "<title>Training run report</title>" in visit.dom

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tests.chromium import Chromium, inject, title
-from tests.report.real import page_of, simulated_page
+from tests.conftest import MakeOnce
+from tests.report.real import report_on, simulated_page
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +20,10 @@ LOOK = Path(__file__).with_name("look_at_page.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def simulated(once: MakeOnce, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of 64 simulated ranks."""
-    return simulated_page(tmp_path_factory.mktemp("simulated"), 64)
+    folder = tmp_path_factory.mktemp("simulated")
+    return once("page of 64 ranks", ".html", lambda page: simulated_page(folder, page, 64))
 
 
 def _look(page: Path, chromium: Chromium, folder: Path, *flags: str) -> Mapping[str, Any]:
@@ -98,9 +100,9 @@ def test_the_printed_pages_hold_the_whole_width(
 
 
 def test_the_page_of_a_real_run_shows_every_chart(
-    corpus: Path, tmp_path: Path, chromium: Chromium
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path, chromium: Chromium
 ) -> None:
-    page = page_of(corpus / "kineto" / "megatron_tp8", tmp_path)
+    page = report_on(database_of(corpus / "kineto" / "megatron_tp8"), tmp_path / "run.html")
     seen = _look(page, chromium, tmp_path, "--window-size=1440,900")
     _expect(seen, DRAWN)
     assert page.stat().st_size < 2_500_000

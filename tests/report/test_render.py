@@ -9,25 +9,18 @@ import re
 from importlib import resources
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from tests.report.conftest import MakeRun
+from tests.report.conftest import MakePage, MakeReport, MakeRun, write
+from tests.report.handmade import RUNS
 from traceweave._version import __version__
 from traceweave.report import write_report
 from traceweave.report.page import Section, Table
 from traceweave.report.query import query_text
 from traceweave.report.render import build_report, render_report
+from traceweave.store.database import open_database
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{7*7}}{% raw %}\u2028"
-
-RUNS = {
-    "eight ranks": {"ranks": 8, "steps": 3},
-    "one rank without collectives": {"ranks": 1, "steps": 2, "collectives": False},
-    "only CPU": {"ranks": 4, "steps": 2, "gpu": False},
-    "no steps": {"ranks": 2, "steps": 0},
-    "many ranks": {"ranks": 64, "steps": 4},
-}
 
 
 def _script_free(html: str) -> str:
@@ -36,10 +29,9 @@ def _script_free(html: str) -> str:
 
 @pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
 def test_the_page_renders_whatever_was_recorded(
-    make_run: MakeRun, options: dict[str, object]
+    page_of: MakePage, options: dict[str, object]
 ) -> None:
-    html = render_report(build_report(make_run(**options)))
-    text = _script_free(html)
+    text = _script_free(page_of(**options).read_text(encoding="utf-8"))
     assert "<h1>Training run report</h1>" in text
     assert not re.search(r"\b(None|nan|NaN|Undefined)\b", text)
     assert f"Written by traceweave {__version__}." in text
@@ -50,30 +42,33 @@ def test_the_page_renders_whatever_was_recorded(
     assert (targets | labels) - set(ids) == set()
 
 
-def test_an_empty_database_gives_a_page_that_says_so(empty_run: duckdb.DuckDBPyConnection) -> None:
-    html = _script_free(render_report(build_report(empty_run)))
+def test_an_empty_database_gives_a_page_that_says_so(page_of: MakePage) -> None:
+    html = _script_free(page_of(**RUNS["nothing"]).read_text(encoding="utf-8"))
     assert "This database holds no recorded ranks" in html
     assert "The database holds no input files." in html
     assert "<table" not in html
 
 
-def test_a_cpu_run_says_that_its_times_are_of_cpu_operators(make_run: MakeRun) -> None:
-    html = _script_free(render_report(build_report(make_run(ranks=4, steps=2, gpu=False))))
+def test_a_cpu_run_says_that_its_times_are_of_cpu_operators(page_of: MakePage) -> None:
+    html = _script_free(page_of(**RUNS["only CPU"]).read_text(encoding="utf-8"))
     assert "No GPU work was recorded, so times are those of CPU operators" in html
     assert "A step is the range that the profiler marked on the host." in html
 
 
-def test_the_same_database_gives_the_same_bytes(make_run: MakeRun, tmp_path: Path) -> None:
-    con = make_run(ranks=8, steps=3)
-    write_report(con, tmp_path / "a.html")
-    write_report(con, tmp_path / "b.html")
-    write_report(make_run(ranks=8, steps=3), tmp_path / "c.html")
-    pages = {(tmp_path / name).read_bytes() for name in ("a.html", "b.html", "c.html")}
+def test_the_same_database_gives_the_same_bytes(
+    page_of: MakePage, shared_run: MakeRun, make_run: MakeRun, tmp_path: Path
+) -> None:
+    options = RUNS["eight ranks"]
+    page = page_of(**options)
+    # the same connection once more, and a database in memory where nothing is computed once for all
+    write_report(shared_run(**options), tmp_path / "b.html")
+    write_report(make_run(**options), tmp_path / "c.html")
+    pages = {path.read_bytes() for path in (page, tmp_path / "b.html", tmp_path / "c.html")}
     assert len(pages) == 1
 
 
-def test_the_page_loads_nothing(make_run: MakeRun) -> None:
-    html = render_report(build_report(make_run(ranks=2, steps=2)))
+def test_the_page_loads_nothing(page_of: MakePage) -> None:
+    html = page_of(**RUNS["eight ranks"]).read_text(encoding="utf-8")
     text = _script_free(html)
     assert re.findall(r"""\b(?:src|srcset|data|action|poster)\s*=\s*["']?[^"'\s>]+""", text) == []
     assert [h for h in re.findall(r'\bhref="([^"]*)"', text) if not h.startswith("#")] == ["data:,"]
@@ -83,8 +78,8 @@ def test_the_page_loads_nothing(make_run: MakeRun) -> None:
     assert not re.search(r"https?:", text)
 
 
-def test_the_policy_allows_exactly_the_scripts_of_the_page(make_run: MakeRun) -> None:
-    html = render_report(build_report(make_run(ranks=2, steps=2)))
+def test_the_policy_allows_exactly_the_scripts_of_the_page(page_of: MakePage) -> None:
+    html = page_of(**RUNS["eight ranks"]).read_text(encoding="utf-8")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
     assert policy is not None
     scripts = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
@@ -99,12 +94,15 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page(make_run: MakeRun) ->
     assert html.index("Content-Security-Policy") < html.index("<style>")
 
 
-def test_hostile_names_stay_text(make_run: MakeRun) -> None:
-    con = make_run(ranks=2, steps=3, kernel=HOSTILE)
-    con.execute("UPDATE sources SET path = ?, message = ?", [HOSTILE, HOSTILE])
-    con.execute("UPDATE groups SET description = ?", [HOSTILE])
-    con.execute("UPDATE base.rank_sources SET host = ?, gpu_name = ?", [HOSTILE, HOSTILE])
-    html = render_report(build_report(con, title=HOSTILE))
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    changes = """
+        UPDATE sources SET path = getvariable('kernel'), message = getvariable('kernel');
+        UPDATE groups SET description = getvariable('kernel');
+        UPDATE base.rank_sources SET host = getvariable('kernel'), gpu_name = getvariable('kernel');
+    """
+    path = write(tmp_path / "run.duckdb", changes, ranks=2, steps=3, kernel=HOSTILE)
+    with open_database(path) as con:
+        html = render_report(build_report(con, title=HOSTILE))
     assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&lt;!--{{7*7}}{% raw %}" in html
     assert "<img src=x" not in html
     assert "-->" not in html.replace("--&gt;", "")
@@ -114,15 +112,16 @@ def test_hostile_names_stay_text(make_run: MakeRun) -> None:
     assert HOSTILE in json.loads(data.group(1))["tails"]["categories"][0]
 
 
-def test_every_section_shows_where_its_numbers_come_from(make_run: MakeRun) -> None:
-    report = build_report(make_run(ranks=4, steps=3))
+def test_every_section_shows_where_its_numbers_come_from(report_of: MakeReport) -> None:
+    report = report_of(**RUNS["eight ranks"])
     assert [section.anchor for section in report.sections if not section.origins] == []
     assert [f.name for s in report.sections for f in s.figures if not f.unit] == []
 
 
-def test_every_query_on_the_page_can_be_run(make_run: MakeRun) -> None:
-    con = make_run(ranks=4, steps=3)
-    codes = [o.code for s in build_report(con).sections for o in s.origins]
+def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: MakeRun) -> None:
+    options = RUNS["eight ranks"]
+    codes = [o.code for s in report_of(**options).sections for o in s.origins]
+    con = make_run(**options)
     con.execute(
         "CREATE TEMP VIEW gaps AS SELECT NULL AS stream, 'sync' AS cause, 0 AS rank, 0 AS step,"
         " 0 AS start_ns, 1 AS duration_ns, '' AS host_op, '' AS after_op, '' AS before_op"
@@ -154,8 +153,8 @@ def _filled(section: Section) -> list[Table]:
     return [table for table in section.tables if table.rows]
 
 
-def test_every_chart_and_table_links_to_its_origin(make_run: MakeRun) -> None:
-    report = build_report(make_run(ranks=4, steps=3))
+def test_every_chart_and_table_links_to_its_origin(report_of: MakeReport) -> None:
+    report = report_of(**RUNS["eight ranks"])
     shown = [s.origin_id(x.origin) for s in report.sections for x in (*s.figures, *_filled(s))]
     links = re.findall(r'class="origin-link" href="#([^"]+)"', render_report(report))
     assert links == shown

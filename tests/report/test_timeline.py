@@ -11,10 +11,9 @@ import duckdb
 import pytest
 
 from tests.chromium import Chromium, inject, title
-from tests.report.conftest import MakeRun
-from tests.report.handmade import MS, T0
+from tests.report.conftest import MakePage, MakeRun
+from tests.report.handmade import MS, RUNS, T0
 from traceweave.report import write_report
-from traceweave.report.render import build_report, render_report
 from traceweave.report.sections.budget import load_budget
 from traceweave.report.sections.collectives import load_collectives
 from traceweave.report.sections.gaps import load_gaps
@@ -31,8 +30,8 @@ def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
     return timeline_section(timeline, ranks).figures[0].chart
 
 
-def test_the_median_and_the_longest_step_are_shown(make_run: MakeRun) -> None:
-    timeline = _load(make_run(ranks=4, steps=3))
+def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
+    timeline = _load(shared_run(ranks=4, steps=3))
     # steps last 100, 100 and 84 ms; the clock of rank 3 is 300 ns ahead
     assert timeline.steps == [
         {
@@ -109,8 +108,8 @@ def _lane(
     }
 
 
-def test_the_sums_agree_with_the_tables_of_the_run(make_run: MakeRun) -> None:
-    con = make_run(ranks=4, steps=3)
+def test_the_sums_agree_with_the_tables_of_the_run(shared_run: MakeRun) -> None:
+    con = shared_run(ranks=4, steps=3)
     keys = ("ops", "compute_ns", "wait_ns", "transfer_ns", "gap_ns", "cause")
     summary = [
         (row["step"], row["rank"], *(row[key] for key in keys)) for row in _load(con).summary
@@ -135,9 +134,11 @@ def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> N
     con = make_run(ranks=1, steps=1, collectives=False)
     # 5,000 ops of 1 us, 2 us apart, and after the first thousand a pause of 5 ms
     con.execute(
-        "INSERT INTO base.gpu_ops SELECT 0, 10_000 + range, 0, 'kernel', 'compute', 'other',"
-        " 'tiny', 0, 0, 9, ? + range * 2_000 + CASE WHEN range < 1_000 THEN 0 ELSE 5_000_000 END,"
-        " 1_000, 0, NULL, NULL, NULL, NULL, NULL, NULL FROM range(5_000)",
+        "INSERT INTO base.gpu_ops BY NAME SELECT 0 AS rank, 0 AS source_id,"
+        " 10_000 + range AS op_id, 'kernel' AS kind, 'compute' AS category, 'other' AS class,"
+        " 'tiny' AS name, 0 AS device, 0 AS context, 9 AS stream, 0 AS step, 1_000 AS duration_ns,"
+        " ? + range * 2_000 + CASE WHEN range < 1_000 THEN 0 ELSE 5_000_000 END AS start_local_ns"
+        " FROM range(5_000)",
         [T0 + MS],
     )
     timeline = _load(con)
@@ -163,14 +164,14 @@ def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> N
 
 
 def test_of_many_ranks_the_telling_ones_are_kept_and_the_page_stays_small(
-    make_run: MakeRun,
+    shared_run: MakeRun, page_of: MakePage
 ) -> None:
-    con = make_run(ranks=64, steps=6)
-    timeline = _load(con)
+    options = RUNS["many ranks"]
+    timeline = _load(shared_run(**options))
     assert [row["rank"] for row in timeline.ranks if row["shown"]] == [0, 3, 32]
     assert timeline.ranks[3]["why"] == "most waited for, most compute"
     assert len(timeline.ranks) == 8
-    assert len(render_report(build_report(con)).encode()) < 2_500_000
+    assert page_of(**options).stat().st_size < 2_500_000
 
 
 def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
@@ -207,11 +208,11 @@ def test_a_long_name_is_cut_and_the_data_is_plain_json(make_run: MakeRun) -> Non
 
 @pytest.mark.browser
 def test_the_drawing_zooms_moves_and_tells_names_as_text(
-    make_run: MakeRun, tmp_path: Path, chromium: Chromium
+    shared_run: MakeRun, tmp_path: Path, chromium: Chromium
 ) -> None:
     hostile = "</script><img src=x onerror=alert(1)>{{7*7}}"
     page = tmp_path / "run.html"
-    write_report(make_run(ranks=4, steps=3, kernel=hostile), page)
+    write_report(shared_run(ranks=4, steps=3, kernel=hostile), page)
     inject(page, LOOK.read_text(encoding="utf-8"))
     visit = chromium.ask(page)
     assert (visit.console, visit.requested) == ([], [])

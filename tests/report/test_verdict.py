@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import duckdb
-
-from tests.report.conftest import MakeRun
-from traceweave.report.render import build_report
+from tests.report.conftest import MakeReport, MakeRun
+from tests.report.handmade import RUNS
 from traceweave.report.sections.findings import (
     Findings,
     Point,
@@ -17,10 +15,11 @@ from traceweave.report.sections.findings import (
 )
 
 
-def test_the_headline_and_paragraph_tell_the_costliest_finding(make_run: MakeRun) -> None:
-    con = make_run(ranks=4, steps=3)
+def test_the_headline_and_paragraph_tell_the_costliest_finding(
+    shared_run: MakeRun, report_of: MakeReport
+) -> None:
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
-    verdict = build_report(con).verdict
+    verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith("; the largest cost is poor overlap of communication, 18.5%")
     assert verdict.points[0][:3] == (
         "warning",
@@ -28,7 +27,8 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(make_run: MakeRun
         " at most",
         "18.5% of the time",
     )
-    slow = [row for row in load_findings(con).rows if row["rule"] == "slow_kernels"]
+    findings = load_findings(shared_run(ranks=4, steps=3))
+    slow = [row for row in findings.rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
         "the largest cost is a rank with slow kernels (rank 3), 10.6%"
     )
@@ -46,7 +46,7 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     )
 
 
-def test_nothing_found_is_said(empty_run: duckdb.DuckDBPyConnection) -> None:
-    findings = load_findings(empty_run)
+def test_nothing_found_is_said(shared_run: MakeRun) -> None:
+    findings = load_findings(shared_run(**RUNS["nothing"]))
     assert (findings.rows, findings_in_words(findings)) == ([], ())
     assert findings_section(findings).empty == "No rule has anything to say about this run."

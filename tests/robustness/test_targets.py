@@ -70,12 +70,12 @@ sys.exit(main(["ingest", sys.argv[2], "-o", sys.argv[3]]))
 def test_a_full_disk_leaves_the_old_database_and_one_line(
     tmp_path: Path, small: list[Path], fixtures: Path, room: int
 ) -> None:
-    database = tmp_path / "run.duckdb"
+    trace, database = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz", tmp_path / "run.duckdb"
     ingest(small[0], database)
     before = database.read_bytes()
 
     done = subprocess.run(
-        [sys.executable, "-c", DISK_FULL, str(room), str(fixtures / "ddp_gloo_4ranks"), database],
+        [sys.executable, "-c", DISK_FULL, str(room), str(trace), database],
         capture_output=True, text=True,
     )  # fmt: skip
 

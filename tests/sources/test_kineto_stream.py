@@ -97,7 +97,11 @@ def test_no_array_is_an_error() -> None:
 
 
 def test_real_files_are_cut_exactly(corpus: Path) -> None:
+    seen = set()
     for path in sorted((corpus / "kineto").glob("*/*.json.gz")):
+        if path.parent in seen:
+            continue
+        seen.add(path.parent)  # the ranks of a run are alike
         data = gzip.decompress(path.read_bytes())
         if len(data) < 5_000_000:
             found, rest = slices(data)

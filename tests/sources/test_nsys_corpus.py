@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,14 +38,29 @@ COPY_KINDS = {"HtoD": "Host-to-Device", "DtoH": "Device-to-Host", "DtoD": "Devic
 Sums = Counter[tuple[str, str]]
 
 
-@pytest.fixture(scope="module", params=EXPORTS)
-def export(request: pytest.FixtureRequest) -> Iterator[tuple[str, LoadedExport]]:
-    path = SHARED / "corpus" / "nsys" / request.param
-    if not path.is_file():
-        pytest.skip("the folder of real traces is not here: corpus beside the checkout")
-    loaded = load_export(path)
-    yield request.param.split(".sqlite")[0], loaded
-    loaded.con.close()
+@pytest.fixture(scope="module")
+def loaded_of() -> Iterator[Callable[[str], LoadedExport]]:
+    """Return a function from the name of an export to its database, loaded once."""
+    found: dict[str, LoadedExport] = {}
+
+    def loaded(name: str) -> LoadedExport:
+        path = SHARED / "corpus" / "nsys" / name
+        if not path.is_file():
+            pytest.skip("the folder of real traces is not here: corpus beside the checkout")
+        if name not in found:
+            found[name] = load_export(path)
+        return found[name]
+
+    yield loaded
+    for export in found.values():
+        export.con.close()
+
+
+@pytest.fixture(params=EXPORTS)
+def export(
+    request: pytest.FixtureRequest, loaded_of: Callable[[str], LoadedExport]
+) -> tuple[str, LoadedExport]:
+    return request.param.split(".sqlite")[0], loaded_of(request.param)
 
 
 def stats(name: str, report: str, label: str, *values: str) -> Sums:
@@ -185,9 +200,11 @@ def test_times_are_utc_within_the_probed_span(export: tuple[str, LoadedExport]) 
         ("fsdp_2rank_after__2026.2.sqlite", 3577, 3587),
     ],
 )
-def test_kernels_find_their_launch(corpus: Path, name: str, linked: int, kernels: int) -> None:
+def test_kernels_find_their_launch(
+    loaded_of: Callable[[str], LoadedExport], name: str, linked: int, kernels: int
+) -> None:
     """Whole recordings link every kernel; windows cut out of one lose some at their start."""
-    loaded = load_export(corpus / "nsys" / name)
+    loaded = loaded_of(name)
     assert loaded.rows(
         "SELECT count(launch_op_id), count(*) FROM base.gpu_ops WHERE kind = 'kernel'"
     ) == [(linked, kernels)]
@@ -203,11 +220,11 @@ def test_kernels_find_their_launch(corpus: Path, name: str, linked: int, kernels
     [("fsdp_2rank_before__2026.2.sqlite", 32), ("fsdp_2rank_after__2026.2.sqlite", 30)],
 )
 def test_one_report_of_torchrun_gives_two_ranks_with_their_collectives(
-    corpus: Path, name: str, calls: int
+    loaded_of: Callable[[str], LoadedExport], name: str, calls: int
 ) -> None:
     """Groups of sends and receives inside PyTorch's nccl:all_to_all are all-to-alls; the first
     kernel of each window was launched before the window began, so only its name speaks."""
-    loaded = load_export(corpus / "nsys" / name)
+    loaded = loaded_of(name)
     assert [(p.rank, p.device, p.backend, p.nccl_version) for p in loaded.trace.processes] == [
         (0, 0, "nccl", "2.27"),
         (1, 1, "nccl", "2.27"),
@@ -229,8 +246,8 @@ def test_one_report_of_torchrun_gives_two_ranks_with_their_collectives(
     assert loaded.issue("collectives without size") == 2 * calls + 2
 
 
-def test_environment_tells_rank_and_world(corpus: Path) -> None:
-    loaded = load_export(corpus / "nsys" / "ddp_4gpu_baseline__nersc.sqlite.gz")
+def test_environment_tells_rank_and_world(loaded_of: Callable[[str], LoadedExport]) -> None:
+    loaded = loaded_of("ddp_4gpu_baseline__nersc.sqlite.gz")
     (process,) = loaded.trace.processes
     assert (process.rank, process.rank_source, process.world_size) == (0, "environment RANK", 4)
     assert process.gpu_name == "NVIDIA A100-SXM4-40GB"
@@ -239,8 +256,8 @@ def test_environment_tells_rank_and_world(corpus: Path) -> None:
     ]
 
 
-def test_backtrace_rows_do_not_double_the_calls(corpus: Path) -> None:
-    loaded = load_export(corpus / "nsys" / "perlmutter_saxpy_mpi__2022.2.sqlite")
+def test_backtrace_rows_do_not_double_the_calls(loaded_of: Callable[[str], LoadedExport]) -> None:
+    loaded = loaded_of("perlmutter_saxpy_mpi__2022.2.sqlite")
     assert loaded.rows("SELECT kind, count(*) FROM base.host_ops GROUP BY 1 ORDER BY 1") == [
         ("driver", 1),
         ("nvtx", 22),

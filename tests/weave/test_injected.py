@@ -35,13 +35,11 @@ def largest_residual(folder: Path) -> float:
         return float(run.sql("SELECT max(residual_p95_ns) AS r FROM clocks").r[0]) / 1e3
 
 
-@pytest.mark.parametrize("drift_ppm", [0, 30])
 def test_clocks_of_tensor_parallel_ranks(
-    corpus: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
+    corpus: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
-    errors = recovered(
-        corpus / "kineto" / "megatron_tp8", database_of, tmp_path, 137_001, drift_ppm
-    )
+    """Put off and drifting at once: no easier than put off alone, and found as exactly."""
+    errors = recovered(corpus / "kineto" / "megatron_tp8", database_of, tmp_path, 137_001, 30)
     assert max(errors.values()) < 1
 
 

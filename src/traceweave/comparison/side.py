@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceweave import analyses
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
+from traceweave.report.query import analysis_relation
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def choose_steps(
 
 
 def ask(con: duckdb.DuckDBPyConnection, analysis: str, name: str) -> pa.Table:
-    """Return what queries/`name`.sql makes of the rows of an analysis."""
-    relation = analyses.run(con, analysis).query("rows", query(name))
+    """Return what queries/`name`.sql makes of the rows of an analysis, computed once for all."""
+    relation = con.table(f"temp.{analysis_relation(con, analysis)}").query("rows", query(name))
     assert relation is not None  # only a statement that gives no rows is None
     return relation.to_arrow_table()
 
