@@ -1,5 +1,5 @@
 -- Kineto events -> staging tables. Input: new_events (one row per event, see read.sql) and new_source (one row about
--- the file).
+-- the file). What only some files have is in arrows.sql, memory.sql and counters.sql.
 
 CREATE OR REPLACE TEMP TABLE host_categories AS
 SELECT * FROM (VALUES
@@ -84,64 +84,8 @@ SELECT
     s.args
 FROM spans AS s JOIN host_categories AS k ON s.cat = k.cat;
 
--- An arrow carries the track and the time of the op it starts from or leads to. Launch arrows repeat what `correlation`
--- says and are not among these.
-CREATE OR REPLACE TEMP TABLE arrow_ends AS
-WITH arrows AS (
-    SELECT
-        op_id AS event_id, cat, id, CASE ph WHEN 's' THEN 'from' ELSE 'to' END AS side, start_ns,
-        TRY_CAST(pid AS BIGINT) AS pid, TRY_CAST(tid AS BIGINT) AS tid
-    FROM events WHERE lane = 'arrow'
-),
-ops AS (
-    SELECT pid, tid, start_local_ns, op_id FROM new_host_ops WHERE kind <> 'annotation'
-    UNION ALL
-    SELECT device AS pid, stream AS tid, start_local_ns, op_id FROM new_gpu_ops
-)
-SELECT a.event_id, a.side, a.cat, a.id, max(o.op_id) AS op_id
-FROM arrows AS a JOIN ops AS o ON a.pid = o.pid AND a.tid = o.tid AND a.start_ns = o.start_local_ns
-GROUP BY a.event_id, a.side, a.cat, a.id;
-
-CREATE OR REPLACE TEMP TABLE paired_arrow_ends AS
-SELECT event_id, side, cat, id, op_id
-FROM (
-    SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends
-)
-WHERE sides = 2;
-
-INSERT INTO base.flows
-SELECT
-    (SELECT rank FROM new_source) AS rank, (SELECT source_id FROM new_source) AS source_id,
-    a.cat AS kind, a.op_id AS from_op_id, b.op_id AS to_op_id
-FROM paired_arrow_ends AS a JOIN paired_arrow_ends AS b ON a.cat = b.cat AND a.id = b.id
-WHERE a.side = 'from' AND b.side = 'to';
-
-INSERT INTO base.memory_events
-SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
-    CASE a[5] WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a[6] ELSE a[5] || ':' || a[6] END AS device,
-    CASE WHEN TRY_CAST(a[1] AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
-    start_ns AS at_local_ns,
-    TRY_CAST(a[1] AS BIGINT) AS value,
-    TRY_CAST(a[2] AS BIGINT) AS address,
-    TRY_CAST(a[3] AS BIGINT) AS total_allocated_bytes,
-    TRY_CAST(a[4] AS BIGINT) AS total_reserved_bytes,
-    args
-FROM (
-    SELECT *, json_extract_string(args, ['$.Bytes', '$.Addr', '$."Total Allocated"', '$."Total Reserved"', '$."Device Type"', '$."Device Id"']) AS a
-    FROM events WHERE lane = 'memory'
-);
-
-INSERT INTO base.counters
-SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
-    pid AS device,
-    CASE WHEN len(json_keys(args)) = 1 THEN name ELSE concat_ws('.', name, series.key) END AS name,
-    start_ns AS at_local_ns,
-    TRY_CAST(series.atom AS DOUBLE) AS value,
-    NULL AS unit
-FROM events, json_each(args) AS series
-WHERE lane = 'counter';
+-- arrows.sql fills it; where a file has no arrows it stays empty.
+CREATE OR REPLACE TEMP TABLE paired_arrow_ends (event_id BIGINT, side VARCHAR, cat VARCHAR, id VARCHAR, op_id BIGINT);
 
 INSERT INTO base.other_events
 SELECT

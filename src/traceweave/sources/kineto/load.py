@@ -14,6 +14,14 @@ from traceweave.sources.kineto.reader import read_events
 from traceweave.sources.kineto.repair import Unparsed
 from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
 
+# Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
+_OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
+_COLLECTIVES = {
+    "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1": "kernel_collectives.sql",
+    "SELECT 1 FROM new_host_ops WHERE kind = 'annotation'"
+    " AND regexp_matches(name, '^(gloo|mpi|ucc):') LIMIT 1": "host_collectives.sql",
+}
+
 _LOST = {
     "no phase": "events without a phase",
     "no usable timestamp": "events whose timestamp is missing, not a number or out of range",
@@ -38,11 +46,11 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     properties = parse_properties(reading.head, reading.tail)
     trace = _with_whole_top_level(trace, properties)
     _describe_source(con, trace, source_id, properties)
-    con.execute(_script("events.sql"))
+    _sort(con)
     loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
-    con.execute(_script("collectives.sql"))
+    _find_collectives(con)
     derive.finish(con, source_id, trace)
     return loaded
 
@@ -82,6 +90,22 @@ def _describe_source(
             [group.size for group in properties.groups],
         ],
     )
+
+
+def _sort(con: duckdb.DuckDBPyConnection) -> None:
+    """Put every event into the staging table or base table of its kind."""
+    con.execute(_script("events.sql"))
+    lanes = {lane for (lane,) in con.execute("SELECT DISTINCT lane FROM new_events").fetchall()}
+    for lane, script in _OF_SOME_FILES.items():
+        if lane in lanes:
+            con.execute(_script(script))
+
+
+def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(_script("macros.sql"))
+    for any_of_them, script in _COLLECTIVES.items():
+        if con.execute(any_of_them).fetchall():
+            con.execute(_script(script))
 
 
 def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | None) -> Loaded:

@@ -1,5 +1,5 @@
 -- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in where rows go, the pipes,
--- the columns and how times are read. Every event gets one lane, so that it is stored by exactly one statement of events.sql, or
+-- the columns and how times are read. Every event gets one lane, so that it is stored by exactly one statement (events.sql), or
 -- counted by lost.sql. Times are still without the file's baseTimeNanoseconds: that may come after the array.
 
 $into

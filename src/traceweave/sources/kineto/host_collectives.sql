@@ -1,0 +1,42 @@
+-- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, new_groups (pg_config of the file),
+-- new_source.
+
+-- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
+-- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
+INSERT INTO new_collective_calls BY NAME
+WITH named AS (
+    SELECT op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
+    FROM new_host_ops
+    WHERE (kind = 'annotation' AND regexp_matches(name, '^(gloo|mpi|ucc):')) OR (kind = 'op' AND name LIKE 'c10d::%')
+),
+numbered AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY kind, op ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY kind, op) AS total
+    FROM named
+)
+SELECT
+    s.rank,
+    NULL AS gpu_op_id,
+    coalesce(c.op_id, o.op_id) AS host_op_id,
+    o.op,
+    g.name AS group_name,
+    g.description AS group_desc,
+    g.ranks AS group_ranks,
+    coalesce(g.size, s.world_size) AS group_size,
+    NULL AS comm_id,
+    NULL AS seq,
+    json_extract_string(o.args, '$."Input type"[0]') AS dtype,
+    TRY_CAST(CAST(first_tensor_elements(o.args) AS HUGEINT) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS BIGINT) AS bytes,
+    NULL AS peer,
+    o.tid AS stream,
+    o.start_local_ns,
+    o.duration_ns,
+    'host op' AS evidence
+FROM numbered AS o
+CROSS JOIN new_source AS s
+LEFT JOIN numbered AS c
+    ON c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+LEFT JOIN new_groups AS g ON (SELECT count(*) FROM new_groups) = 1
+WHERE o.kind = 'annotation';
