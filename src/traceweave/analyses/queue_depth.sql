@@ -42,24 +42,12 @@ WITH streams AS (
     FROM gpu_ops
     GROUP BY ALL
 ),
+-- a list per column, then a row per stretch
+as_lists AS (
+    SELECT rank, device, stream, unlaunched, unnest(found) FROM streams
+),
 stretches AS (
-    SELECT
-        rank,
-        device,
-        stream,
-        unlaunched,
-        unnest(found.start_ns) AS start_ns,
-        unnest(found.window_ns) AS window_ns,
-        unnest(found.launches) AS launches,
-        unnest(found.depth_max) AS depth_max,
-        unnest(found.depth_ns) AS depth_ns,
-        unnest(found.depth_p50) AS depth_p50,
-        unnest(found.empty_ns) AS empty_ns,
-        unnest(found.empty_launches) AS empty_launches,
-        unnest(found.full_ns) AS full_ns,
-        unnest(found.blocked_launches) AS blocked_launches,
-        unnest(found.blocked_ns) AS blocked_ns
-    FROM streams
+    SELECT rank, device, stream, unlaunched, unnest(COLUMNS(* EXCLUDE (rank, device, stream, unlaunched))) FROM as_lists
 )
 SELECT
     s.rank,

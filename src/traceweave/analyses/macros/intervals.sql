@@ -38,14 +38,5 @@ swept AS (
     FROM (SELECT rank, list(at_ns) AS moments FROM query_table(edges) GROUP BY rank) AS e
     LEFT JOIN work AS w USING (rank)
 )
-SELECT
-    rank,
-    unnest(moments) AS at_ns,
-    unnest(times.compute_ns) AS compute_ns,
-    unnest(times.comm_ns) AS comm_ns,
-    unnest(times.memory_ns) AS memory_ns,
-    unnest(times.busy_ns) AS busy_ns,
-    unnest(times.compute_memory_ns) AS compute_memory_ns,
-    unnest(times.comm_memory_ns) AS comm_memory_ns,
-    unnest(times.any_ns) AS any_ns
-FROM swept;
+SELECT rank, unnest(COLUMNS(* EXCLUDE rank))
+FROM (SELECT rank, moments AS at_ns, unnest(times) FROM swept);

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.analyses.sweeps.times import NEVER, Bits, Numbers, Truths, ascending
+from traceweave.analyses.sweeps.times import NEVER, Bits, Numbers, Truths, ascending, by_start
 
 
 class Operators(NamedTuple):
@@ -124,10 +124,8 @@ def _owned(owner: Numbers, launches: Launches, owners: int) -> Numbers:
 
 def _outer_first(starts: Numbers, ends: Numbers, depths: Numbers) -> npt.NDArray[np.intp]:
     """Return what sorts ranges by their starts, of those with one start the longest first."""
-    order = np.argsort(starts, kind="stable")
-    if bool(np.all(np.diff(starts[order]) > 0)):
-        return order
-    return np.lexsort((depths, -ends, starts))
+    order = by_start(starts, -ends, depths)
+    return np.arange(len(starts)) if order is None else order
 
 
 def _before(ends: Numbers) -> Numbers:

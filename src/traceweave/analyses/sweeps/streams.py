@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.analyses.sweeps.times import NEVER, Numbers, Truths, ascending
+from traceweave.analyses.sweeps.times import NEVER, Numbers, Truths, ascending, by_start
 
 
 def stream_idle(
@@ -18,7 +18,7 @@ def stream_idle(
     it before an op launched after the one before had ended, time of short ones before another op;
     and how many there were of each.
     """
-    order = _by_start(starts, ends)
+    order = by_start(starts, ends)
     if order is not None:
         starts, ends, called = starts[order], ends[order], called[order]
     covered = np.maximum.accumulate(ends)
@@ -84,17 +84,6 @@ def _depths(came: Numbers, marks: Numbers, left: Numbers) -> tuple[Numbers, Trut
     is_launch = order < len(came)
     change = is_launch.astype(np.int64) - (order >= len(came) + len(marks))
     return at[order], is_launch, np.cumsum(change, out=change)
-
-
-def _by_start(starts: Numbers, ends: Numbers) -> npt.NDArray[np.intp] | None:
-    """Return what sorts ops by start and end; None if they are sorted."""
-    steps = np.diff(starts)
-    if bool(np.all(steps > 0)):
-        return None
-    order = np.argsort(starts, kind="stable")
-    if bool(np.all(np.diff(starts[order]) > 0)):
-        return order
-    return np.lexsort((ends, starts))
 
 
 def _waits(

@@ -20,3 +20,14 @@ def ascending(values: Numbers) -> npt.NDArray[np.intp] | None:
     if bool(np.all(values[1:] >= values[:-1])):
         return None
     return np.argsort(values, kind="stable")
+
+
+def by_start(starts: Numbers, *ties: Numbers) -> npt.NDArray[np.intp] | None:
+    """Return what sorts by `starts`, equal ones by the first of `ties`, then the next; None if they
+    are sorted."""
+    if bool(np.all(starts[1:] > starts[:-1])):
+        return None
+    order = np.argsort(starts, kind="stable")
+    if bool(np.all(np.diff(starts[order]) > 0)):
+        return order
+    return np.lexsort((*reversed(ties), starts))
