@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -132,6 +134,7 @@ class Builder:
             start_local_ns=at[0],
             duration_ns=at[1] - at[0],
             depth=depth,
+            arguments_hash=_arguments_hash(more.get("args")) if kind == "op" else None,
             **more,
         )
         return op_id
@@ -194,6 +197,14 @@ class Builder:
     def _insert(self, table: str, **values: Any) -> None:
         names, marks = ", ".join(values), ", ".join("?" for _ in values)
         self.con.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(values.values()))
+
+
+def _arguments_hash(args: str | None) -> int | None:
+    """As the loader: equal for equal arguments, None where none are recorded."""
+    recorded = json.loads(args or "{}")
+    names = ("Input Dims", "Input type", "Concrete Inputs", "kernel_flop", "kernel_num_gb")
+    values = [recorded.get(name) for name in names]
+    return None if values == [None] * len(names) else zlib.crc32(json.dumps(values).encode())
 
 
 def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[dict[str, Any]]:

@@ -133,6 +133,25 @@ def test_a_kernel_is_linked_to_its_launch_and_step(load: Any) -> None:
     ]
 
 
+def test_calls_with_equal_arguments_have_equal_hashes(load: Any) -> None:
+    mm = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
+    calls = [
+        {"External id": 1, "Sequence number": 5, **mm},
+        {"Ev Idx": 8, **mm, "External id": 2},  # ids and the order of keys make no difference
+        {**mm, "Input Dims": [[2, 3], [3, 5]]},
+        {**mm, "Input type": ["double", "double"]},
+        {**mm, "Concrete Inputs": ["", "1"]},
+        {**mm, "kernel_flop": 48},
+        {"External id": 3, "Sequence number": 6},
+    ]
+    _, query = load([span("aten::mm", 10 * i, 5, args=args) for i, args in enumerate(calls)])
+    hashes = [hash_ for (hash_,) in query("SELECT arguments_hash FROM host_ops ORDER BY op_id")]
+    assert hashes[0] == hashes[1]
+    assert len({*hashes}) == 6
+    assert hashes[6] is None
+    assert query("SELECT sequence FROM host_ops WHERE sequence > 0 ORDER BY op_id") == [(5,), (6,)]
+
+
 def test_ranges_nest_per_thread(load: Any) -> None:
     _, query = load(
         [

@@ -14,30 +14,29 @@ import duckdb
 from traceweave.analyses.formulas import MOST, NO_SHAPES, OPERATORS, Work, work
 from traceweave.analyses.recorded_call import Signature, first_dtype
 
-_KEYS = ('$."Input Dims"', '$."Input type"', '$."Concrete Inputs"')
-_COUNTED_KEYS = (*_KEYS, "$.kernel_flop", "$.kernel_num_gb")
+_KEYS = (
+    '$."Input Dims"',
+    '$."Input type"',
+    '$."Concrete Inputs"',
+    "$.kernel_flop",
+    "$.kernel_num_gb",
+)
 
 # Operators with a formula, and those that carry a count of their own: torch.compile writes the
 # FLOPs of a Triton kernel, and its bytes in GB, into the arguments of the op that launches it.
-# A hash stands for the arguments, which are long and repeat in every layer, step and rank: two of
-# some thousand distinct calls share one of 64 bits once in 10**12 runs. The two are read apart:
-# arguments that do not count need not be looked for.
+# A hash stands for the arguments, which are long and repeat in every layer, step and rank.
 COUNTED_OPS = """
-    SELECT *, hash(name, json_extract_string(coalesce(args, '{}'), $keys)) AS signature
+    SELECT *, hash(name, arguments_hash) AS signature
     FROM host_ops
     WHERE kind = 'op' AND name IN (SELECT unnest($operators))
     UNION ALL
-    SELECT *, hash(name, json_extract_string(coalesce(args, '{}'), $counted_keys)) AS signature
+    SELECT *, hash(name, arguments_hash) AS signature
     FROM host_ops
     WHERE kind = 'op' AND starts_with(name, 'triton') AND contains(args, '"kernel_flop"')
 """
 """Rows of host_ops that have a formula or a count, and what tells their calls apart."""
 
-COUNTED_OPS_PARAMETERS = {
-    "operators": list(OPERATORS),
-    "keys": list(_KEYS),
-    "counted_keys": list(_COUNTED_KEYS),
-}
+COUNTED_OPS_PARAMETERS = {"operators": list(OPERATORS)}
 
 _TABLE = """
 CREATE OR REPLACE TEMP TABLE tw_call_work (
@@ -80,7 +79,7 @@ class CallWork:
 
     def _evaluate(self, signatures: dict[int, int]) -> None:
         found = self.con.execute(
-            _ARGUMENTS, {"op_ids": list(signatures), "keys": list(_COUNTED_KEYS)}
+            _ARGUMENTS, {"op_ids": list(signatures), "keys": list(_KEYS)}
         ).fetchall()
         rows = []
         for op_id, name, arguments in found:

@@ -17,7 +17,7 @@ DROP TABLE parents;  -- what is dropped need not go to disk
 INSERT INTO base.host_ops
 SELECT
     h.rank, h.op_id, f.source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
-    p.depth, p.parent_id, p.step, h.correlation, h.sequence, h.args
+    p.depth, p.parent_id, p.step, h.correlation, h.sequence, h.arguments_hash, h.args
 FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);

@@ -17,7 +17,9 @@ CREATE OR REPLACE TEMP TABLE new_host_ops (
     start_local_ns BIGINT, duration_ns BIGINT,
     nesting BIGINT,                                    -- on one thread, ranges of one nesting close in the reverse order they opened
                                                        -- (NVTX: those of a domain); NULL: nests in nothing (NVTX start/end ranges)
-    correlation BIGINT, sequence BIGINT, args JSON
+    correlation BIGINT, sequence BIGINT,
+    arguments_hash BIGINT,                             -- equal for calls of one operator whose arguments are equal
+    args JSON
 );
 
 CREATE OR REPLACE TEMP TABLE new_collective_calls (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import duckdb
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised whenever a database written before can no longer be read by the code after."""
 
 

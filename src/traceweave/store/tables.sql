@@ -129,6 +129,7 @@ CREATE TABLE base.host_ops (
     step BIGINT,
     correlation BIGINT,
     sequence BIGINT,
+    arguments_hash BIGINT,
     args JSON USING COMPRESSION zstd
 );
 

@@ -240,6 +240,7 @@ WHERE o.rank IS NOT NULL;
 -- column: step BIGINT | step in which it started; NULL outside any step
 -- column: correlation BIGINT | link to the GPU work it launched
 -- column: sequence BIGINT | autograd sequence number, the same forward and backward
+-- column: arguments_hash BIGINT | the same for calls of an operator with the same shapes, types and values of arguments; NULL if none were recorded (record_shapes)
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: source_id INTEGER | file it comes from
 -- column: args JSON | everything else the trace says of it
@@ -259,6 +260,7 @@ SELECT
     o.step,
     o.correlation,
     o.sequence,
+    o.arguments_hash,
     o.start_local_ns,
     o.source_id,
     o.args

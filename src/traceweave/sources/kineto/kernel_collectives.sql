@@ -3,11 +3,11 @@
 -- inside it the tensor's shape and type.
 -- Input: new_gpu_ops with launch_op_id, new_host_ops, new_groups (pg_config of the file).
 
-CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_extract_string(args, [
-    '$."Collective name"', '$."In msg nelems"', '$."Out msg nelems"', '$."Group size"', '$.dtype', '$."Process Group Name"',
-    '$."Process Group Description"', '$."Process Group Ranks"', '$.Seq', '$."Dst Rank"', '$."Src Rank"',
-    '$."In msg size"', '$."Out msg size"'
-]);
+CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
+    "Collective name": "VARCHAR", "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Group size": "VARCHAR", "dtype": "VARCHAR",
+    "Process Group Name": "VARCHAR", "Process Group Description": "VARCHAR", "Process Group Ranks": "VARCHAR", "Seq": "VARCHAR",
+    "Dst Rank": "VARCHAR", "Src Rank": "VARCHAR", "In msg size": "VARCHAR", "Out msg size": "VARCHAR"
+}');
 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
 WITH kernels AS (
@@ -41,12 +41,12 @@ INSERT INTO new_collective_calls BY NAME
 WITH named AS (
     SELECT
         communication_kernels.*,
-        collective_op(coalesce(keys[1], announced, communication_kernels.name)) AS op,
-        coalesce(keys[6], only_group.name) AS group_name,
-        TRY_CAST(keys[4] AS INTEGER) AS group_size,
-        coalesce(keys[5], json_extract_string(announced_args, '$."Input type"[0]')) AS dtype,
-        greatest(TRY_CAST(keys[2] AS BIGINT), TRY_CAST(keys[3] AS BIGINT)) AS elements,
-        greatest(TRY_CAST(keys[12] AS BIGINT), TRY_CAST(keys[13] AS BIGINT)) AS message_bytes
+        collective_op(coalesce(keys."Collective name", announced, communication_kernels.name)) AS op,
+        coalesce(keys."Process Group Name", only_group.name) AS group_name,
+        TRY_CAST(keys."Group size" AS INTEGER) AS group_size,
+        coalesce(keys.dtype, json_extract_string(announced_args, '$."Input type"[0]')) AS dtype,
+        greatest(TRY_CAST(keys."In msg nelems" AS BIGINT), TRY_CAST(keys."Out msg nelems" AS BIGINT)) AS elements,
+        greatest(TRY_CAST(keys."In msg size" AS BIGINT), TRY_CAST(keys."Out msg size" AS BIGINT)) AS message_bytes
     FROM communication_kernels
     LEFT JOIN (SELECT name FROM new_groups WHERE (SELECT count(*) FROM new_groups) = 1) AS only_group ON true
 )
@@ -56,11 +56,11 @@ SELECT
     k.issuer_id AS host_op_id,
     k.op,
     k.group_name,
-    coalesce(k.keys[7], g.description) AS group_desc,
-    coalesce(g.ranks, TRY_CAST(k.keys[8] AS INTEGER[])) AS group_ranks,
-    coalesce(g.size, k.group_size, len(TRY_CAST(k.keys[8] AS INTEGER[]))) AS group_size,
+    coalesce(k.keys."Process Group Description", g.description) AS group_desc,
+    coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])) AS group_ranks,
+    coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]))) AS group_size,
     NULL AS comm_id,
-    CASE WHEN TRY_CAST(k.keys[9] AS BIGINT) >= 0 THEN TRY_CAST(k.keys[9] AS BIGINT) END AS seq,
+    CASE WHEN TRY_CAST(k.keys.Seq AS BIGINT) >= 0 THEN TRY_CAST(k.keys.Seq AS BIGINT) END AS seq,
     k.dtype,
     CASE
         WHEN k.message_bytes IS NOT NULL THEN k.message_bytes
@@ -69,11 +69,11 @@ SELECT
             TRY_CAST(CAST(first_tensor_elements(k.announced_args) AS HUGEINT) * dtype_bytes(k.dtype) * coalesce(g.size, k.group_size, s.world_size) AS BIGINT)
         ELSE TRY_CAST(CAST(coalesce(first_tensor_elements(k.announced_args), first_tensor_elements(k.issuer_args)) AS HUGEINT) * dtype_bytes(k.dtype) AS BIGINT)
     END AS bytes,
-    TRY_CAST(coalesce(CASE WHEN k.op = 'send' THEN k.keys[10] END, CASE WHEN k.op = 'recv' THEN k.keys[11] END) AS INTEGER) AS peer,
+    TRY_CAST(coalesce(CASE WHEN k.op = 'send' THEN k.keys."Dst Rank" END, CASE WHEN k.op = 'recv' THEN k.keys."Src Rank" END) AS INTEGER) AS peer,
     k.stream,
     k.start_local_ns,
     k.duration_ns,
-    CASE WHEN k.keys[1] IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
+    CASE WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
 FROM named AS k
 CROSS JOIN new_source AS s
 LEFT JOIN new_groups AS g ON g.name = k.group_name;

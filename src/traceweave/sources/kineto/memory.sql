@@ -3,15 +3,20 @@
 INSERT INTO base.memory_events
 SELECT
     (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
-    CASE a[5] WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a[6] ELSE a[5] || ':' || a[6] END AS device,
-    CASE WHEN TRY_CAST(a[1] AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
+    CASE a."Device Type" WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a."Device Id" ELSE a."Device Type" || ':' || a."Device Id" END AS device,
+    CASE WHEN TRY_CAST(a.Bytes AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
     start_ns AS at_local_ns,
-    TRY_CAST(a[1] AS BIGINT) AS value,
-    TRY_CAST(a[2] AS BIGINT) AS address,
-    TRY_CAST(a[3] AS BIGINT) AS total_allocated_bytes,
-    TRY_CAST(a[4] AS BIGINT) AS total_reserved_bytes,
+    TRY_CAST(a.Bytes AS BIGINT) AS value,
+    TRY_CAST(a.Addr AS BIGINT) AS address,
+    TRY_CAST(a."Total Allocated" AS BIGINT) AS total_allocated_bytes,
+    TRY_CAST(a."Total Reserved" AS BIGINT) AS total_reserved_bytes,
     args
 FROM (
-    SELECT *, json_extract_string(args, ['$.Bytes', '$.Addr', '$."Total Allocated"', '$."Total Reserved"', '$."Device Type"', '$."Device Id"']) AS a
+    SELECT
+        *,
+        json_transform(args, '{
+            "Bytes": "VARCHAR", "Addr": "VARCHAR", "Total Allocated": "VARCHAR", "Total Reserved": "VARCHAR",
+            "Device Type": "VARCHAR", "Device Id": "VARCHAR"
+        }') AS a
     FROM events WHERE lane = 'memory'
 );
