@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
+from traceweave.simulate import Config
+
+needs_torch = pytest.mark.skipif(
+    not find_spec("torch"),
+    reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
+)
 
 
 def _two_steps(build: Builder, rank: int = 0, gpu_name: str = "NVIDIA H200") -> None:
@@ -167,3 +177,21 @@ def test_the_window_can_be_the_host_s_or_the_whole_span(build: Builder) -> None:
         (None, None, 29_900, 8e9),
         (0, None, 29_900, 8e9),
     ]
+
+
+@needs_torch
+def test_a_simulated_transformer_by_hand(simulated_database: Callable[[Config], Path]) -> None:
+    layers = 2
+    # tokens x width: products from width to 3, 1 and 4 times it and from 4 times it, each once
+    # forward and twice backward; attention of every token with every token, and 5/2 of it backward
+    tokens, width, sequences = 4096, 2048, 2
+    products = 2 * tokens * width * (3 + 1 + 4 + 4) * width
+    attention = 4 * (tokens // sequences) ** 2 * sequences * width
+    flops = layers * (3 * products + 7 * attention // 2)
+    with traceweave.open(simulated_database(Config(ranks=1, steps=2, layers=layers))) as run:
+        found = run.mfu()
+    steps = found[found["step"].notna()]
+    assert steps["model_flops"].tolist() == [flops] * 2
+    of_peak = flops / (steps["window_ns"] * 1e-9) / (steps["peak_tflops"] * 1e12)
+    assert steps["mfu"].tolist() == pytest.approx(of_peak.tolist())
+    assert set(steps["gpu_name"]) == {"NVIDIA H100 80GB HBM3"}

@@ -11,6 +11,7 @@ import pytest
 import traceweave
 from traceweave.comparison import Comparison
 from traceweave.simulate import Config, model, simulate, write_kineto
+from traceweave.simulate.catalogue import Work
 
 CHANGED = ("slower", "faster", "added", "removed", "longer", "shorter", "higher", "lower")
 
@@ -22,17 +23,14 @@ def run_with(seed: int) -> Config:
 def slow_gemms(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     """Make every gemm of the simulated model take `factor` as long."""
 
-    def scaled(kernel: model.Kernel) -> model.Kernel:
-        if "gemm" not in kernel.name:
-            return kernel
-        return replace(kernel, duration_ns=round(kernel.duration_ns * factor))
+    def scaled(work: Work) -> Work:
+        if "gemm" not in work.kernel.name:
+            return work
+        slower = replace(work.kernel, duration_ns=round(work.kernel.duration_ns * factor))
+        return replace(work, kernel=slower)
 
     layer = tuple(
-        replace(
-            op,
-            kernels=tuple(map(scaled, op.kernels)),
-            backward_kernels=tuple(map(scaled, op.backward_kernels)),
-        )
+        replace(op, forward=scaled(op.forward), backward=tuple(map(scaled, op.backward)))
         for op in model.LAYER
     )
     monkeypatch.setattr(model, "LAYER", layer)

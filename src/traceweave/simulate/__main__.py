@@ -9,7 +9,7 @@ import click
 
 from traceweave.errors import TraceweaveError
 from traceweave.simulate import Config, simulate, write_kineto, write_nsys
-from traceweave.simulate.config import PARALLELISMS, Parallelism
+from traceweave.simulate.config import PARALLELISMS, Gap, Parallelism
 
 
 def _per_rank(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[int, int]:
@@ -18,6 +18,17 @@ def _per_rank(_: click.Context, __: click.Parameter, values: tuple[str, ...]) ->
         return {int(rank): int(amount) for rank, _, amount in pairs}
     except ValueError as e:
         raise click.BadParameter("write RANK=NUMBER, for example 2=500000") from e
+
+
+def _slow_loader(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[Gap, ...]:
+    pairs = [value.rpartition("=") for value in values]
+    try:
+        return tuple(
+            Gap("data_loading", int(ns), ranks=(int(rank),) if equals else None)
+            for rank, equals, ns in pairs
+        )
+    except ValueError as e:
+        raise click.BadParameter("write NS or RANK=NS, for example 3000000 or 2=3000000") from e
 
 
 @click.command()
@@ -33,6 +44,14 @@ def _per_rank(_: click.Context, __: click.Parameter, values: tuple[str, ...]) ->
 @click.option("--clock-drift-ppm", default=0.0, help="Largest clock drift.")
 @click.option("--end-jitter-ns", default=0, help="Largest delay of a collective's end on a rank.")
 @click.option("--straggler", multiple=True, callback=_per_rank, help="RANK=NS more compute a step.")
+@click.option(
+    "--slow-loader",
+    "gaps",
+    multiple=True,
+    metavar="[RANK=]NS",
+    callback=_slow_loader,
+    help="NS more for the data loader in every step, of one rank or of all.",
+)
 @click.option("--window-cut", multiple=True, callback=_per_rank, help="RANK=COLLECTIVES lost.")
 @click.option("--extra-host-ops", default=0, help="Further host operators per kernel launch.")
 @click.option(
@@ -50,7 +69,10 @@ def main(
 ) -> None:
     """Simulate a training run and write one trace per rank into OUT.
 
-    Example: python -m traceweave.simulate traces --ranks 4 --straggler 2=500000
+    \b
+    Example:
+      python -m traceweave.simulate traces --ranks 4 --straggler 2=500000
+      python -m traceweave.simulate traces --ranks 4 --slow-loader 3000000
     """
     try:
         run = simulate(Config(parallelism=parallelism, **options))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ that real traces show."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 
@@ -23,17 +24,54 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Operator:
-    """An operator of the forward pass: nested host ranges around the launch of its kernels, and
-    its backward."""
+class Call:
+    """A call of an operator, its arguments as Kineto writes them: JSON lists."""
 
-    path: tuple[str, ...]
-    kernels: tuple[Kernel, ...]
-    backward: str
-    backward_path: tuple[str, ...]
-    backward_kernels: tuple[Kernel, ...]
-    shapes: str
+    name: str
+    dims: str
+    strides: str
     types: str
+    concrete: str
+
+
+@dataclass(frozen=True)
+class Work:
+    """Calls of operators, each inside the one before, around the launch of a kernel."""
+
+    calls: tuple[Call, ...]
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What the forward pass asks for, and what autograd makes of it in the backward pass."""
+
+    forward: Work
+    node: str
+    """Autograd's name for it."""
+    backward: tuple[Work, ...]
+
+
+BF16 = "c10::BFloat16"
+
+
+def _call(name: str, *arguments: list[int] | str, types: tuple[str, ...] = ()) -> Call:
+    """Return a call: an argument is the shape of a tensor, or the text of anything else.
+
+    `types`: those of the first arguments; the others are bf16 tensors and scalars.
+    """
+    known = [BF16 if isinstance(a, list) else _type(a) for a in arguments]
+    return Call(
+        name,
+        json.dumps([a if isinstance(a, list) else [] for a in arguments]),
+        json.dumps([[] for _ in arguments]),
+        json.dumps([*types, *known[len(types) :]]),
+        json.dumps(["" if isinstance(a, list) else a for a in arguments]),
+    )
+
+
+def _type(text: str) -> str:
+    return "ScalarList" if text.startswith("[") else "Scalar" if text else ""
 
 
 def _gemm(tile: str, layout: str, duration_ns: int, grid: tuple[int, int, int]) -> Kernel:
@@ -109,63 +147,178 @@ ADAM = Kernel(
     "multi_tensor_apply_kernel", 180_000, (320, 1, 1), (512, 1, 1), 64,
 )  # fmt: skip
 
-ACTIVATION = "[[4, 2048, 2048], [2048, 2048], [2048]]"
-BF16 = '["c10::BFloat16", "c10::BFloat16", "c10::BFloat16"]'
+BATCH, TOKENS, HIDDEN, HEADS, WORDS = 2, 2048, 2048, 16, 50_304
+"""The model: sequences per step, their length, width, attention heads, vocabulary."""
+
+ROWS = BATCH * TOKENS
+ACTIVATION = [BATCH, TOKENS, HIDDEN]
+PER_HEAD = [BATCH, HEADS, TOKENS, HIDDEN // HEADS]
+PER_TOKEN = [BATCH, TOKENS, HEADS, HIDDEN // HEADS]
 
 
-def _linear(duration_ns: int, tile: str, grid: tuple[int, int, int]) -> Operator:
+def _linear(
+    taken: int, made: int, duration_ns: int, tile: str, grid: tuple[int, int, int]
+) -> Operator:
+    """A matrix product with a bias, from `taken` to `made` numbers per token."""
     return Operator(
-        ("aten::linear", "aten::addmm"),
-        (_gemm(tile, "tn", duration_ns, grid),),
-        "AddmmBackward0",
-        ("aten::mm",),
-        (
-            _gemm(tile, "nn", duration_ns, grid),
-            _gemm(tile, "nt", duration_ns + 3_000, grid),
-            REDUCE,
+        Work(
+            (
+                _call("aten::linear", [BATCH, TOKENS, taken], [made, taken], [made]),
+                _call("aten::addmm", [made], [ROWS, taken], [taken, made], "1", "1"),
+            ),
+            _gemm(tile, "tn", duration_ns, grid),
         ),
-        ACTIVATION,
-        BF16,
+        "AddmmBackward0",
+        (
+            Work(
+                (_call("aten::mm", [ROWS, made], [made, taken]),),
+                _gemm(tile, "nn", duration_ns, grid),
+            ),
+            Work(
+                (_call("aten::mm", [made, ROWS], [ROWS, taken]),),
+                _gemm(tile, "nt", duration_ns + 3_000, grid),
+            ),
+            Work((_call("aten::sum", [ROWS, made], "[0]", "True", ""),), REDUCE),
+        ),
     )
 
 
 _NORM = Operator(
-    ("aten::layer_norm", "aten::native_layer_norm"), (LAYER_NORM,), "NativeLayerNormBackward0",
-    ("aten::native_layer_norm_backward",), (LAYER_NORM_BACKWARD,), ACTIVATION, BF16,
+    Work(
+        (
+            _call("aten::layer_norm", ACTIVATION, f"[{HIDDEN}]", [HIDDEN], [HIDDEN], "1e-05", "True"),
+            _call("aten::native_layer_norm", ACTIVATION, f"[{HIDDEN}]", [HIDDEN], [HIDDEN], "1e-05"),
+        ),
+        LAYER_NORM,
+    ),
+    "NativeLayerNormBackward0",
+    (
+        Work(
+            (
+                _call(
+                    "aten::native_layer_norm_backward", ACTIVATION, ACTIVATION, f"[{HIDDEN}]",
+                    [BATCH, TOKENS, 1], [BATCH, TOKENS, 1], [HIDDEN], [HIDDEN], "[True, True, True]",
+                ),
+            ),
+            LAYER_NORM_BACKWARD,
+        ),
+    ),
 )  # fmt: skip
 _RESIDUAL = Operator(
-    ("aten::add",), (ADD,), "AddBackward0", ("aten::mul",), (MUL,), ACTIVATION, BF16
+    Work((_call("aten::add", ACTIVATION, ACTIVATION, "1"),), ADD),
+    "AddBackward0",
+    (Work((_call("aten::mul", ACTIVATION, "1"),), MUL),),
+)
+_ATTENTION = Operator(
+    Work(
+        (
+            _call("aten::scaled_dot_product_attention", PER_HEAD, PER_HEAD, PER_HEAD, "", "0.", "True", "", "False"),
+            _call("aten::_scaled_dot_product_flash_attention", PER_HEAD, PER_HEAD, PER_HEAD, "0.", "True", "False", ""),
+            _call(
+                "aten::_flash_attention_forward", PER_TOKEN, PER_TOKEN, PER_TOKEN, "", "",
+                str(TOKENS), str(TOKENS), "0.", "True", "False", "",
+            ),
+        ),
+        FLASH,
+    ),
+    "ScaledDotProductFlashAttentionBackward0",
+    (
+        Work(
+            (
+                _call(
+                    "aten::_scaled_dot_product_flash_attention_backward", *[PER_HEAD] * 5,
+                    [BATCH, HEADS, TOKENS], "", "", str(TOKENS), str(TOKENS), "0.", "True",
+                ),
+                _call(
+                    "aten::_flash_attention_backward", *[PER_TOKEN] * 5,
+                    [BATCH, HEADS, TOKENS], "", "", str(TOKENS), str(TOKENS), "0.", "True",
+                ),
+            ),
+            FLASH_BACKWARD,
+        ),
+    ),
+)  # fmt: skip
+_WIDE = [BATCH, TOKENS, 4 * HIDDEN]
+_GELU = Operator(
+    Work((_call("aten::gelu", _WIDE, "tanh"),), GELU),
+    "GeluBackward0",
+    (Work((_call("aten::gelu_backward", _WIDE, _WIDE, "tanh"),), GELU_BACKWARD),),
 )
 
 LAYER: tuple[Operator, ...] = (
     _NORM,
-    _linear(172_000, "128x256", (24, 32, 1)),
-    Operator(
-        ("aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention", "aten::_flash_attention_forward"),
-        (FLASH,), "ScaledDotProductFlashAttentionBackward0",
-        ("aten::_scaled_dot_product_flash_attention_backward", "aten::_flash_attention_backward"),
-        (FLASH_BACKWARD,), '[[4, 16, 2048, 128], [4, 16, 2048, 128], [4, 16, 2048, 128]]', BF16,
-    ),
-    _linear(61_000, "128x128", (16, 64, 1)),
+    _linear(HIDDEN, 3 * HIDDEN, 172_000, "128x256", (24, 32, 1)),
+    _ATTENTION,
+    _linear(HIDDEN, HIDDEN, 61_000, "128x128", (16, 64, 1)),
     _RESIDUAL,
     _NORM,
-    _linear(228_000, "256x128", (64, 16, 1)),
-    Operator(("aten::gelu",), (GELU,), "GeluBackward0", ("aten::gelu_backward",), (GELU_BACKWARD,), ACTIVATION, BF16),
-    _linear(231_000, "256x128", (16, 64, 1)),
+    _linear(HIDDEN, 4 * HIDDEN, 228_000, "256x128", (64, 16, 1)),
+    _GELU,
+    _linear(4 * HIDDEN, HIDDEN, 231_000, "256x128", (16, 64, 1)),
     _RESIDUAL,
-)  # fmt: skip
+)
 """One transformer block, forward order."""
 
+_INDEX = [BATCH, TOKENS]
 FIRST = Operator(
-    ("aten::embedding", "aten::index_select"), (EMBEDDING,), "EmbeddingBackward0",
-    ("aten::embedding_backward", "aten::embedding_dense_backward"), (EMBEDDING_BACKWARD,),
-    '[[50304, 2048], [4, 2048], [], [], []]', '["c10::BFloat16", "long int", "Scalar", "Scalar", "Scalar"]',
-)  # fmt: skip
+    Work(
+        (
+            _call(
+                "aten::embedding",
+                [WORDS, HIDDEN],
+                _INDEX,
+                "-1",
+                "False",
+                "False",
+                types=(BF16, "long int"),
+            ),
+            _call(
+                "aten::index_select",
+                [WORDS, HIDDEN],
+                "0",
+                [ROWS],
+                types=(BF16, "Scalar", "long int"),
+            ),
+        ),
+        EMBEDDING,
+    ),
+    "EmbeddingBackward0",
+    (
+        Work(
+            tuple(
+                _call(name, ACTIVATION, _INDEX, str(WORDS), "-1", "False", types=(BF16, "long int"))
+                for name in ("aten::embedding_backward", "aten::embedding_dense_backward")
+            ),
+            EMBEDDING_BACKWARD,
+        ),
+    ),
+)
 LAST = Operator(
-    ("aten::cross_entropy_loss", "aten::log_softmax", "aten::_log_softmax"), (SOFTMAX,), "LogSoftmaxBackward0",
-    ("aten::_log_softmax_backward_data",), (SOFTMAX_BACKWARD,), '[[8192, 50304], [], []]',
-    '["c10::BFloat16", "Scalar", "Scalar"]',
-)  # fmt: skip
+    Work(
+        (
+            _call(
+                "aten::cross_entropy_loss",
+                [ROWS, WORDS],
+                [ROWS],
+                "",
+                "1",
+                "-100",
+                "0.",
+                types=(BF16, "long int"),
+            ),
+            _call("aten::log_softmax", [ROWS, WORDS], "1", ""),
+            _call("aten::_log_softmax", [ROWS, WORDS], "1", "False"),
+        ),
+        SOFTMAX,
+    ),
+    "LogSoftmaxBackward0",
+    (
+        Work(
+            (_call("aten::_log_softmax_backward_data", [ROWS, WORDS], [ROWS, WORDS], "1", "15"),),
+            SOFTMAX_BACKWARD,
+        ),
+    ),
+)
 
 NCCL_ARGUMENT = "(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -198,9 +351,9 @@ PAGEABLE = Kernel("Memcpy HtoD (Pageable -> Device)", "HtoD", 0)
 """A copy whose duration is that of its bytes."""
 
 EXTRA_OPS: tuple[tuple[str, str], ...] = (
-    ("aten::empty", '"Concrete Inputs": ["[4, 2048, 2048]", "15", "", "", "", ""], "Input type": ["ScalarList", "Scalar", "", "", "", ""], "Input Strides": [[], [], [], [], [], []], "Input Dims": [[], [], [], [], [], []]'),
-    ("aten::view", '"Concrete Inputs": ["", "[8192, 2048]"], "Input type": ["c10::BFloat16", "ScalarList"], "Input Strides": [[4194304, 2048, 1], []], "Input Dims": [[4, 2048, 2048], []]'),
-    ("aten::transpose", '"Concrete Inputs": ["", "1", "2"], "Input type": ["c10::BFloat16", "Scalar", "Scalar"], "Input Strides": [[4194304, 2048, 128, 1], [], []], "Input Dims": [[4, 2048, 16, 128], [], []]'),
+    ("aten::empty", '"Concrete Inputs": ["[2, 2048, 2048]", "15", "", "", "", ""], "Input type": ["ScalarList", "Scalar", "", "", "", ""], "Input Strides": [[], [], [], [], [], []], "Input Dims": [[], [], [], [], [], []]'),
+    ("aten::view", '"Concrete Inputs": ["", "[4096, 2048]"], "Input type": ["c10::BFloat16", "ScalarList"], "Input Strides": [[4194304, 2048, 1], []], "Input Dims": [[2, 2048, 2048], []]'),
+    ("aten::transpose", '"Concrete Inputs": ["", "1", "2"], "Input type": ["c10::BFloat16", "Scalar", "Scalar"], "Input Strides": [[4194304, 2048, 128, 1], [], []], "Input Dims": [[2, 2048, 16, 128], [], []]'),
     ("aten::as_strided", '"Concrete Inputs": ["", "[2048, 2048]", "[1, 2048]", "0"], "Input type": ["c10::BFloat16", "ScalarList", "ScalarList", "Scalar"], "Input Strides": [[2048, 1], [], [], []], "Input Dims": [[2048, 2048], [], [], []]'),
 )  # fmt: skip
 """Operators that launch nothing, for `extra_host_ops`."""

@@ -184,12 +184,23 @@ class Config:
             raise UsageError(
                 "simulate.Config: a pipeline needs at least 2 stages and a layer for each of them."
             )
+        self._refuse_what_goes_wrong()
+
+    def _refuse_what_goes_wrong(self) -> None:
+        """Refuse gaps of an unknown cause, and ranks that the run does not have."""
         for gap in self.gaps:
             if gap.cause not in GAP_CAUSES:
                 raise UsageError(
                     f"simulate.Config: gap cause {gap.cause!r} is unknown; "
                     f"one of {', '.join(GAP_CAUSES)}."
                 )
+        by_rank = self.straggler, self.slow_host, self.slow_link, self.window_cut, self.clocks
+        for ranks in (*by_rank, *(gap.ranks or () for gap in self.gaps)):
+            for rank in ranks:
+                if not 0 <= rank < self.ranks:
+                    raise UsageError(
+                        f"simulate.Config: there is no rank {rank}; they are 0 to {self.ranks - 1}."
+                    )
 
     @property
     def model_parallel(self) -> int:

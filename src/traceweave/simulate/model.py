@@ -18,6 +18,7 @@ from traceweave.simulate.catalogue import (
     LAYER,
     NCCL_KERNELS,
     PAGEABLE,
+    Call,
     Kernel,
     Operator,
 )
@@ -64,50 +65,33 @@ class StepBuilder:
         sequence = p.sequences
         p.sequences += 1
         record.append((op, sequence))
-        self._nest(op.path, op, sequence, False, op.kernels)
+        self._nest(op.forward.calls, op.forward.kernel, sequence)
 
-    def _nest(
-        self,
-        path: tuple[str, ...],
-        op: Operator,
-        sequence: int,
-        backward: bool,
-        kernels: tuple[Kernel, ...],
-    ) -> None:
+    def _nest(self, calls: tuple[Call, ...], kernel: Kernel, sequence: int) -> None:
+        outer, *inner = calls
         args = (
-            f'"Concrete Inputs": ["", "", ""], "Input type": {op.types}, '
-            f'"Input Strides": [[], [], []], "Input Dims": {op.shapes}'
+            f'"Concrete Inputs": {outer.concrete}, "Input type": {outer.types}, '
+            f'"Input Strides": {outer.strides}, "Input Dims": {outer.dims}'
         )
-        with self.p.range(path[0], args=args, sequence=sequence if not backward else -1):
-            if len(path) > 1:
-                self._nest(path[1:], op, -1, backward, kernels)
+        with self.p.range(outer.name, args=args, sequence=sequence):
+            if inner:
+                self._nest(tuple(inner), kernel, -1)
             else:
-                for kernel in kernels:
-                    self.p.launch(kernel)
+                self.p.launch(kernel)
 
     def backward(self, op: Operator, sequence: int) -> None:
         """Write an operator's backward, as the autograd engine runs it."""
         p = self.p
         with (
             p.range(
-                f"autograd::engine::evaluate_function: {op.backward}",
+                f"autograd::engine::evaluate_function: {op.node}",
                 sequence=sequence,
                 backward=True,
             ),
-            p.range(op.backward, sequence=sequence, backward=True),
+            p.range(op.node, sequence=sequence, backward=True),
         ):
-            per_path = op.backward_kernels
-            if len(per_path) == 1:
-                self._nest(op.backward_path, op, -1, True, per_path)
-            else:
-                for kernel in per_path:
-                    self._nest(
-                        op.backward_path if kernel is not per_path[-1] else ("aten::sum",),
-                        op,
-                        -1,
-                        True,
-                        (kernel,),
-                    )
+            for work in op.backward:
+                self._nest(work.calls, work.kernel, -1)
 
     def reduce_over(self, op: str, axis: str, size: int, stream: int) -> None:
         """Write a collective over every group of an axis, after what is on the compute stream."""
