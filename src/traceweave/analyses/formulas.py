@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -196,6 +197,12 @@ def _checked(flops: int, bytes_: int, dtype: str | None) -> Work:
 def _apply(name: str, arguments: Sequence[Any], out: Any = None) -> int:
     formula, taken = _torch_formulas()[name]
     return int(formula(*arguments[:taken], out_val=out))
+
+
+def load_formulas() -> None:
+    """Import torch, if it is installed; a second or more, which other work need not wait for."""
+    with suppress(ImportError):
+        _torch_formulas()
 
 
 @cache

@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from traceweave.analyses.formulas import OPERATORS, load_formulas
 from traceweave.analyses.op_flops import COUNTED_OPS, COUNTED_OPS_PARAMETERS, CallWork
 from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
+from traceweave.analyses.sweeps.threads import Threads, by_thread, numbered
 from traceweave.analyses.sweeps.times import NEVER
 
 MOST_HOST_OPS = 6_000_000
@@ -56,6 +56,13 @@ FROM (
 )
 GROUP BY rank
 ORDER BY rank
+"""
+
+_ANY_SHAPES = """
+SELECT 1
+FROM host_ops
+WHERE kind = 'op' AND arguments_hash IS NOT NULL AND name IN (SELECT unnest($operators))
+LIMIT 1
 """
 
 # No column is NULL: -1 and NEVER stand for no rank and no step. Threads are hashes.
@@ -115,30 +122,6 @@ WHERE is_left > 0
 GROUP BY ALL
 """
 
-Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Threads:
-    """Rows, those of one thread after those of another."""
-
-    columns: Columns
-    rows: Mapping[int, slice]
-    """Where those of each thread are."""
-
-    def at(self, thread: int) -> slice:
-        """Return where the rows of a thread are; it may have none."""
-        return self.rows.get(thread, slice(0, 0))
-
-    def of(self, thread: int, *names: str) -> list[npt.NDArray[Any]]:
-        """Return columns of a thread."""
-        return [self.columns[name][self.at(thread)] for name in names]
-
-    def table(self, **more: npt.NDArray[Any]) -> pa.Table:
-        """Return all rows with more columns as DuckDB can read them."""
-        columns = {**self.columns, **more}
-        return pa.Table.from_arrays([to_arrow(values) for values in columns.values()], [*columns])
-
 
 class Swept(NamedTuple):
     """What is found in a block."""
@@ -165,6 +148,8 @@ def create_placed_ops(con: duckdb.DuckDBPyConnection) -> None:
     classes = con.execute("SELECT class FROM tw_kernel_classes ORDER BY class_id").fetchall()
     call_work = CallWork(con)
     with ThreadPoolExecutor(1) as ahead:
+        if con.execute(_ANY_SHAPES, {"operators": list(OPERATORS)}).fetchall():
+            ahead.submit(load_formulas)
         swept = None
         # a block is swept while the next one is read
         for ranks in _blocks(con):
@@ -215,7 +200,7 @@ def _read(
 
 def _with_calls(ops: pa.Table, call_work: CallWork) -> pa.Table:
     """Return operators with two more columns: name (a number) and usable (its FLOPs are known)."""
-    codes, signatures = _numbered(ops["signature"])
+    codes, signatures = numbered(ops["signature"])
     # of those with one number the first stays
     example = np.zeros(len(signatures), np.int64)
     example[codes[::-1]] = to_numpy(ops["op_id"])[::-1]
@@ -226,49 +211,47 @@ def _with_calls(ops: pa.Table, call_work: CallWork) -> pa.Table:
     return ops.append_column("name", to_arrow(names)).append_column("usable", to_arrow(usable))
 
 
-def _by_thread(table: pa.Table) -> Threads:
-    codes, threads = _numbered(table["thread"])
-    # small numbers are sorted in one pass
-    order = np.argsort(codes.astype(np.min_scalar_type(len(threads))), kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(threads))).tolist()
-    return Threads(
-        {name: to_numpy(table[name])[order] for name in table.column_names if name != "thread"},
-        dict(zip(threads, map(slice, [0, *ends], ends), strict=True)),
-    )
+def _swept(ops: pa.Table, ranges: pa.Table, kernels: pa.Table) -> Swept:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return _sweep(ops, ranges, kernels, pool)
 
 
-def _numbered(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], list[int]]:
-    """Return a column with numbers in place of its values, and the values by their numbers."""
-    coded = to_arrow(to_numpy(column)).dictionary_encode()
-    return to_numpy(coded.indices), coded.dictionary.to_pylist()
-
-
-def _swept(ops_table: pa.Table, ranges_table: pa.Table, kernels_table: pa.Table) -> Swept:
-    ops, ranges, kernels = map(_by_thread, (ops_table, ranges_table, kernels_table))
-    place, launched = np.zeros(len(ops_table), np.uint8), np.zeros((3, len(ops_table)), np.int64)
-    computed_as = ops.columns["signature"].copy()
-    is_left = kernels.columns["sort"] & 1 > 0
+def _sweep(ops: pa.Table, ranges: pa.Table, kernels: pa.Table, pool: ThreadPoolExecutor) -> Swept:
+    of_op = ("start_ns", "end_ns", "depth", "name", "usable")
+    of_range, of_kernel = ("start_ns", "end_ns", "sort"), ("called_ns", "duration_ns", "sort")
+    columns = ((*of_op, "signature"), of_range, of_kernel)
+    op_rows, range_rows, kernel_rows = pool.map(by_thread, (ops, ranges, kernels), columns)
+    place, launched = np.zeros(len(ops), np.uint8), np.zeros((3, len(ops)), np.int64)
+    computed_as = op_rows.columns["signature"].copy()
+    is_left = kernel_rows.columns["sort"] & 1 > 0
 
     def sweep(thread: int) -> None:
-        at = ops.at(thread)
+        at = op_rows.at(thread)
         done = operators(
-            Operators(*ops.of(thread, "start_ns", "end_ns", "depth", "name", "usable")),
-            Ranges(*ranges.of(thread, "start_ns", "end_ns", "sort")),
-            Launches(*kernels.of(thread, "called_ns", "duration_ns", "sort")),
+            Operators(*op_rows.of(thread, *of_op)),
+            Ranges(*range_rows.of(thread, *of_range)),
+            Launches(*kernel_rows.of(thread, *of_kernel)),
         )
         place[at], launched[:, at] = done.place, done.launched
         computed_as[at] = computed_as[at][done.computed_as]
-        is_left[kernels.at(thread)] &= ~done.is_owned
+        is_left[kernel_rows.at(thread)] &= ~done.is_owned
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(sweep, ops.rows):
-            continue
-    names = ("kernels", "device_ns", "sort")
+    for _ in pool.map(sweep, op_rows.rows):
+        continue
+    found = {"place": place, "computed_as": computed_as}
+    found |= zip(("kernels", "device_ns", "sort"), launched, strict=True)
     return Swept(
-        ops.table(place=place, computed_as=computed_as, **dict(zip(names, launched, strict=True))),
-        kernels.table(is_left=is_left.astype(np.uint8)),
-        np.unique(kernels.columns["rank"][kernels.columns["called_ns"] != NEVER]).tolist(),
+        op_rows.added_to(ops, **found),
+        kernel_rows.added_to(kernels, is_left=is_left.astype(np.uint8)),
+        _launching_ranks(kernels, kernel_rows),
     )
+
+
+def _launching_ranks(table: pa.Table, kernels: Threads) -> list[int]:
+    """Return the ranks with a launching call in the trace; kernels of a thread are of one rank."""
+    ranks, called = to_numpy(table["rank"]), kernels.columns["called_ns"]
+    threads = [at for at in kernels.rows.values() if np.any(called[at] != NEVER)]
+    return sorted({int(ranks[kernels.order[at.start]]) for at in threads})
 
 
 def _store(con: duckdb.DuckDBPyConnection, swept: Swept) -> None:

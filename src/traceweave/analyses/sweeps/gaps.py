@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.analyses.sweeps.times import FOREVER, NEVER, Numbers, Truths, ascending
+from traceweave.analyses.sweeps.times import FOREVER, NEVER, Numbers, Truths, ascending, by_start
 
 
 class Ops(NamedTuple):
@@ -75,22 +75,22 @@ def gaps(
 
 
 def _holes(ops: Ops, least: int) -> Holes:
-    order = (
-        ascending(ops.starts) if ascending(ops.ids) is None else np.lexsort((ops.ids, ops.starts))
-    )
+    starts, ends = ops.starts, ops.ends
+    order = by_start(starts, ops.ids)
     if order is not None:
-        ops = Ops(*(column[order] for column in ops))
-    covered = np.maximum.accumulate(ops.ends)
-    before = np.flatnonzero(ops.starts[1:] - covered[:-1] >= least) + 1
+        starts, ends = starts[order], ends[order]
+    covered = np.maximum.accumulate(ends)
+    before = np.flatnonzero(starts[1:] - covered[:-1] >= least) + 1
     watched = max(ops.ids[(ops.ends == covered[-1]) & (ops.called != NEVER)], default=-1)
     after = np.concatenate([np.zeros(1, np.intp), before])
+    unsorted = after if order is None else order[after]
     return Holes(
         np.concatenate([[NEVER], covered[before - 1], covered[-1:]]),
-        _and_last(ops.starts, after, FOREVER),
-        _and_last(ops.ids, after, -1),
-        _and_last(ops.ids, after, int(watched)),
-        _and_last(ops.called, after, NEVER),
-        _and_last(ops.returned, after, NEVER),
+        _and_last(starts, after, FOREVER),
+        _and_last(ops.ids, unsorted, -1),
+        _and_last(ops.ids, unsorted, int(watched)),
+        _and_last(ops.called, unsorted, NEVER),
+        _and_last(ops.returned, unsorted, NEVER),
     )
 
 

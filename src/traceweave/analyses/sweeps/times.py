@@ -28,6 +28,11 @@ def by_start(starts: Numbers, *ties: Numbers) -> npt.NDArray[np.intp] | None:
     if bool(np.all(starts[1:] > starts[:-1])):
         return None
     order = np.argsort(starts, kind="stable")
-    if bool(np.all(np.diff(starts[order]) > 0)):
-        return order
-    return np.lexsort((*reversed(ties), starts))
+    tied = np.flatnonzero(np.diff(starts[order]) == 0)
+    if len(tied):
+        # most starts are unique: only the others are sorted by more than one column
+        places = np.union1d(tied, tied + 1)
+        among = order[places]
+        keys = (*(column[among] for column in reversed(ties)), starts[among])
+        order[places] = among[np.lexsort(keys)]
+    return order
