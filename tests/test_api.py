@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import re
 import shutil
 import subprocess
 import sys
@@ -110,15 +113,61 @@ def test_questions_about_the_query_and_the_tables_are_answered(run: traceweave.R
 def test_every_analysis_is_a_method(run: traceweave.Run) -> None:
     for analysis in analyses.catalog():
         assert analysis.name in dir(run)
-        assert getattr(run, analysis.name).__doc__ == analysis.summary
+        method = getattr(run, analysis.name)
+        text = solid(method.__doc__)
+        assert text.startswith(solid(f"{analysis.name}: {analysis.summary} {analysis.answers}"))
+        for column in analysis.columns:
+            assert solid(f"{column.name} {column.type}: {column.meaning}") in text
+        assert {name: p.default for name, p in inspect.signature(method).parameters.items()} == {
+            parameter.name: parameter.default for parameter in analysis.parameters
+        }
     pd.testing.assert_frame_equal(
         run.breakdown(window="span"), run.analyze("breakdown", window="span")
     )
 
 
+def solid(text: str) -> str:
+    """Return text without the spaces and line ends that filling it moves."""
+    return "".join(text.split())
+
+
+def test_help_tells_the_parameters_and_columns_of_an_analysis(run: traceweave.Run) -> None:
+    text = pydoc.render_doc(run.gaps, renderer=pydoc.plaintext)
+
+    assert (
+        "gaps(*, per: Literal['device', 'stream'] = 'device', min_gap_ns: int = 10000,"
+        " kernel_delay_ns: int = 30000, window: Literal['device', 'host', 'span'] = 'device')"
+        " -> 'pandas.DataFrame'\n"
+    ) in text
+    assert "\n        window='device'  the stretch of time in which gaps count" in text
+    assert "\n            span: from the rank's first op to the end of its last" in text
+    assert "\n    Columns (names end in the unit; _ns: integer nanoseconds)\n" in text
+    assert "\n        duration_ns  BIGINT: length on the rank's own clock\n" in text
+    assert max(map(len, text.splitlines()[3:])) <= 100
+    memory = inspect.signature(run.findings).parameters["gpu_memory_bytes"]
+    assert (memory.default, memory.annotation) == (None, int | None)
+
+
+def test_the_analyses_are_listed_as_the_command_line_does(run: traceweave.Run) -> None:
+    frame = run.analyses()
+
+    assert list(frame.columns) == ["name", "topic", "answers", "parameters"]
+    assert list(frame["name"]) == [analysis.name for analysis in analyses.catalog()]
+    assert frame.set_index("name").loc["breakdown"].to_list() == [
+        "time", analyses.find("breakdown").answers, "window=device",
+    ]  # fmt: skip
+
+
 def test_an_unknown_analysis_is_an_error(run: traceweave.Run) -> None:
-    with pytest.raises(AttributeError, match="no analysis or method 'brakedown'"):
-        run.brakedown()
+    for name, hint in (
+        ("brakedown", "; did you mean 'breakdown'?"),
+        ("gap", "; did you mean 'gaps'?"),
+        ("exprot", "; did you mean 'export'?"),
+        ("xyzzy", "; run.analyses() lists what can be asked"),
+    ):
+        with pytest.raises(AttributeError) as error:
+            getattr(run, name)
+        assert str(error.value) == f"a run has no analysis or method {name!r}{hint}"
     with pytest.raises(traceweave.UsageError, match="did you mean 'breakdown'"):
         run.analyze("brakedown")
 
@@ -193,12 +242,28 @@ def test_every_exported_name_exists() -> None:
     assert set(dir(traceweave)) == set(traceweave.__all__)
 
 
+def test_the_page_of_the_api_has_every_exported_name() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"members: \[(.*)\]", page)
+
+    assert "::: traceweave.errors\n" in page
+    assert sorted([*listed[0].split(", "), *errors(), "__version__"]) == traceweave.__all__
+
+
+def errors() -> list[str]:
+    names = (name for name in traceweave.__all__ if name.endswith("Error"))
+    return [name for name in names if issubclass(getattr(traceweave, name), Exception)]
+
+
 HEAVY = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orjson", "click")
 
 
 @pytest.mark.parametrize(
     ("module", "heavy"),
-    [("traceweave", HEAVY), ("traceweave.api", ("pandas", "scipy", "jinja2", "rich"))],
+    [
+        ("traceweave", HEAVY),
+        ("traceweave.api", ("pandas", "scipy", "jinja2", "rich", "traceweave.ingestion")),
+    ],
 )
 def test_what_only_some_need_is_not_imported_for_all(module: str, heavy: tuple[str, ...]) -> None:
     script = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,8 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
-from traceweave.errors import QueryError, UsageError
-from traceweave.ingestion import IngestResult, ingest
+from traceweave.errors import QueryError, UsageError, suggest
+from traceweave.frames import to_frame
 from traceweave.overview import Overview, read_overview
 from traceweave.store.database import first_line, open_database
 from traceweave.store.schema import Relation, public_relations
@@ -26,10 +25,13 @@ if TYPE_CHECKING:
     from traceweave.checks import CheckResult
     from traceweave.comparison import Comparison
 
-__all__ = ["IngestResult", "Run", "align", "check", "compare", "ingest", "open"]
+__all__ = ["Run", "align", "check", "compare", "open"]
 
 BATCH_ROWS = 65_536
 """Rows per batch of a streamed result."""
+
+HELP_WIDTH = 96
+"""Characters to a line of what `help` says of an analysis, which it indents by four."""
 
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -103,6 +105,7 @@ def check(
 class Run:
     """One ingested run. Every analysis is also a method: `run.breakdown(window="host")`.
 
+    `run.analyses()` lists them, `help(run.breakdown)` tells the parameters and columns of one.
     Times are integer nanoseconds. Integer columns with NULLs come as pandas' Int64, so that no
     value is ever rounded.
     """
@@ -135,6 +138,10 @@ class Run:
     def stream_analysis(self, name: str, **params: object) -> pa.RecordBatchReader:
         """Return the rows of the analysis `name` as Arrow batches."""
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
+
+    def analyses(self) -> pd.DataFrame:
+        """Return one row per analysis: its name, topic, question, and parameters with defaults."""
+        return to_frame(pa.Table.from_pylist(analyses.catalog_rows()))
 
     def info(self) -> Overview:
         """Return the overview: ranks, steps, clock quality, sources, warnings."""
@@ -194,10 +201,10 @@ class Run:
     def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:
         for analysis in analyses.catalog():
             if analysis.name == name:
-                bound = partial(self.analyze, name)
-                bound.__doc__ = analysis.summary
-                return bound
-        raise AttributeError(f"a run has no analysis or method {name!r}; see traceweave.analyses")
+                return _method(self, analysis)
+        public = [known for known in dir(self) if not known.startswith("_")]
+        hint = suggest(name, public) or "; run.analyses() lists what can be asked"
+        raise AttributeError(f"a run has no analysis or method {name!r}{hint}")
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *(analysis.name for analysis in analyses.catalog())])
@@ -215,6 +222,21 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<traceweave run {str(self.path)!r}>"
+
+
+def _method(run: Run, analysis: analyses.Analysis) -> Callable[..., pd.DataFrame]:
+    """Return an analysis as a method, which says of itself what the analysis does."""
+
+    def ask(**params: object) -> pd.DataFrame:
+        return run.analyze(analysis.name, **params)
+
+    ask.__name__ = analysis.name
+    ask.__qualname__ = f"Run.{analysis.name}"
+    ask.__doc__ = analyses.analysis_text(
+        analysis, lambda parameter: f"{parameter.name}={parameter.default!r}", HELP_WIDTH
+    )
+    ask.__signature__ = analyses.signature(analysis)  # type: ignore[attr-defined]
+    return ask
 
 
 def _refuse_reaching_out(con: duckdb.DuckDBPyConnection, query: str) -> None:
@@ -265,38 +287,3 @@ def explain(error: duckdb.Error) -> str:
     hint = next((line.strip() for line in lines[1:] if line.startswith(_HINTS)), "")
     near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
     return "; ".join(part for part in (first_line(error), hint, near) if part)
-
-
-def to_frame(table: pa.Table) -> pd.DataFrame:
-    """Return a table as pandas, integers exact: Int64 where there are NULLs, HUGEINT as int64."""
-    import pandas as pd
-
-    nullable = {
-        pa.int8(): pd.Int8Dtype(),
-        pa.int16(): pd.Int16Dtype(),
-        pa.int32(): pd.Int32Dtype(),
-        pa.int64(): pd.Int64Dtype(),
-        pa.uint8(): pd.UInt8Dtype(),
-        pa.uint16(): pd.UInt16Dtype(),
-        pa.uint32(): pd.UInt32Dtype(),
-        pa.uint64(): pd.UInt64Dtype(),
-        pa.bool_(): pd.BooleanDtype(),
-    }
-    frame: pd.DataFrame = _narrow(table).to_pandas(types_mapper=nullable.get)
-    for position, dtype in enumerate(frame.dtypes):
-        column = frame.iloc[:, position]
-        if hasattr(dtype, "numpy_dtype") and not column.hasnans:
-            frame.isetitem(position, column.to_numpy(dtype.numpy_dtype))
-    return frame
-
-
-def _narrow(table: pa.Table) -> pa.Table:
-    """Cast HUGEINT columns (decimals without decimals) to int64 where the values fit."""
-    for position, column in enumerate(table.schema):
-        if pa.types.is_decimal(column.type) and column.type.scale == 0:
-            try:
-                narrow = table.column(position).cast(pa.int64())
-            except pa.ArrowInvalid:
-                continue
-            table = table.set_column(position, column.name, narrow)
-    return table

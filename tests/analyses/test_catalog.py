@@ -10,7 +10,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from traceweave.analyses import Analysis, catalog, catalog_markdown, find, run
+from tests.analyses.builders import rows
+from tests.tables import empty_database
+from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
 from traceweave.analyses.catalog import TOPICS, Parameter, parse
 from traceweave.analyses.runner import create_macros, macros
 from traceweave.errors import QueryError, UsageError
@@ -52,15 +54,15 @@ def test_its_parameters_are_those_of_its_statement(analysis: Analysis) -> None:
 
 @every_analysis
 def test_its_columns_are_those_of_its_result_on_a_read_only_connection(
-    analysis: Analysis, read_only_run: Path
+    analysis: Analysis, read_only_run: duckdb.DuckDBPyConnection
 ) -> None:
-    with duckdb.connect(read_only_run, read_only=True) as con:
-        result = run(con, analysis.name)
-        got = list(zip(result.columns, map(str, result.types), strict=True))
-        assert got == [(column.name, column.type) for column in analysis.columns]
-        assert all(column.meaning for column in analysis.columns)
-        # the second time on rows of other analyses that the first time left there
-        assert result.fetchall() == run(con, analysis.name).fetchall() == []
+    result = run(read_only_run, analysis.name)
+    got = list(zip(result.columns, map(str, result.types), strict=True))
+    assert got == [(column.name, column.type) for column in analysis.columns]
+    assert all(column.meaning for column in analysis.columns)
+    # the second time on rows of other analyses that the first time left there
+    assert result.fetchall() == []
+    assert rows(read_only_run, analysis.name) == []
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def only_what_is_read(
     analysis: Analysis,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with nothing in it but an empty table for each of `reads`."""
-    with duckdb.connect() as con:
+    with empty_database() as con:
         for relation in public_relations():
             if relation.name in analysis.reads:
                 columns = ", ".join(f'"{column.name}" {column.type}' for column in relation.columns)
@@ -81,7 +83,7 @@ def test_it_needs_what_it_reads_and_nothing_else(
     analysis: Analysis, only_what_is_read: duckdb.DuckDBPyConnection
 ) -> None:
     assert set(analysis.reads) <= {relation.name for relation in public_relations()}
-    assert run(only_what_is_read, analysis.name).fetchall() == []
+    assert rows(only_what_is_read, analysis.name) == []
     for relation in analysis.reads:
         only_what_is_read.execute(f"ALTER TABLE {relation} RENAME TO away")
         with pytest.raises(QueryError, match=relation):
@@ -108,11 +110,14 @@ def test_it_is_described_in_full(analysis: Analysis) -> None:
 
 
 @pytest.fixture(scope="module")
-def read_only_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def read_only_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[duckdb.DuckDBPyConnection]:
     path = tmp_path_factory.mktemp("read_only") / "run.duckdb"
     with duckdb.connect(path) as con:
         create_tables(con)
-    return path
+    with duckdb.connect(path, read_only=True) as con:
+        yield con
 
 
 def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnection) -> None:
@@ -221,16 +226,25 @@ def test_an_unknown_analysis_is_refused_with_the_nearest_name() -> None:
         find("brakedown")
     assert str(error.value) == (
         "there is no analysis 'brakedown'; did you mean 'breakdown'?;"
-        f" there are: {', '.join(analysis.name for analysis in catalog())}"
+        " 'traceweave analyze --list' or run.analyses() in Python lists them all"
+    )
+    with pytest.raises(UsageError) as error:
+        find("nothing")
+    assert str(error.value) == (
+        "there is no analysis 'nothing';"
+        " 'traceweave analyze --list' or run.analyses() in Python lists them all"
     )
 
 
 def test_a_database_of_another_kind_is_refused_in_one_line() -> None:
-    with duckdb.connect() as con, pytest.raises(QueryError) as error:
-        run(con, "breakdown")
-    text = str(error.value)
-    assert text.startswith("analysis breakdown cannot be run on this database: Catalog Error: ")
-    assert "\n" not in text
+    with duckdb.connect() as con:
+        for ask in (run, analysis_relation):
+            with pytest.raises(QueryError) as error:
+                ask(con, "breakdown")
+            assert str(error.value) == (
+                "analysis breakdown cannot be run on this database:"
+                " Table with name device_ops does not exist!"
+            )
 
 
 def test_the_reference_page_names_every_parameter_and_column() -> None:

@@ -208,6 +208,51 @@ def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
 
     assert [(o.result, o.value) for o in found.outcomes] == [("no value", None)]
     assert found.ok is ok
+    [suite] = ET.fromstring(junit_xml(found, "run"))
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == (("0", "1") if ok else ("1", "0"))
+    assert [child.tag for child in suite[0]] == ["skipped" if ok else "failure"]
+    assert suite[0][0].attrib["message"] == (
+        "max of memory.peak_allocated_bytes = – (no rows; memory needs memory events:"
+        " profile_memory=True of the PyTorch profiler, or --cuda-memory-usage=true of nsys);"
+        " limit: max 1 GB"
+    )
+
+
+GIVES_NULL = "the query gives NULL"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('sql = "SELECT NULL::INTEGER"', GIVES_NULL),
+        ("sql = \"SELECT 'nan'::DOUBLE\"", "it is NaN"),
+        ('analysis = "steps"\nsql = "SELECT max(step) FROM rows WHERE step > 9"', GIVES_NULL),
+        ('analysis = "steps"\ncolumn = "ranks"\nwhere = "ranks > 9"', "no row is like that"),
+        ('compare = "memory"\ncolumn = "base_bytes"', "no rows"),
+        ('analysis = "data_loading"\ncolumn = "loads"', "loads is NULL in all 10 rows"),
+        (
+            'analysis = "data_loading"\ncolumn = "loads"\nwhere = "step = 1 AND rank = 0"',
+            "loads is NULL in the only row",
+        ),
+    ],
+)
+def test_a_number_that_is_not_there_says_why(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path, body: str, why: str
+) -> None:
+    [outcome] = checked(run, tmp_path, f"{HEAD}max = 1\n{body}", run).outcomes
+
+    assert (outcome.result, outcome.crossed, outcome.missing) == ("no value", True, why)
+    assert f"= – ({why}); limit: max 1" in outcome.message
+
+
+def test_a_baseline_without_the_number_says_why(
+    run: duckdb.DuckDBPyConnection, empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    rule = 'sql = "SELECT max(rank) FROM ranks"\nmax_increase = 1\nmax = 9'
+    change, value = checked(run, tmp_path, HEAD + rule, empty_run).outcomes[::-1]
+
+    assert (value.result, value.missing) == ("ok", "")
+    assert (change.result, change.missing) == ("no value", "baseline: the query gives NULL")
 
 
 HEAD = '[[rule]]\nname = "r"\n'
@@ -227,7 +272,21 @@ HEAD = '[[rule]]\nname = "r"\n'
         (HEAD + "max = 1", "give either sql, or analysis and column"),
         (HEAD + 'sql = "SELECT 1"\ncolumn = "a"\nmax = 1', "give either sql, or analysis"),
         (HEAD + 'column = "a"\nmax = 1', "analysis is missing"),
-        (HEAD + 'analysis = "steps"\ncolumn = "a_ns"\nmax = "1 GB"', "has another unit"),
+        (
+            HEAD + 'analysis = "steps"\ncolumn = "duration_p50_ns"\nmax = "1 GB"',
+            "max = '1 GB' has another unit than the column duration_p50_ns, which is in ns",
+        ),
+        # a misspelt column is what is wrong, not the unit that its name does not have
+        (
+            HEAD + 'analysis = "breakdown"\ncolumn = "idle_n"\nmax = "5 ms"',
+            "breakdown has no column 'idle_n'; did you mean 'idle_ns'?",
+        ),
+        (
+            HEAD + 'compare = "step"\ncolumn = "new_n"\nmax = "5 ms"',
+            "max = '5 ms' has another unit than the column new_n, which has none",
+        ),
+        (HEAD + 'sql = "SELECT 1"\nmax = "1 GB"\nmin = "1 ms"', "another unit than the number"),
+        (HEAD + 'analysis = "stepz"\ncolumn = "a"\nmax = 1', "no analysis 'stepz'; did you mean"),
         (
             HEAD + 'analysis = "steps"\ncolumn = "step"\naggregate = "avg"\nmax = 1',
             "there is no aggregate 'avg'",
@@ -252,10 +311,13 @@ def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str)
         ('sql = "DROP TABLE groups"', "has to be one SELECT"),
         ('sql = "SELECT 1; SELECT 2"', "has to be one SELECT"),
         ('sql = "SELECT nothing"', "rule 'r': Referenced column"),
-        ('analysis = "nope"\ncolumn = "a"', "nope"),
+        ('analysis = "nope"\ncolumn = "a"', "rule 'r': there is no analysis 'nope'"),
         ('analysis = "steps"\ncolumn = "a"', "steps has no column 'a'; it has step"),
         ('analysis = "steps"\ncolumn = "step"\nwhere = "nothing"', "rule 'r': Referenced column"),
-        ('analysis = "gaps"\ncolumn = "rank"\nparams = { x = 1 }', "gaps.*'x'"),
+        (
+            'analysis = "gaps"\ncolumn = "rank"\nparams = { x = 1 }',
+            "'r': gaps has no parameter 'x'",
+        ),
     ],
 )
 def test_a_number_that_cannot_be_asked_is_said(
@@ -277,6 +339,7 @@ def test_junit_has_a_case_per_limit(run: duckdb.DuckDBPyConnection, tmp_path: Pa
         "tests": "2",
         "failures": "1",
         "errors": "0",
+        "skipped": "0",
     }
     cases = {case.attrib["name"]: [child.tag for child in case] for case in suite}
     assert cases == {"a <b> �: max 4": ["failure"], "a <b> �: min 1": ["system-out"]}
@@ -299,7 +362,10 @@ def test_the_example_stops_the_straggler(
 
     out, err = capsys.readouterr()
     assert code == 1
-    assert err == f"wrote {junit}\n"
+    assert err == (
+        "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
+        f" PyTorch profiler, or --cuda-memory-usage=true of nsys\nwrote {junit}\n"
+    )
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
     assert "crossed" in lines["step time"]
     assert "ok" in lines["nothing was lost at ingest"]

@@ -17,6 +17,7 @@ import pytest
 from traceweave._version import __version__
 from traceweave.cli.info import matched
 from traceweave.cli.main import cli, main
+from traceweave.cli.units import size
 from traceweave.overview import Overview, RankOverview
 from traceweave.store.schema import public_relations
 
@@ -152,7 +153,13 @@ def test_ingest_says_what_it_did_on_stderr_only(
     code, out, err = call(capsys, "ingest", FIXTURES / "ddp_gloo_4ranks", "-o", target)
 
     assert (code, out) == (0, "")
-    assert f"{target}: ranks 0-3 from 4 files, " in err
+    traces = sum(path.stat().st_size for path in (FIXTURES / "ddp_gloo_4ranks").glob("*.json.gz"))
+    line = err.splitlines()[-1]
+    assert re.fullmatch(
+        rf"{re.escape(str(target))}: ranks 0-3 from 4 files of {size(traces)}, [\d,]+ events,"
+        rf" {size(target.stat().st_size)} in [\d.]+ s",
+        line,
+    )
 
 
 def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
@@ -207,7 +214,10 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
 
 def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "run.duckdb"
-    trace, other = (FIXTURES / "ddp_gloo_4ranks" / f"rank{rank}.json.gz" for rank in (1, 2))
+    trace, other = tmp_path / "rank1.json", tmp_path / "rank2.json"
+    for rank, path in ((1, trace), (2, other)):
+        op = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+        path.write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": [op]}))
 
     first = call(capsys, "ingest", trace, "-o", target)[2]
     second = call(capsys, "ingest", trace, other, "-o", target)[2]
@@ -282,7 +292,29 @@ def test_parquet_goes_to_a_file(
 
     assert (code, out, err) == (0, "", f"wrote {target}\n")
     assert pq.read_table(target).column("start_ns").to_pylist() == [1706850122815782001, None]
-    assert call(capsys, "query", database, ROWS, "-f", "parquet")[0] == 2
+
+
+@pytest.mark.parametrize("where", [[], ["-o", "-"]])
+def test_parquet_goes_to_stdout_unless_that_is_a_terminal(
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    database: Path,
+    where: list[str],
+) -> None:
+    arguments = ["query", str(database), ROWS, "-f", "parquet", *where]
+
+    code = main(arguments)
+    out, err = capsysbinary.readouterr()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    refused = main(arguments)
+
+    assert (code, err) == (0, b"")
+    assert pq.read_table(io.BytesIO(out)).column("rank").to_pylist() == [0, 1]
+    assert refused == 2
+    assert capsysbinary.readouterr() == (
+        b"",
+        b"traceweave: error: parquet is not for a terminal; name a file with -o FILE\n",
+    )
 
 
 def test_no_rows_have_their_columns_in_every_format(
@@ -369,6 +401,23 @@ def test_a_reader_that_stops_early_does_no_harm(database: Path) -> None:
 
         assert child.stderr.read() == b""
         assert child.wait() == 0
+
+
+def test_a_full_disk_behind_stdout_is_said_in_one_line(database: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    script = "import sys; from traceweave.cli import main; sys.exit(main())"
+    with full.open("w") as stdout:
+        ran = subprocess.run(
+            [sys.executable, "-c", script, "query", str(database), "SELECT 1", "-f", "csv"],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    assert ran.stderr == b"traceweave: error: the output: No space left on device\n"
+    assert ran.returncode == 3
 
 
 # ---------------------------------------------------------------------------- the other commands

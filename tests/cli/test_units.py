@@ -6,8 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from traceweave import analyses
 from traceweave.cli.layout import lay_out
-from traceweave.cli.units import human
+from traceweave.cli.units import headings, human
+from traceweave.store.schema import public_relations
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,17 @@ def test_values_are_shown_in_the_unit_of_their_column(name: str, value: object, 
     assert human(name, value) == text
 
 
+def test_no_two_columns_have_the_same_heading() -> None:
+    assert headings(["host_op", "host_op_ns", "wait_ns", "peak_bytes", "bytes"]) == [
+        "host_op", "host_op_time", "wait", "peak", "size",
+    ]  # fmt: skip
+    assert headings(["size", "bytes"]) == ["size", "bytes"]
+    assert headings(["sent_bytes", "sent_ns"]) == ["sent_size", "sent_time"]
+    for documented in [*analyses.catalog(), *public_relations()]:
+        shown = headings([column.name for column in documented.columns])
+        assert len(set(shown)) == len(shown)
+
+
 def test_text_is_cut_and_numbers_never() -> None:
     lines, left_out = lay_out(["name", "count"], [["x" * 50, "123456789"]], [False, True], width=30)
 
@@ -84,3 +97,46 @@ def test_a_table_too_wide_repeats_its_keys_below_and_drops_empty_columns() -> No
         "   1  444444444444",
     ]
     assert left_out == ["empty"]
+
+
+def test_what_every_row_of_a_wide_table_says_is_said_once_below_it() -> None:
+    names, first = ["rank", "first", "timeline", "second"], ["0", "1" * 12, "gpu", "2" * 12]
+    rows = [first, ["1", "3" * 12, "gpu", "2" * 12]]
+    numeric = [True, True, False, True]
+
+    narrow, left_out = lay_out(names, rows, numeric, width=24)
+    wide, _ = lay_out(names, rows, numeric, width=60)
+    single, _ = lay_out(names, [first], numeric, width=24)
+
+    assert narrow == [
+        "rank         first",
+        "────  ────────────",
+        "   0  111111111111",
+        "   1  333333333333",
+        "",
+        "In every row above:",
+        "timeline = gpu; second =",
+        "222222222222",
+    ]
+    assert left_out == []
+    assert wide[0] == "rank         first  timeline        second"
+    assert "In every row" not in "".join([*wide, *single])
+
+
+def test_a_wide_table_names_its_rows_in_every_block_by_its_first_column() -> None:
+    rows = [["step time", "12 ms", "breakdown"], ["ranks", "16", "pop"]]
+
+    lines, left_out = lay_out(["answer", "value", "proof"], rows, [False, True, False], width=20)
+
+    assert lines == [
+        "answer     value",
+        "─────────  ─────",
+        "step time  12 ms",
+        "ranks         16",
+        "",
+        "answer     proof",
+        "─────────  ─────────",
+        "step time  breakdown",
+        "ranks      pop",
+    ]
+    assert left_out == []

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from traceweave.analyses.catalog import Analysis, Parameter, catalog, find
-from traceweave.analyses.reference import catalog_markdown
-from traceweave.analyses.runner import run
+from traceweave.analyses.reference import (
+    analysis_text,
+    catalog_markdown,
+    catalog_rows,
+    signature,
+)
+from traceweave.analyses.runner import analysis_relation, run
 
-__all__ = ["Analysis", "Parameter", "catalog", "catalog_markdown", "find", "run"]
+__all__ = [
+    "Analysis",
+    "Parameter",
+    "analysis_relation",
+    "analysis_text",
+    "catalog",
+    "catalog_markdown",
+    "catalog_rows",
+    "find",
+    "run",
+    "signature",
+]

@@ -32,6 +32,9 @@ Value: TypeAlias = str | int | float | bool | None
 TOPICS = ("overview", "time", "compute", "communication", "parallelism", "clocks")
 """The subjects an analysis can belong to, in the order in which a reader meets them."""
 
+LIST = "'traceweave analyze --list' or run.analyses() in Python lists them all"
+"""Where whoever asks for an analysis that does not exist finds those that do."""
+
 _SINGLE = ("analysis", "answers", "topic", "grain", "reads", "order")
 _OPTIONAL = ("needs",)
 _REPEATED = ("param", "choice", "column", "caveat")
@@ -87,6 +90,11 @@ class Analysis:
     sql: str
     """The whole file, header included: one SELECT with parameters written $name."""
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What has to be recorded for it to have rows, as its caveats say: 'needs …'."""
+        return tuple(caveat for caveat in self.caveats if caveat.startswith("needs "))
+
     def bind(self, values: dict[str, object]) -> dict[str, Value]:
         """Return a value for every parameter, defaults filled in.
 
@@ -122,9 +130,7 @@ def find(name: str) -> Analysis:
     """Return the analysis called `name`; raise UsageError, with the nearest name, if none is."""
     known = {analysis.name: analysis for analysis in catalog()}
     if name not in known:
-        raise UsageError(
-            f"there is no analysis {name!r}{suggest(name, known)}; there are: {', '.join(known)}"
-        )
+        raise UsageError(f"there is no analysis {name!r}{suggest(name, known)}; {LIST}")
     return known[name]
 
 

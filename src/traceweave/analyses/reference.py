@@ -1,10 +1,80 @@
-"""The reference page of the analyses, written from their headers."""
+"""What the headers of the analyses say, for readers: a page, a text, a list, a signature."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 from traceweave.analyses.catalog import TOPICS, Analysis, Parameter, catalog
+
+_PYTHON_TYPES = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, "BOOLEAN": bool}
+
+
+def catalog_rows() -> list[dict[str, str]]:
+    """Return one row per analysis: its name, topic, question, and parameters with defaults."""
+    return [
+        {
+            "name": analysis.name,
+            "topic": analysis.topic,
+            "answers": analysis.answers,
+            "parameters": ", ".join(f"{p.name}={p.default}" for p in analysis.parameters),
+        }
+        for analysis in catalog()
+    ]
+
+
+def analysis_text(analysis: Analysis, written: Callable[[Parameter], str], width: int) -> str:
+    """Return all that an analysis says of itself, in lines of at most `width` characters.
+
+    `written` gives a parameter with its default as the reader would type it.
+    """
+    paragraphs = [
+        f"{analysis.name}: {analysis.summary}",
+        analysis.answers,
+        f"Rows: {analysis.grain}; ordered by {analysis.order}.",
+    ]
+    lines = [textwrap.fill(text, width) for text in paragraphs]
+    if analysis.parameters:
+        lines.append("\nParameters")
+    for parameter in analysis.parameters:
+        lines.append(text_item(f"{written(parameter)}  {parameter.meaning}", width))
+        for choice, meaning in parameter.choices:
+            lines.append(text_item(f"{choice}: {meaning}", width, indent=8))
+    lines.append("\nColumns (names end in the unit; _ns: integer nanoseconds)")
+    lines += [text_item(f"{c.name}  {c.type}: {c.meaning}", width) for c in analysis.columns]
+    lines.append("\nCaveats")
+    lines += [text_item(caveat, width) for caveat in analysis.caveats]
+    return "\n".join(lines)
+
+
+def text_item(text: str, width: int, indent: int = 4) -> str:
+    """Return an indented item of a list, its further lines indented once more."""
+    first, rest = " " * indent, " " * (indent + 4)
+    return textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest)
+
+
+def signature(analysis: Analysis) -> inspect.Signature:
+    """Return the signature of the analysis as a Python function: parameters by name only."""
+    parameters = [
+        inspect.Parameter(
+            parameter.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=parameter.default,
+            annotation=_annotation(parameter),
+        )
+        for parameter in analysis.parameters
+    ]
+    return inspect.Signature(parameters, return_annotation="pandas.DataFrame")
+
+
+def _annotation(parameter: Parameter) -> object:
+    if parameter.choices:
+        # a tuple stands for its items, as if they were written out
+        return Literal[tuple(choice for choice, _ in parameter.choices)]
+    type_ = _PYTHON_TYPES[parameter.type]
+    return type_ | None if parameter.default is None else type_
 
 
 def catalog_markdown() -> str:

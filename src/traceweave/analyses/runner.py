@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 
@@ -20,6 +22,7 @@ from traceweave.analyses.catalog import Analysis, Value, find
 from traceweave.analyses.inputs import INPUTS
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
+from traceweave.store.database import first_line
 
 _CALL = re.compile(r"\banalysis_(\w+)\(([^()]*)\)")
 _NAME = re.compile(r"\btw_\w+")
@@ -37,11 +40,30 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     """
     analysis = find(name)
     values = analysis.bind(params)
-    try:
+    with _refusing(name):
         sql, left = prepare(con, analysis, values)
         return con.sql(sql, params=left) if left else con.sql(sql)
+
+
+def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
+    """Return the name of the temporary table that holds the rows of an analysis, in its order.
+
+    They are computed once, where other analyses that read them find them again. Raises what `run`
+    does.
+    """
+    analysis = find(name)
+    values = analysis.bind(params)
+    with _refusing(name):
+        return materialize(con, analysis, values)
+
+
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Raise QueryError, in one line, for what DuckDB has against an analysis."""
+    try:
+        yield
     except duckdb.Error as error:
-        reason = " ".join(str(error).split())
+        reason = first_line(error)
         raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
 
 

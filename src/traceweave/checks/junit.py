@@ -17,7 +17,9 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
     failed = sum(outcome.crossed for outcome in result.outcomes)
     counts = {"tests": str(len(result.outcomes)), "failures": str(failed), "errors": "0"}
     root = ET.Element("testsuites", counts)
-    suite = ET.SubElement(root, "testsuite", {"name": f"traceweave check {_text(name)}", **counts})
+    skipped = str(sum(outcome.skipped for outcome in result.outcomes))
+    named = {"name": f"traceweave check {_text(name)}", **counts, "skipped": skipped}
+    suite = ET.SubElement(root, "testsuite", named)
     for outcome in result.outcomes:
         title = f"{outcome.rule.name}: {outcome.limit.kind} {outcome.limit.text}"
         case = ET.SubElement(
@@ -26,6 +28,8 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
         message = _text(outcome.message)
         if outcome.crossed:
             ET.SubElement(case, "failure", {"message": message, "type": outcome.result})
+        elif outcome.skipped:
+            ET.SubElement(case, "skipped", {"message": message})
         else:
             ET.SubElement(case, "system-out").text = message
     ET.indent(root)

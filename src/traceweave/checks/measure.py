@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,9 +12,9 @@ import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
-from traceweave.checks.rules import AGGREGATES, Limit, Rule
+from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparison, compare_runs
-from traceweave.errors import QueryError, UsageError, suggest
+from traceweave.errors import QueryError, UsageError
 from traceweave.report.quantities import MISSING, duration, percent, size
 from traceweave.store.database import first_line
 
@@ -27,6 +28,8 @@ class Outcome:
     value: float | None
     baseline: float | None
     crossed: bool
+    missing: str = ""
+    """Why there is no value, if there is none."""
 
     @property
     def result(self) -> str:
@@ -36,6 +39,11 @@ class Outcome:
         return "crossed" if self.crossed else "ok"
 
     @property
+    def skipped(self) -> bool:
+        """Whether it says nothing: there is no value, and the rule is optional."""
+        return self.result == "no value" and not self.crossed
+
+    @property
     def message(self) -> str:
         """What was found, in a line."""
         found = written(self.value, self.rule.unit)
@@ -43,7 +51,18 @@ class Outcome:
             found += f", baseline {written(self.baseline, self.rule.unit)}"
             if self.value is not None and self.baseline:
                 found += f" ({(self.value / self.baseline - 1) * 100:+.1f}%)"
+        if self.missing:
+            found += f" ({self.missing})"
         return f"{self.rule.metric} = {found}; limit: {self.limit.kind} {self.limit.text}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The number that a rule is about, in one run."""
+
+    value: float | None
+    missing: str = ""
+    """Why it is None."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +131,19 @@ def check_run(
             raise UsageError(
                 f"rule {rule.name!r} compares two runs; name the other one with --baseline"
             )
-        value = measure(con, rule, comparison)
-        changes = any(limit.needs_baseline for limit in rule.limits)
-        old = measure(baseline, rule, comparison) if changes and baseline is not None else None
-        outcomes += [
-            Outcome(rule, limit, value, old, crosses(limit, value, old, optional=rule.optional))
-            for limit in rule.limits
-        ]
+        now, old = measure(con, rule, comparison), Measured(None)
+        if baseline is not None and any(limit.needs_baseline for limit in rule.limits):
+            old = measure(baseline, rule, comparison)
+        outcomes += [_outcome(rule, limit, now, old) for limit in rule.limits]
     return CheckResult(tuple(outcomes))
+
+
+def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured) -> Outcome:
+    missing = [now.missing] if now.missing else []
+    if limit.needs_baseline and old.missing:
+        missing.append(f"baseline: {old.missing}")
+    crossed = crosses(limit, now.value, old.value, optional=rule.optional)
+    return Outcome(rule, limit, now.value, old.value, crossed, "; ".join(missing))
 
 
 def crosses(
@@ -140,11 +164,13 @@ def crosses(
 
 def measure(
     con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[], Comparison]
-) -> float | None:
-    """Return the number that a rule is about; None for NULL."""
+) -> Measured:
+    """Return the number that a rule is about; without a value for NULL, and for NaN."""
     try:
         given = _given(con, rule, comparison)
         rows = _scalar(con, rule, given) if rule.sql is not None else _aggregated(rule, given)
+        if len(rows) == 1 and rows[0] == (None,):
+            return Measured(None, _why_null(rule, given))
     except duckdb.Error as error:
         raise QueryError(f"rule {rule.name!r}: {first_line(error)}") from error
     if len(rows) != 1 or len(rows[0]) != 1:
@@ -153,11 +179,10 @@ def measure(
             f" {len(rows)} rows" + (f" with {len(rows[0])} columns" if rows else "")
         )
     value = rows[0][0]
-    if value is None:
-        return None
     if not isinstance(value, int | float | Decimal):
         raise UsageError(f"rule {rule.name!r}: {rule.metric} is no number: {str(value)[:60]!r}")
-    return float(value)
+    # no limit is ever crossed by NaN
+    return Measured(None, "it is NaN") if math.isnan(value) else Measured(float(value))
 
 
 def written(value: float | None, unit: str) -> str:
@@ -195,6 +220,24 @@ def _scalar(
     return rows.fetchall()
 
 
+def _why_null(rule: Rule, given: duckdb.DuckDBPyRelation | None) -> str:
+    """Say why a number is NULL: no rows, none that the rule is about, or none with a value."""
+    if given is None:
+        return "the query gives NULL"
+    if not (count := _count(given)):
+        needs = analyses.find(rule.analysis).requirements if rule.analysis else ()
+        return "; ".join(["no rows", *(f"{rule.analysis} {need.rstrip('.')}" for need in needs)])
+    if rule.column is None:
+        return "the query gives NULL"
+    if rule.where is not None and not (count := _count(given.filter(rule.where))):
+        return "no row is like that"
+    return f"{rule.column} is NULL in {'the only row' if count == 1 else f'all {count:,} rows'}"
+
+
+def _count(rows: duckdb.DuckDBPyRelation) -> int:
+    return sum(count for (count,) in rows.aggregate("count(*)").fetchall())
+
+
 def _is_one_select(con: duckdb.DuckDBPyConnection, sql: str) -> bool:
     statements = con.extract_statements(sql)
     try:
@@ -208,8 +251,8 @@ def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[
     assert rule.column is not None
     if rule.column not in rows.columns:
         raise UsageError(
-            f"rule {rule.name!r}: {rule.analysis or rule.compare} has no column {rule.column!r}"
-            + (suggest(rule.column, rows.columns) or f"; it has {', '.join(rows.columns)}")
+            f"rule {rule.name!r}: "
+            + no_column(str(rule.analysis or rule.compare), rule.column, rows.columns)
         )
     if rule.where is not None:
         rows = rows.filter(rule.where)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traceweave.analyses import find
 from traceweave.comparison import TABLES
-from traceweave.errors import UsageError, suggest
+from traceweave.errors import QueryError, UsageError, suggest
 
 AGGREGATES = {
     "mean": "avg({})",
@@ -125,11 +126,6 @@ def _rule(path: Path, place: int, table: object) -> Rule:
         raise UsageError(f"{where}: give either sql, or analysis and column")
     if all(key in table for key in _ROWS):
         raise UsageError(f"{where}: the rows are those of an analysis or of a comparison, not both")
-    given = {key: value for key in LIMITS if (value := table.get(key)) is not None}
-    if not given:
-        raise UsageError(f"{where}: sets no limit; there are {', '.join(LIMITS)}")
-    unit = _unit(where, table)
-    limits = tuple(_limit(where, kind, value, unit) for kind, value in given.items())
     sql = _text(where, table, "sql") if "sql" in table else None
     aggregate = _text(where, table, "aggregate", "mean")
     if aggregate not in AGGREGATES:
@@ -141,19 +137,42 @@ def _rule(path: Path, place: int, table: object) -> Rule:
         raise UsageError(f'{where}: write params = {{ window = "host" }}, optional = true')
     compare = _comparison(where, table) if "compare" in table else None
     has_analysis = "analysis" in table or (sql is None and compare is None)
+    analysis = _text(where, table, "analysis") if has_analysis else None
+    column = None if sql else _text(where, table, "column")
+    if analysis is not None:
+        _look_up(where, analysis, column, params)
+    unit = _unit(where, table)
     return Rule(
         name,
-        limits,
+        _limits(where, table, unit, column),
         unit,
         sql,
-        analysis=_text(where, table, "analysis") if has_analysis else None,
+        analysis=analysis,
         compare=compare,
-        column=None if sql else _text(where, table, "column"),
+        column=column,
         aggregate=aggregate,
         where=_text(where, table, "where") if "where" in table else None,
         params=tuple(params.items()),
         optional=optional,
     )
+
+
+def _look_up(where: str, name: str, column: str | None, params: dict[str, object]) -> None:
+    """Refuse what the header of an analysis does not name, before a limit is read in its unit."""
+    try:
+        analysis = find(name)
+        analysis.bind(params)
+    except (UsageError, QueryError) as error:
+        raise UsageError(f"{where}: {error}") from error
+    known = [known.name for known in analysis.columns]
+    if column is not None and column not in known:
+        raise UsageError(f"{where}: {no_column(name, column, known)}")
+
+
+def no_column(rows: str, column: str, known: Collection[str]) -> str:
+    """Say that rows have no such column: the one that is meant, or else all there are."""
+    hint = suggest(column, known) or f"; it has {', '.join(known)}"
+    return f"{rows} has no column {column!r}{hint}"
 
 
 def _comparison(where: str, table: dict[str, Any]) -> str:
@@ -180,11 +199,20 @@ def _unit(where: str, table: dict[str, Any]) -> str:
     return next(iter(units)) if len(units) == 1 else ""
 
 
-def _limit(where: str, kind: str, given: object, unit: str) -> Limit:
+def _limits(where: str, table: dict[str, Any], unit: str, column: str | None) -> tuple[Limit, ...]:
+    given = {key: value for key in LIMITS if (value := table.get(key)) is not None}
+    if not given:
+        raise UsageError(f"{where}: sets no limit; there are {', '.join(LIMITS)}")
+    return tuple(_limit(where, kind, value, unit, column) for kind, value in given.items())
+
+
+def _limit(where: str, kind: str, given: object, unit: str, column: str | None) -> Limit:
     value, own = _quantity(where, kind, given)
     relative = kind.endswith("crease") and own == "fraction"
     if own and not relative and own != unit:
-        raise UsageError(f"{where}: {kind} = {given!r} has another unit than the number")
+        its = f"which is in {unit}" if unit else "which has none"
+        number = f"the column {column}, {its}" if column else "the number"
+        raise UsageError(f"{where}: {kind} = {given!r} has another unit than {number}")
     if kind.endswith("crease") and value < 0:
         raise UsageError(f"{where}: {kind} is how much it may change; it cannot be negative")
     return Limit(kind, value, str(given), relative)

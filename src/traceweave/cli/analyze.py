@@ -91,8 +91,7 @@ def analyze(
 def _below(analysis: Analysis, any_rows: bool) -> str:
     """Say what a reader has to know below a table."""
     if not any_rows:
-        needs = [caveat for caveat in analysis.caveats if caveat.startswith("needs ")]
-        return "; it ".join([f"{analysis.name} has {analysis.grain}", *needs])
+        return "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
     if analysis.topic == "overview":
         return analysis.caveats[0]
     line = f"traceweave analyze {analysis.name} --list"
@@ -100,16 +99,17 @@ def _below(analysis: Analysis, any_rows: bool) -> str:
 
 
 def _list(name: str | None, as_text: bool, format_: str, output: Path | None) -> None:
+    from traceweave import analyses
     from traceweave.cli import catalog
     from traceweave.cli.names import known_analysis
-    from traceweave.cli.output import print_rows
+    from traceweave.cli.output import as_table, print_rows
 
     if name is not None:
         catalog.print_analysis(known_analysis(name))
     elif as_text:
         catalog.print_catalog()
     else:
-        print_rows(catalog.catalog_rows(), format_, output)
+        print_rows(as_table(analyses.catalog_rows()), format_, output)
 
 
 def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:
@@ -124,10 +124,10 @@ def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:
 
 def _column(analysis: Analysis, name: str) -> str:
     """Return the column called `name`, or shown as that: duration is duration_ns."""
-    from traceweave.cli.units import heading
+    from traceweave.cli.units import headings
 
     names = [column.name for column in analysis.columns]
-    shown = {heading(column): column for column in reversed(names)} | {n: n for n in names}
+    shown = dict(zip(headings(names), names, strict=True)) | {n: n for n in names}
     if name not in shown:
         hint = suggest(name, names) or f"; there are: {', '.join(names)}"
         raise UsageError(f"{analysis.name} has no column {name!r}{hint}")

@@ -60,10 +60,13 @@ def check(
     from traceweave import api
 
     result = api.check(database, rules, baseline=baseline)
-    table = result.table()
+    table, missing = result.table(), dict[str, str]()
     if format_ in ("table", "markdown"):
         table = table.select(["rule", "result", "found", "was", "limit"])
+        missing = {o.rule.name: o.missing for o in result.outcomes if o.missing}
     print_rows(table.to_reader(), format_, output, most_rows)
+    for rule, why in missing.items():
+        note(f"{rule}: no value: {why}")
     if junit is not None:
         write_junit(result, database.name, junit)
         note(f"wrote {junit}")

@@ -31,6 +31,7 @@ def demo(folder: Path) -> None:
     from traceweave.cli.ingest import summarize
     from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
+    from traceweave.ingestion import ingest
     from traceweave.simulate import Config, simulate, write_kineto
 
     traces, database = folder / "traces", folder / "demo.duckdb"
@@ -38,7 +39,7 @@ def demo(folder: Path) -> None:
     config = Config(ranks=4, steps=4, straggler={2: 400_000}, clock_offset_ns=1_000_000)
     write_kineto(simulate(config), traces)
     with progress_bars() as bars:
-        summarize(api.ingest(traces, database, progress=bars))
+        summarize(ingest(traces, database, progress=bars))
     with api.open(database) as run:
         print_overview(run)
         page = run.report(database.with_suffix(".html"))

@@ -132,7 +132,7 @@ def _print_section(title: str, rows: list[dict[str, object]], columns: tuple[str
     used = [c for c in columns if _tells(c, rows)]
     cells = [[units.human(c, row[c]) for c in used] for row in rows]
     numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
-    lines, _ = layout.lay_out([units.heading(c) for c in used], cells, numeric, layout.WIDTH - 2)
+    lines, _ = layout.lay_out(units.headings(used), cells, numeric, layout.WIDTH - 2)
     click.echo(f"\n{title}")
     for line in lines if rows else ["none"]:
         click.echo(f"  {line}")

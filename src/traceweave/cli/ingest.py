@@ -171,10 +171,11 @@ def summarize(
     loaded = [source for source in result.sources if source.status != "failed"]
     numbers = sorted({rank for source in loaded for rank in source.ranks})
     events = sum(source.events_stored for source in loaded)
-    size = sum(source.size_bytes for source in loaded)
+    files = f"{_counted(len(loaded), 'file')} of {units.size(sum(s.size_bytes for s in loaded))}"
+    size = units.size(result.database.stat().st_size)
     note(
-        f"{result.database}: {name_ranks(numbers)} from {_counted(len(loaded), 'file')},"
-        f" {events:,} events, {units.size(size)} in {result.seconds:.1f} s"
+        f"{result.database}: {name_ranks(numbers)} from {files},"
+        f" {events:,} events, {size} in {result.seconds:.1f} s"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 WIDTH = 100
 GAP = "  "
@@ -15,7 +15,7 @@ KEYS = frozenset(
     {"rank", "step", "op", "group_id", "device", "stream", "collective_id", "name"}
     | {"severity", "rule"}
 )
-"""Leading columns of these names say what a row is, so every block begins with them."""
+"""Leading columns of these names, or else the first one, say what a row is."""
 PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
 """Columns of these names hold sentences, which are broken over lines, never cut."""
 LEAST_WIDTH = dict.fromkeys(PROSE, 32) | {"rule": 20}
@@ -66,22 +66,29 @@ def lay_out(
     """Return the lines of a table, and the headings of the columns that found no room.
 
     Text wider than the room is cut with an ellipsis, sentences are broken over lines. A table still
-    too wide goes on below itself, its key columns repeated, and drops the columns without any
-    value. Without rows there is nothing to say beyond the first columns.
+    too wide drops the columns without any value, says once below what others have in every row,
+    and goes on below itself, its key columns repeated. Without rows there is nothing to say beyond
+    the first columns.
     """
     columns = [
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
     ]
     left_out: list[str] = []
-    if rows and _width([column.needed for column in columns]) > width:
+    alike: list[_Column] = []
+    if rows and _needed(columns) > width:
         left_out = [column.heading for column in columns if not any(column.cells)]
         columns = [column for column in columns if any(column.cells)]
+    if len(rows) > 1 and _needed(columns) > width:
+        others = columns[len(_keys(columns)) :]
+        alike = [column for column in others if len(set(column.cells)) == 1]
+        columns = [column for column in columns if column not in alike]
     blocks = _blocks(columns, width)[: None if rows else 1]
     lines: list[str] = []
     for block in blocks[:MOST_BLOCKS]:
         lines += [*([""] if lines else []), *_draw(block, width)]
     if not rows:
         return lines, []
+    lines += _said_once(alike, width)
     shown = {id(column) for block in blocks[:MOST_BLOCKS] for column in block}
     return lines, left_out + [c.heading for c in columns if id(c) not in shown]
 
@@ -98,19 +105,27 @@ def markdown(
 
 def _blocks(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
     """Divide columns over blocks no wider than the page."""
-    keys: list[_Column] = []
-    for column in columns[:3]:
-        if column.heading not in KEYS:
-            break
-        keys.append(column)
+    keys = _keys(columns)
     blocks = [list(keys)]
     for column in columns[len(keys) :]:
         block = blocks[-1]
-        if len(block) > len(keys) and _width([c.needed for c in (*block, column)]) > width:
+        if len(block) > len(keys) and _needed((*block, column)) > width:
             blocks.append([*keys, column])
         else:
             block.append(column)
     return blocks
+
+
+def _keys(columns: Sequence[_Column]) -> list[_Column]:
+    """Return the columns that say what a row is, with which every block begins."""
+    return list(takewhile(lambda column: column.heading in KEYS, columns[:3])) or [*columns[:1]]
+
+
+def _said_once(columns: Sequence[_Column], width: int) -> list[str]:
+    if not columns:
+        return []
+    values = "; ".join(f"{column.heading} = {column.cells[0]}" for column in columns)
+    return ["", *textwrap.wrap(f"In every row above: {values}", width)]
 
 
 def _draw(block: Sequence[_Column], width: int) -> list[str]:
@@ -124,6 +139,10 @@ def _draw(block: Sequence[_Column], width: int) -> list[str]:
         cells = [c.lines(cell, w) for c, cell, w in zip(block, row, widths, strict=True)]
         lines += [_line(line, widths, numeric) for line in zip_longest(*cells, fillvalue="")]
     return lines
+
+
+def _needed(columns: Sequence[_Column]) -> int:
+    return _width([column.needed for column in columns])
 
 
 def _width(widths: Sequence[int]) -> int:

@@ -97,9 +97,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # the reader has seen enough; keep Python from complaining when it flushes stdout at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()  # the reader has seen enough
         return OK
+    except OSError as error:
+        _give_up_stdout()
+        _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
+        return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted")
         return INTERRUPTED
@@ -111,6 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _complain(f"the database cannot be read: {error}; ingest the traces again")
         return BAD_INPUT
+
+
+def _give_up_stdout() -> None:
+    """Keep Python from complaining about stdout when it flushes it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _database_errors() -> tuple[type[Exception], ...]:

@@ -32,6 +32,10 @@ def existing(_: click.Context, __: click.Parameter, value: Path | None) -> Path 
     return value
 
 
+def _not_stdout(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    return None if str(value) == "-" else value
+
+
 DATABASE = click.argument("database", type=click.Path(path_type=Path), callback=existing)
 
 
@@ -62,6 +66,7 @@ def printing_rows(function: F) -> F:
             "-o",
             "--output",
             type=click.Path(path_type=Path, dir_okay=False),
+            callback=_not_stdout,
             help="Write to this file instead of stdout; '-' is stdout.",
         ),
         click.option(

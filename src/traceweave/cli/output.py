@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -28,8 +28,6 @@ def print_rows(
 
     Returns whether there were any, as far as that is known: False only for a table without rows.
     """
-    if output is not None and str(output) == "-":
-        output = None
     any_rows = True
     if format_ == "parquet":
         _write_parquet(reader, output)
@@ -94,18 +92,21 @@ def _destination(output: Path | None) -> Iterator[IO[str]]:
 
 
 def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
-    if output is None:
+    if output is None and sys.stdout.isatty():
         raise UsageError("parquet is not for a terminal; name a file with -o FILE")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetWriter(output, reader.schema) as writer:
+        with pq.ParquetWriter(output or sys.stdout.buffer, reader.schema) as writer:
             for batch in _batches(reader):
                 writer.write_batch(batch)
+    except BrokenPipeError:  # who reads stdout has seen enough
+        raise
     except (OSError, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{output}: cannot be written: {error}") from error
-    note(f"wrote {output}")
+        raise InputError(f"{output or 'stdout'}: cannot be written: {error}") from error
+    if output is not None:
+        note(f"wrote {output}")
 
 
 def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
@@ -143,7 +144,7 @@ def _write_text(
             for row in _rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
-    headings = [units.heading(units.printable(name)) for name in names]
+    headings = units.headings([units.printable(name) for name in names])
     if format_ == "markdown":
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
@@ -204,7 +205,9 @@ def _number(value: Decimal) -> object:
     return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
-def as_table(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+def as_table(
+    rows: Sequence[Mapping[str, object]], schema: pa.Schema | None = None
+) -> pa.RecordBatchReader:
     """Return rows as a reader, so that they print like any result."""
     import pyarrow as pa
 

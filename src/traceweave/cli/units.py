@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -49,9 +50,26 @@ def percent(fraction: float) -> str:
     return ">99.9%" if 0.9995 <= fraction < 1 else f"{fraction:.1%}"
 
 
-def heading(name: str) -> str:
-    """Return the heading of a column whose values carry their unit."""
-    return name.removesuffix("_ns").removesuffix("_bytes") if name != "bytes" else "size"
+def headings(names: Sequence[str]) -> list[str]:
+    """Return the heading of every column, whose values carry their unit: no two alike.
+
+    host_op_ns is host_op, but host_op_time beside a column of that name.
+    """
+    short = [
+        name.removesuffix("_ns").removesuffix("_bytes") if name != "bytes" else "size"
+        for name in names
+    ]
+    return [
+        text if short.count(text) == 1 else _with_kind(name)
+        for name, text in zip(names, short, strict=True)
+    ]
+
+
+def _with_kind(name: str) -> str:
+    for ending, kind in (("_ns", "_time"), ("_bytes", "_size")):
+        if name.endswith(ending):
+            return name.removesuffix(ending) + kind
+    return name
 
 
 def duration(ns: float) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceweave.analyses import analysis_relation
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
-from traceweave.report.query import analysis_relation
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class Side:
     name: str
     con: duckdb.DuckDBPyConnection
     ranks: int
+    """Ranks with work, whose mean the numbers are."""
+    ranks_without_work: int
+    """Ranks without any: in a GPU run, those that recorded no GPU work."""
     steps: tuple[int, ...] | None
     """Steps that count; None: the traces mark none, and the recording counts as one."""
     left_out: tuple[tuple[int, str], ...]
@@ -74,7 +77,10 @@ def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
     }
     ranks = int(totals["ranks"].max(initial=0))
     idle = _idle_by_cause(con, kept)
-    return Side(name, con, ranks, kept, left_out, totals, idle)
+    [(without_work,)] = con.execute(
+        "SELECT count(*) FROM ranks WHERE rank NOT IN (SELECT rank FROM device_ops)"
+    ).fetchall()
+    return Side(name, con, ranks, without_work, kept, left_out, totals, idle)
 
 
 def choose_steps(

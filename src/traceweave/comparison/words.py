@@ -112,8 +112,11 @@ def samples(base: Side, new: Side) -> tuple[str, ...]:
     """Say which steps of either run the numbers rest on."""
     texts = []
     for label, side in (("base", base), ("new", new)):
+        ranks = plural(side.ranks, "rank")
+        if side.ranks_without_work:
+            ranks += f" ({side.ranks_without_work} more recorded no GPU work)"
         if side.steps is None:
-            texts.append(f"{label} ({side.name}): {plural(side.ranks, 'rank')}, one recording.")
+            texts.append(f"{label} ({side.name}): {ranks}, one recording.")
             continue
         reasons: dict[str, list[int]] = {}
         for step, reason in side.left_out:
@@ -123,8 +126,8 @@ def samples(base: Side, new: Side) -> tuple[str, ...]:
             for reason, steps in reasons.items()
         )
         texts.append(
-            f"{label} ({side.name}): {plural(side.ranks, 'rank')},"
-            f" {plural(side.count, 'step')}" + (f"; {out}." if out else ".")
+            f"{label} ({side.name}): {ranks}, {plural(side.count, 'step')}"
+            + (f"; {out}." if out else ".")
         )
     return tuple(texts)
 

@@ -14,10 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceweave.analyses import find
-from traceweave.analyses.runner import materialize
-from traceweave.errors import QueryError
-from traceweave.store.database import first_line
+from traceweave.analyses import analysis_relation
 
 Row = dict[str, Any]
 
@@ -69,19 +66,6 @@ def rows_as(
         yield
     finally:
         con.execute(f"DROP TABLE temp.{relation}")
-
-
-def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
-    """Return the name of the temporary table that holds the rows of an analysis, in its order.
-
-    They are computed once, where other analyses that read them find them again.
-    """
-    analysis = find(name)
-    try:
-        return materialize(con, analysis, analysis.bind(params))
-    except duckdb.Error as error:
-        reason = first_line(error)
-        raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
 
 
 def analysis_rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[Row]:
