@@ -16,7 +16,7 @@ import pytest
 import traceweave
 from tests.chromium import Chromium
 from tests.comparison.runs import run_of
-from tests.tables import create_tables
+from tests.tables import create_tables, empty_database
 from traceweave.simulate import Config, simulate, write_kineto
 from traceweave.store import draft
 
@@ -128,7 +128,7 @@ def simulated_database(once: MakeOnce) -> Callable[[Config], Path]:
 @pytest.fixture
 def empty_run() -> Iterator[duckdb.DuckDBPyConnection]:
     """An in-memory database with all tables and no rows."""
-    with duckdb.connect() as con:
+    with empty_database() as con:
         create_tables(con)
         yield con
 

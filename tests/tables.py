@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import duckdb
 
 from traceweave.store import schema
+
+
+@contextmanager
+def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection to an in-memory database of its own.
+
+    It is one of an instance that is started once: that takes twice as long as all its tables.
+    """
+    name = f"run_{secrets.token_hex(4)}"
+    with _instance().cursor() as con:
+        con.execute(f"ATTACH ':memory:' AS {name}")
+        con.execute(f"USE {name}")
+        yield con
+    _instance().execute(f"DETACH {name}")
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
@@ -18,6 +35,11 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("ATTACH ? AS empty_run (READ_ONLY)", [f"{_template().name}/empty.duckdb"])
     con.execute(f'COPY FROM DATABASE empty_run TO "{found[0]}"')
     con.execute("DETACH empty_run")
+
+
+@cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
 
 
 @cache

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def test_there_are_notebooks() -> None:
@@ -19,12 +22,28 @@ def test_there_are_notebooks() -> None:
     ]
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[KernelManager]:
+    """One process for all notebooks: it imports pandas and matplotlib once."""
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(FOLDER))
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_draws(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": path.parent}})
-    client.execute()  # raises CellExecutionError if a cell fails
+def test_a_notebook_runs_and_draws(path: Path, kernel: KernelManager) -> None:
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    # what another notebook defined
+    forget = nbformat.v4.new_code_cell("%reset -f")  # type: ignore[no-untyped-call]
+    notebook.cells.insert(0, forget)
+    client = NotebookClient(notebook, timeout=240, km=kernel)
+    try:
+        client.execute()  # raises CellExecutionError if a cell fails
+    finally:
+        assert client.kc is not None
+        client.kc.stop_channels()
     pictures = [
         output
         for cell in notebook.cells

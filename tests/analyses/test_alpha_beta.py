@@ -86,6 +86,21 @@ def test_two_sizes_give_a_line_without_errors_and_large_ones_no_latency(build: B
     assert str(row["note"]).startswith("no latency")
 
 
+def test_where_ranks_are_missing_the_line_holds_waiting_for_them(build: Builder) -> None:
+    _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000})
+    build.con.execute("UPDATE groups SET size = 8")
+    (row,) = rows(build.con, "alpha_beta")
+    # the bus factor of an all-reduce on eight ranks is 7/4
+    assert (row["alpha_ns"], row["beta_gbps"]) == (1000, 7.0)
+    assert row["note"] == "6 of 8 ranks not seen: waiting for them counts as transfer"
+    build.con.execute("DELETE FROM base.matches WHERE call_id > 6")
+    (row,) = rows(build.con, "alpha_beta")
+    assert row["note"] == (
+        "no errors: two sizes fit any line; 6 of 8 ranks not seen: waiting for them counts as"
+        " transfer"
+    )
+
+
 def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
     _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000}, residual_ns=10**9)
     assert rows(build.con, "alpha_beta")[0]["unresolved_sizes"] == 3

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
 from traceweave.simulate import Config, simulate, write_kineto
 
 NAMES = (
     "op", "group_id", "ranks", "bytes", "instances", "measured", "transfer_p50_ns",
     "transfer_best_ns", "algbw_p50_gbps", "algbw_best_gbps", "busbw_p50_gbps", "busbw_best_gbps",
-    "unresolved", "slow", "transfer_min_p50_ns", "busbw_free_p50_gbps", "peer_ratio", "note",
+    "unresolved", "slow", "transfer_min_p50_ns", "busbw_free_p50_gbps", "peer_ratio",
+    "incomplete", "ranks_seen", "note",
 )  # fmt: skip
 
 
@@ -38,7 +40,8 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     _transfers(build, [400, 800, 5000], bytes_=4000)
     # 4000 bytes in 800 ns: 5 GB/s; the bus factor of an all-reduce on two ranks is 1
     want = (
-        "all_reduce", 0, 2, 4000, 3, 3, 800, 400, 5.0, 10.0, 5.0, 10.0, 0, 1, 800, 5.0, None, None,
+        "all_reduce", 0, 2, 4000, 3, 3, 800, 400, 5.0, 10.0, 5.0, 10.0, 0, 1, 800, 5.0, None,
+        0, 2, None,
     )  # fmt: skip
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 
@@ -63,7 +66,7 @@ def test_the_factors_are_those_of_nccl_tests(build: Builder, op: str, factor: fl
     (row,) = rows(build.con, "bandwidth")
     assert row["algbw_p50_gbps"] == 2
     assert row["busbw_p50_gbps"] == (None if factor is None else pytest.approx(2 * factor))
-    assert (row["note"] is None) == (factor is not None)
+    assert str(row["note"]).startswith("no bus factor: ") == (factor is None)
 
 
 def test_a_send_with_its_recv_has_the_factor_one(build: Builder) -> None:
@@ -97,6 +100,66 @@ def test_what_cannot_be_computed_says_why(build: Builder) -> None:
     ]
 
 
+def test_where_ranks_are_missing_the_transfer_may_be_waiting_for_them(build: Builder) -> None:
+    # ranks 2 and 3 of the group were not recorded; one of them may be why 4000 ns pass
+    build.group(0, [0, 1, 2, 3])
+    for rank in (0, 1):
+        build.rank(rank)
+    build.collective({0: (0, 5000), 1: (1000, 5000)}, bytes_=8000)
+    (row,) = rows(build.con, "bandwidth")
+    assert (row["transfer_p50_ns"], row["algbw_p50_gbps"]) == (4000, 2.0)
+    assert (row["measured"], row["incomplete"], row["ranks_seen"]) == (1, 1, 2)
+    assert row["note"] == "2 of 4 ranks not seen: transfer at most, bandwidth at least"
+    # of operations that all ranks show beside one that they do not, only that one is in doubt
+    for rank in (2, 3):
+        build.rank(rank)
+    for at in (10_000, 20_000):
+        build.collective(dict.fromkeys(range(4), (at, at + 4000)), bytes_=8000)
+    (row,) = rows(build.con, "bandwidth")
+    assert (row["measured"], row["incomplete"], row["ranks_seen"]) == (3, 1, 2)
+    assert row["note"] == "1 of 3 lack ranks: waiting for them counts as transfer"
+
+
+def test_a_group_of_unknown_size_lacks_nobody(build: Builder) -> None:
+    _group(build, [0, 1])
+    build.con.execute("UPDATE groups SET size = NULL")
+    _transfers(build, [400], bytes_=4000)
+    (row,) = rows(build.con, "bandwidth")
+    assert (row["ranks"], row["incomplete"], row["ranks_seen"]) == (None, 0, 2)
+    assert row["note"] == (
+        "no bus factor: nccl-tests does not define the operation, or the group is unknown"
+    )
+
+
+def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
+    simulated_database: Callable[[Config], Path], tmp_path: Path
+) -> None:
+    config = simulated_runs.SLOW_GPU
+    write_kineto(simulate(config), tmp_path)
+    assert set(config.straggler) == {2}
+    traceweave.ingest([tmp_path / f"rank{n}.json.gz" for n in (0, 1)], tmp_path / "two.duckdb")
+    found = {}
+    for name, path in (
+        ("all", simulated_database(config)),
+        ("two", tmp_path / "two.duckdb"),
+    ):
+        with traceweave.open(path) as run:
+            found[name] = [run.analyze(asked) for asked in ("bandwidth", "alpha_beta", "tails")]
+            instances = run.sql("SELECT transfer_ns, algbw_gbps FROM collective_instances")
+        assert instances.notna().all(axis=None)
+    whole, part = found["all"][0].set_index("bytes"), found["two"][0].set_index("bytes")
+    largest = int(whole.index.max())
+    want = config.alpha_ns + largest * 1.5 / config.beta_gbps
+    assert abs(whole["transfer_p50_ns"][largest] - want) <= 2
+    assert part["transfer_p50_ns"][largest] > 2 * want
+    notes = [set(rows_["note"].dropna()) for rows_ in found["two"]]
+    waiting = "2 of 4 ranks not seen: waiting for them counts as transfer"
+    assert notes == [
+        {"2 of 4 ranks not seen: transfer at most, bandwidth at least"}, {waiting}, {waiting}
+    ]  # fmt: skip
+    assert [rows_["note"].notna().any() for rows_ in found["all"]] == [False] * 3
+
+
 def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
     for group_id, length in enumerate((100, 100, 300)):
         ranks = [2 * group_id, 2 * group_id + 1]
@@ -105,12 +168,20 @@ def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
     assert [row["peer_ratio"] for row in rows(build.con, "bandwidth")] == [1.0, 1.0, 3.0]
 
 
-@pytest.mark.parametrize("parallelism", ["ddp", "fsdp", "tp", "pp"])
-def test_it_is_what_was_simulated(tmp_path: Path, parallelism: Any) -> None:
-    config = Config(ranks=4, steps=2, layers=4, parallelism=parallelism, straggler={1: 500_000})
-    write_kineto(simulate(config), tmp_path / "traces")
-    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+@pytest.mark.parametrize(
+    "config",
+    [
+        simulated_runs.SLOW_GPU,
+        simulated_runs.FSDP,
+        simulated_runs.SLOW_GPU_TP,
+        simulated_runs.PP,
+    ],
+    ids=["ddp", "fsdp", "tp", "pp"],
+)
+def test_it_is_what_was_simulated(
+    simulated_database: Callable[[Config], Path], config: Config
+) -> None:
+    with traceweave.open(simulated_database(config)) as run:
         got = run.bandwidth()
     effective = got["busbw_p50_gbps"] / got["algbw_p50_gbps"] * got["bytes"]
     want = config.alpha_ns + effective / config.beta_gbps

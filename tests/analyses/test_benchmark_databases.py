@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import MakeOnce
 
 
 @pytest.fixture
@@ -49,9 +51,13 @@ def test_repetitions_have_ids_of_their_own(benchmark: ModuleType, tmp_path: Path
         "UPDATE base.matches SET collective_id = 1",
     ],
 )
-def test_repeated_ids_are_refused(benchmark: ModuleType, tmp_path: Path, again: str) -> None:
-    benchmark.make(tmp_path / "run.duckdb", ranks=2, gpu_ops=1)
-    with duckdb.connect(tmp_path / "run.duckdb") as con:
+def test_repeated_ids_are_refused(
+    benchmark: ModuleType, once: MakeOnce, tmp_path: Path, again: str
+) -> None:
+    made = once(
+        "the smallest benchmark", ".duckdb", lambda path: benchmark.make(path, ranks=2, gpu_ops=1)
+    )
+    with duckdb.connect(shutil.copy(made, tmp_path / "run.duckdb")) as con:
         benchmark.refuse_repeated_ids(con)
         con.execute(again)
         with pytest.raises(SystemExit, match="repeat a"):

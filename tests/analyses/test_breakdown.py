@@ -174,20 +174,27 @@ def _by_counting(ops: Sequence[Op], start: int, end: int) -> tuple[int, ...]:
 
 
 def test_the_sweep_agrees_with_counting_every_nanosecond(build: Builder) -> None:
-    build.rank(0)
+    for rank in range(3):
+        build.rank(rank)
 
-    @settings(max_examples=60, deadline=None)
-    @given(ops=OPS, windows=WINDOWS)
-    def check(ops: list[Op], windows: list[tuple[int, int]]) -> None:
+    @settings(max_examples=20, deadline=None)
+    @given(ranks=st.lists(st.tuples(OPS, WINDOWS), min_size=3, max_size=3))
+    def check(ranks: list[tuple[list[Op], list[tuple[int, int]]]]) -> None:
         build.con.execute("TRUNCATE base.gpu_ops")
         build.con.execute("TRUNCATE base.steps")
-        for start, length, category in ops:
-            build.gpu(0, (start, start + length), category)
-        for step, (start, length) in enumerate(windows):
-            build.step(0, step, host=(start, start + length))
+        for rank, (ops, windows) in enumerate(ranks):
+            for start, length, category in ops:
+                build.gpu(rank, (start, start + length), category)
+            for step, (start, length) in enumerate(windows):
+                build.step(rank, step, host=(start, start + length))
         got = rows(build.con, "breakdown", window="host")
-        assert [row["step"] for row in got] == list(range(len(windows)))
-        for row, (start, length) in zip(got, windows, strict=True):
+        expected = [
+            (rank, step, ops, window)
+            for rank, (ops, windows) in enumerate(ranks)
+            for step, window in enumerate(windows)
+        ]
+        for row, (rank, step, ops, (start, length)) in zip(got, expected, strict=True):
+            assert (row["rank"], row["step"]) == (rank, step)
             parts = (
                 "compute",
                 "comm",

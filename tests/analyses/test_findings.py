@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.tables import create_tables
 from traceweave.analyses import find
+from traceweave.store.database import open_database
 
 US = 1_000
 
@@ -60,6 +64,42 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     assert "imbalance" not in found
     # 100 us of transfer that nothing hides, though compute was there
     assert found["poor_overlap"]["cost_ns"] == 100 * US
+
+
+@pytest.mark.parametrize(
+    ("ready", "late", "evidence"),
+    [
+        # each keeps the other waiting for 300 us in every second step
+        (((600, 900), (900, 600)), None, "Ranks wait for each other 150 us per step without"
+            " compute, and no single rank is to blame"),
+        # rank 0 waits 100 us for rank 1, before both wait 200 us for rank 2
+        (((600, 700, 900), (600, 700, 900)), 2, "Beyond the waits for single late ranks, ranks wait"
+            " for each other 33.3 us per step without compute, and no single rank is to blame for"
+            " that"),
+    ],
+)  # fmt: skip
+def test_waiting_that_no_straggler_explains_is_imbalance(
+    build: Builder, ready: tuple[tuple[int, ...], ...], late: int | None, evidence: str
+) -> None:
+    ranks = range(len(ready[0]))
+    _steps(build, len(ranks))
+    build.group(0, [*ranks])
+    for step in range(4):
+        at = step * 1000 * US
+        starts = ready[step % 2]
+        for rank, start in enumerate(starts):
+            _compute(build, rank, step, start * US)
+            op = (at + start * US, at + 1000 * US)
+            build.gpu(rank, op, "communication", "nccl", 20, step=step)
+        build.collective(
+            {rank: (at + starts[rank] * US, at + 1000 * US) for rank in ranks}, step=step
+        )
+
+    found = _by_rule(build)
+
+    assert found["imbalance"]["evidence"] == evidence
+    assert ("straggler" in found) == (late is not None)
+    assert late is None or found["straggler"]["ranks"] == [late]
 
 
 def test_what_costs_too_little_is_left_out(build: Builder) -> None:
@@ -126,24 +166,27 @@ def test_ranks_without_any_work_are_told(build: Builder) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("memory", "severity"), [(None, "info"), (1_000_000, "warning"), (2_000_000, "info")]
-)
-def test_fragmentation_is_a_warning_near_the_limit(
-    build: Builder, memory: int | None, severity: str
-) -> None:
-    build.rank(0)
-    build.gpu(0, (0, 2000 * US))
-    build.con.execute(
-        "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns, value,"
-        " total_allocated_bytes, total_reserved_bytes)"
-        " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 600000, 600000, 1000000)"
-    )
-    row = _by_rule(build, gpu_memory_bytes=memory)["fragmentation"]
-    assert (row["severity"], row["ranks"], row["cost_ns"]) == (severity, [0], None)
-    assert row["evidence"] == (
-        "400 kB of 1.00 MB reserved memory is not allocated at the peak (40.0%), most on rank 0"
-    )
+def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "run.duckdb") as con:
+        create_tables(con)
+        build = Builder(con)
+        build.rank(0)
+        build.gpu(0, (0, 2000 * US))
+        con.execute(
+            "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns,"
+            " value, total_allocated_bytes, total_reserved_bytes)"
+            " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 600000, 600000, 1000000)"
+        )
+    severities = {None: "info", 1_000_000: "warning", 2_000_000: "info"}
+    # read-only, so what all three are made from is computed once
+    with open_database(tmp_path / "run.duckdb") as con:
+        found = [_by_rule(Builder(con), gpu_memory_bytes=memory) for memory in severities]
+    for rules, severity in zip(found, severities.values(), strict=True):
+        row = rules["fragmentation"]
+        assert (row["severity"], row["ranks"], row["cost_ns"]) == (severity, [0], None)
+        assert row["evidence"] == (
+            "400 kB of 1.00 MB reserved memory is not allocated at the peak (40.0%), most on rank 0"
+        )
 
 
 def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:
@@ -271,6 +314,150 @@ def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
     assert not {"communication_bound", "poor_overlap"} & set(found.index)
     assert found.loc["pipeline_wait", "cost_ns"] == mean
     assert found.loc["pipeline_wait", "severity"] == "info"
+
+
+def _kernels(build: Builder, rank: int, **lengths: int) -> None:
+    """Four steps in which the rank runs each kernel once, one after the other; lengths in us."""
+    for step in range(4):
+        at = step * 1000 * US
+        for name, length in lengths.items():
+            build.gpu(rank, (at, at + length * US), name=name, step=step)
+            at += length * US
+
+
+def test_a_gpu_that_is_slow_at_everything_is_a_slow_gpu(build: Builder) -> None:
+    _steps(build, ranks=3)
+    _kernels(build, 0, a=100, b=100, c=100, d=50)
+    _kernels(build, 1, a=100, b=102, c=98, d=50)
+    _kernels(build, 2, a=110, b=110, c=110, d=55)
+    found = _by_rule(build)
+    assert "uneven_work" not in found
+    row = found["slow_kernels"]
+    # against 100, 101, 99 and 50, the middle of the other two
+    assert (row["ranks"], row["cost_ns"], row["proof"]) == ([2], 35 * US, "kernels")
+    assert row["evidence"] == (
+        "The same kernels take 10.0% longer on rank 2 than on the others at the median, half of 4"
+        " kernel names 10.0% or more"
+    )
+    assert row["advice"].startswith("Compare clock rates, power limit, temperature")
+
+
+def test_more_work_in_some_kernels_is_no_slow_gpu(build: Builder) -> None:
+    _steps(build)
+    _kernels(build, 0, embed=100, table=50, gemm=200, norm=50, add=10)
+    _kernels(build, 1, embed=220, table=80, gemm=204, norm=51, add=10)
+    found = _by_rule(build)
+    assert "slow_kernels" not in found
+    row = found["uneven_work"]
+    # 120, 30, 4 and 1 us more; the first two are 150 of 155
+    assert (row["ranks"], row["cost_ns"], row["severity"]) == ([1], 155 * US, "warning")
+    assert row["evidence"] == (
+        "Rank 1 spends 155 us more per step in the same kernels than the other, 90% of it in 2 of 5"
+        " kernel names, most in embed; half of the names are slower by 2.0% at most"
+    )
+    assert row["advice"].startswith("Even out what these kernels work on")
+
+
+def test_more_work_here_and_less_there_costs_nothing(build: Builder) -> None:
+    _steps(build)
+    _kernels(build, 0, embed=100, table=200, gemm=200)
+    _kernels(build, 1, embed=200, table=100, gemm=200)
+    assert not {"slow_kernels", "uneven_work"} & set(_by_rule(build))
+
+
+def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "sampled_2of128")) as run:
+        found = run.findings().set_index("rule")
+    assert "slow_kernels" not in found.index
+    row = found.loc["uneven_work"]
+    assert (list(row["ranks"]), row["severity"]) == ([1], "warning")
+    # three kernels of split embeddings take 75.1 of 75.6 ms longer, over two steps; sgemm 2 %
+    assert row["cost_ns"] == 37_782_000
+    assert row["evidence"] == (
+        "Rank 1 spends 37.8 ms more per step in the same kernels than the other, 90% of it in 3 of"
+        " 70 kernel names, most in void split_embedding_backward_codegen_rowwise_adagrad_unwei…;"
+        " half of the names are slower by 0.0% at most"
+    )
+
+
+@pytest.mark.parametrize(
+    ("only", "rule", "says"),
+    [
+        ("TRUE", "slow_kernels", "The same kernels take 10.4% longer on rank 1 than"),
+        ("class = 'gemm'", "uneven_work", "Rank 1 spends 1.15 ms more per step in the same"),
+    ],
+)
+def test_a_real_gpu_made_slower_by_a_tenth_is_found(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path, only: str, rule: str, says: str
+) -> None:
+    path = tmp_path / "slow.duckdb"
+    shutil.copy(database_of(corpus / "kineto" / "nanogpt_8xh100"), path)
+    with duckdb.connect(path) as con:
+        con.execute(
+            "UPDATE base.gpu_ops SET duration_ns = duration_ns * 11 // 10"
+            f" WHERE rank = 1 AND category = 'compute' AND {only}"
+        )
+    with traceweave.open(path) as run:
+        found = run.findings().set_index("rule")
+    assert {"slow_kernels", "uneven_work"} & set(found.index) == {rule}
+    row = found.loc[rule]
+    assert list(row["ranks"]) == [1]
+    assert row["evidence"].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("role", "rule", "evidence"),
+    [
+        (
+            "tp",
+            "communication_bound",
+            "300 us of each step is communication that no compute hides; waiting for ranks that"
+            " were not seen may be part of it",
+        ),
+        (
+            "dp",
+            "poor_overlap",
+            "Compute hides 0.0% of the communication that may run beside it, waiting for ranks that"
+            " were not seen included; 300 us more per step could, at most",
+        ),
+    ],
+)
+def test_waiting_for_ranks_that_were_not_recorded_is_not_called_transfer(
+    build: Builder, role: str, rule: str, evidence: str
+) -> None:
+    _transfers(build, role, "all_reduce")
+    whole = _by_rule(build)[rule]
+    assert "were not seen" not in whole["evidence"]
+    build.con.execute("UPDATE groups SET size = 8")
+    row = _by_rule(build)[rule]
+    assert row["evidence"] == evidence
+    assert (row["cost_ns"], row["severity"]) == (whole["cost_ns"], whole["severity"])
+
+
+def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) -> None:
+    # all ranks of the tensor-parallel group are here, two of eight of the data-parallel one
+    _steps(build)
+    build.group(0, [0, 1], role="tp", role_source="description")
+    build.group(1, [0, 1], role="dp", role_source="description", size=8)
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 400 * US)
+        for group_id, start in ((0, at + 400 * US), (1, at + 600 * US)):
+            span = (start, start + 200 * US)
+            for rank in (0, 1):
+                build.gpu(rank, span, "communication", "nccl", 20, step=step)
+            build.collective({0: span, 1: span}, group_id=group_id, step=step)
+    found = _by_rule(build)
+    assert found["communication_bound"]["evidence"] == (
+        "200 us of each step is transfer that no compute hides or could"
+    )
+    assert found["poor_overlap"]["evidence"] == (
+        "Compute hides 0.0% of the communication that may run beside it, waiting for ranks that"
+        " were not seen included; 200 us more per step could, at most"
+    )
 
 
 def test_every_rule_is_documented(build: Builder) -> None:

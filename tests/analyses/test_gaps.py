@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.analyses.builders import Builder, rows
 
 US = 1_000
@@ -14,19 +12,22 @@ def _one(build: Builder, **params: object) -> dict[str, Any]:
     return row
 
 
+def _told(build: Builder, *columns: str, **params: object) -> list[tuple[Any, ...]]:
+    """Return these columns of all gaps, in the order of the ranks."""
+    return [tuple(row[name] for name in columns) for row in rows(build.con, "gaps", **params)]
+
+
 def _two_kernels(
-    build: Builder, first_end: int, second_start: int, launch: tuple[int, int]
+    build: Builder, first_end: int, second_start: int, launch: tuple[int, int], rank: int = 0
 ) -> None:
     """Two kernels of one stream in one step; the second is launched by a call at `launch`."""
-    build.rank(0)
-    build.step(0, 1, host=(0, second_start + 10 * US), device=(10 * US, second_start + 10 * US))
-    build.gpu(0, (10 * US, first_end), name="first", launch=build.launch(0, (1 * US, 5 * US)))
-    build.gpu(
-        0,
-        (second_start, second_start + 10 * US),
-        name="second",
-        launch=build.launch(0, launch),
-    )
+    end = second_start + 10 * US
+    build.rank(rank)
+    build.step(rank, 1, host=(0, end), device=(10 * US, end))
+    call = build.launch(rank, (1 * US, 5 * US))
+    build.gpu(rank, (10 * US, first_end), name="first", launch=call)
+    call = build.launch(rank, launch)
+    build.gpu(rank, (second_start, end), name="second", launch=call)
 
 
 def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Builder) -> None:
@@ -66,9 +67,10 @@ def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Buil
 def test_a_queued_kernel_that_starts_soon_is_kernel_delay(build: Builder) -> None:
     _two_kernels(build, 20 * US, 40 * US, launch=(12 * US, 18 * US))
     build.host(0, (15 * US, 90 * US), "forward", kind="annotation")
-    assert _one(build)["cause"] == "kernel_delay"
+    row = _one(build)
+    # the host has nothing to do with it
+    assert (row["cause"], row["host_op"]) == ("kernel_delay", None)
     assert _one(build, kernel_delay_ns=20 * US)["cause"] == "kernel_delay"
-    assert _one(build)["host_op"] is None  # the host has nothing to do with it
     assert _one(build, kernel_delay_ns=20 * US - 1)["cause"] == "unknown"
 
 
@@ -83,9 +85,8 @@ def test_a_launch_call_that_reaches_into_the_gap_has_queued_its_kernel(build: Bu
     assert _one(build)["cause"] == "kernel_delay"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
+def test_a_host_that_waited_for_the_device_could_not_launch_ahead(build: Builder) -> None:
+    waits = [
         ("cudaStreamSynchronize", "runtime"),
         ("cudaDeviceSynchronize_v3020", "runtime"),
         ("cudaEventSynchronize", "runtime"),
@@ -95,33 +96,30 @@ def test_a_launch_call_that_reaches_into_the_gap_has_queued_its_kernel(build: Bu
         ("hipMemcpyWithStream", "runtime"),
         ("aten::item", "op"),
         ("aten::_local_scalar_dense", "op"),
-    ],
-)
-def test_a_host_that_waited_for_the_device_could_not_launch_ahead(
-    build: Builder, name: str, kind: str
-) -> None:
-    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
-    build.host(0, (11 * US, 25 * US), name, kind=kind, depth=1)
-    row = _one(build)
-    assert (row["cause"], row["sync_op"], row["host_op"]) == ("sync", name, None)
+    ]
+    for rank, (name, kind) in enumerate(waits):
+        _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US), rank=rank)
+        build.host(rank, (11 * US, 25 * US), name, kind=kind, depth=1)
+    assert _told(build, "cause", "sync_op", "host_op") == [
+        ("sync", name, None) for name, _ in waits
+    ]
 
 
-@pytest.mark.parametrize(
-    ("memory", "call_end", "want"),
-    [("Pageable", 21, "sync"), ("Pinned", 21, "launch_bound"), ("Pageable", 19, "launch_bound")],
-    ids=["waits for the copy", "pinned memory", "returned before"],
-)
-def test_a_copy_that_holds_up_its_call_is_a_synchronization(
-    build: Builder, memory: str, call_end: int, want: str
-) -> None:
-    build.rank(0)
-    build.step(0, 1, host=(0, 110 * US), device=(10 * US, 110 * US))
-    call = build.host(0, (5 * US, call_end * US), "cudaMemcpyAsync", "runtime", 1)
-    name = f"Memcpy DtoH (Device -> {memory})"
-    build.gpu(0, (10 * US, 20 * US), "memory", name, launch=call, copy_kind="DtoH")
-    build.gpu(0, (100 * US, 110 * US), launch=build.launch(0, (70 * US, 75 * US)))
-    row = _one(build)
-    assert (row["cause"], row["sync_op"]) == (want, "cudaMemcpyAsync" if want == "sync" else None)
+def test_a_copy_that_holds_up_its_call_is_a_synchronization(build: Builder) -> None:
+    # waits for the copy; pinned memory; returned before
+    cases = [("Pageable", 21), ("Pinned", 21), ("Pageable", 19)]
+    for rank, (memory, call_end) in enumerate(cases):
+        build.rank(rank)
+        build.step(rank, 1, host=(0, 110 * US), device=(10 * US, 110 * US))
+        call = build.host(rank, (5 * US, call_end * US), "cudaMemcpyAsync", "runtime", 1)
+        name = f"Memcpy DtoH (Device -> {memory})"
+        build.gpu(rank, (10 * US, 20 * US), "memory", name, launch=call, copy_kind="DtoH")
+        build.gpu(rank, (100 * US, 110 * US), launch=build.launch(rank, (70 * US, 75 * US)))
+    assert _told(build, "cause", "sync_op") == [
+        ("sync", "cudaMemcpyAsync"),
+        ("launch_bound", None),
+        ("launch_bound", None),
+    ]
 
 
 def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> None:
@@ -132,24 +130,19 @@ def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> Non
     assert (row["cause"], row["sync_op"]) == ("sync", "cudaDeviceSynchronize")
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "tid"),
-    [
+def test_what_is_no_synchronization(build: Builder) -> None:
+    # asynchronous; on another thread; over before; short and later; after the launch
+    calls = [
         ("cudaMemcpyAsync", (11, 25), 1),
         ("cudaStreamSynchronize", (11, 25), 2),
         ("cudaStreamSynchronize", (11, 20), 1),
         ("cudaStreamSynchronize", (30, 31), 1),
         ("cudaStreamSynchronize", (76, 99), 1),
-    ],
-    ids=["asynchronous", "another thread", "over before", "short and later", "after the launch"],
-)
-def test_what_is_no_synchronization(
-    build: Builder, name: str, at: tuple[int, int], tid: int
-) -> None:
-    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
-    build.host(0, (at[0] * US, at[1] * US), name, kind="runtime", depth=1, tid=tid)
-    row = _one(build)
-    assert (row["cause"], row["sync_op"]) == ("launch_bound", None)
+    ]
+    for rank, (name, at, tid) in enumerate(calls):
+        _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US), rank=rank)
+        build.host(rank, (at[0] * US, at[1] * US), name, kind="runtime", depth=1, tid=tid)
+    assert _told(build, "cause", "sync_op") == [("launch_bound", None)] * len(calls)
 
 
 def test_waiting_for_the_next_batch_is_data_loading_even_after_a_synchronization(
@@ -223,26 +216,23 @@ def test_time_between_windows_is_no_gap(build: Builder) -> None:
     assert rows(build.con, "gaps") == []
 
 
-@pytest.mark.parametrize(
-    ("ops", "want"),
-    [
+def test_what_lies_between_intervals(build: Builder) -> None:
+    # touching; apart; twice; nested; without length; without length at an end
+    cases: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [
         ([(0, 10), (10, 20)], []),
         ([(0, 10), (11, 20)], [(10, 11)]),
         ([(0, 10), (0, 10), (12, 20)], [(10, 12)]),
         ([(0, 15), (3, 5), (16, 20)], [(15, 16)]),
         ([(0, 10), (14, 14), (18, 20)], [(10, 14), (14, 18)]),
         ([(0, 10), (10, 10), (18, 20)], [(10, 18)]),
-    ],
-    ids=["touching", "apart", "twice", "nested", "without length", "without length at an end"],
-)
-def test_what_lies_between_intervals(
-    build: Builder, ops: list[tuple[int, int]], want: list[tuple[int, int]]
-) -> None:
-    build.rank(0)
-    for start, end in ops:
-        build.gpu(0, (start, end))
-    got = rows(build.con, "gaps", min_gap_ns=0)
-    assert [(g["start_ns"], g["end_ns"]) for g in got] == want
+    ]
+    for rank, (ops, _) in enumerate(cases):
+        build.rank(rank)
+        for start, end in ops:
+            build.gpu(rank, (start, end))
+    assert _told(build, "rank", "start_ns", "end_ns", min_gap_ns=0) == [
+        (rank, *gap) for rank, (_, want) in enumerate(cases) for gap in want
+    ]
 
 
 def test_min_gap_ns_leaves_out_what_is_shorter(build: Builder) -> None:

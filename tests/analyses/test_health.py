@@ -39,7 +39,6 @@ def test_every_answer_is_there_with_its_number(build: Builder) -> None:
         for r in rows(build.con, "health")
     }
     assert got.pop("step time") == (0.1, "ms", None, None)
-    assert got.pop("jitter") == (0.0, "%", 0, 0)
     assert got.pop("MFU") == (None, "%", None, None)
     budget = {
         "compute": 45.0,
@@ -56,6 +55,58 @@ def test_every_answer_is_there_with_its_number(build: Builder) -> None:
     assert got.pop("clock resolution") == (0.0, "us", 0, None)
     assert got.pop("ranks") == (2.0, "", None, None)
     assert got == {}
+
+
+def test_a_stall_at_the_end_of_a_step_counts_once(build: Builder) -> None:
+    # rank 1 stalls for 40 us at the end of step 1; rank 0 waits for it in step 2
+    edges = {0: (0, 100, 200, 340, 440), 1: (0, 100, 240, 340, 440)}
+    for rank, at in edges.items():
+        build.rank(rank)
+        for step in range(4):
+            window = (at[step] * 1000, at[step + 1] * 1000)
+            build.step(rank, step, window, window)
+            build.gpu(rank, window)
+    got = {r["answer"]: r for r in rows(build.con, "health")}
+    assert (got["step time"]["value"], got["step time"]["verdict"]) == (
+        0.1,
+        "median of 4 steps; mean 110 us",
+    )
+    assert got["jitter"]["value"] == pytest.approx(20)
+    assert got["jitter"]["verdict"] == "unsteady, p95/p50; longest 120 us"
+    (found,) = [r for r in rows(build.con, "findings") if r["rule"] == "unsteady_steps"]
+    assert found["cost_ns"] == 10_000  # 40 us in four steps
+
+
+def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
+    for rank in (0, 1, 2):
+        build.rank(rank)
+        build.step(rank, 0, (0, 1_000_000), (0, 1_000_000))
+        build.host(rank, (0, 900_000), "aten::mm", step=0)
+        if rank != 1:
+            build.gpu(rank, (0, 500_000))
+    got = {r["answer"]: (r["value"], r["verdict"], r["rank"]) for r in rows(build.con, "health")}
+    assert got["compute"][0] == 50
+    assert got["no GPU work"] == (1, "ranks that no number here counts", 1)
+    found = {
+        r["rule"]: (r["severity"], r["ranks"], r["evidence"]) for r in rows(build.con, "findings")
+    }
+    assert found["nothing_to_measure"] == (
+        "warning",
+        [1],
+        "1 of 3 ranks holds no GPU work, unlike the others: no number here counts it",
+    )
+    assert {r["rank"] for r in rows(build.con, "breakdown")} == {0, 2}
+
+
+def test_a_run_without_any_gpu_work_is_about_its_host(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 0, (0, 1_000_000))
+    build.host(0, (0, 900_000), "aten::mm", step=0)
+    assert "no GPU work" not in {r["answer"] for r in rows(build.con, "health")}
+    found = {r["rule"]: r["evidence"] for r in rows(build.con, "findings")}
+    assert found["compute_bound"] == (
+        "No GPU work was recorded; operators on the CPU run for 90.0% of the step"
+    )
 
 
 def test_the_time_budget_adds_up(build: Builder) -> None:

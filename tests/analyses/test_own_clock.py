@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
+from tests.conftest import MakeOnce
+from tests.tables import create_tables
 from traceweave.analyses import find
+from traceweave.store.database import open_database
 
 MS = 1_000_003
 """About a millisecond, and no round number: a drift would show in every product."""
@@ -20,7 +26,7 @@ def _common(local_ns: int) -> int:
     return local_ns + OFFSET_NS + round(DRIFT_PPM * 1e-6 * local_ns)
 
 
-def _run(build: Builder, offset_ns: int = OFFSET_NS, drift_ppm: float = DRIFT_PPM) -> None:
+def _run(build: Builder, offset_ns: int, drift_ppm: float) -> None:
     """Three steps of 100 ms with every kind of work; a late launch, a sync, a slow loader."""
     build.rank(0, offset_ns=offset_ns, drift_ppm=drift_ppm)
     build.group(0, [0])
@@ -87,16 +93,34 @@ ASKED: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
+@pytest.fixture(scope="module")
+def clocks(once: MakeOnce) -> Iterator[list[duckdb.DuckDBPyConnection]]:
+    """The run on a perfect clock and on one that drifts, read-only."""
+
+    def write(path: Path, offset_ns: int, drift_ppm: float) -> None:
+        with duckdb.connect(path) as con:
+            create_tables(con)
+            _run(Builder(con), offset_ns, drift_ppm)
+
+    perfect = once("a perfect clock", ".duckdb", lambda path: write(path, 0, 0.0))
+    drifting = once(
+        "a clock that drifts", ".duckdb", lambda path: write(path, OFFSET_NS, DRIFT_PPM)
+    )
+    with open_database(perfect) as one, open_database(drifting) as other:
+        yield [one, other]
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     ASKED,
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
-def test_a_drift_moves_only_moments(build: Builder, name: str, params: dict[str, object]) -> None:
+def test_a_drift_moves_only_moments(
+    clocks: list[duckdb.DuckDBPyConnection], name: str, params: dict[str, object]
+) -> None:
     """Every number is that of the rank's own clock to the ns; moments are on the common clock."""
-    _run(build, 0, 0.0)
-    own = rows(build.con, name, **params)
-    build.con.execute("UPDATE clocks SET offset_ns = ?, drift_ppm = ?", [OFFSET_NS, DRIFT_PPM])
+    perfect, drifting = clocks
+    own = rows(perfect, name, **params)
     moments = {c.name for c in find(name).columns if "common clock" in c.meaning}
     want = [
         {
@@ -106,7 +130,7 @@ def test_a_drift_moves_only_moments(build: Builder, name: str, params: dict[str,
         for row in own
     ]
     assert own
-    assert rows(build.con, name, **params) == want
+    assert rows(drifting, name, **params) == want
 
 
 def test_the_parts_of_a_drifting_rank_by_hand(build: Builder) -> None:

@@ -7,24 +7,26 @@ emptied, so every answer has to be exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 import pytest
 
-import traceweave
+from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
-from traceweave.simulate import Config, Run, simulate, truth_parallel, write_kineto
+from traceweave.simulate import Config, Run, simulate, truth_parallel
 
 CONFIGS = {
-    "ddp": Config(ranks=3, steps=2, layers=5, straggler={2: 200_000}),
+    "ddp": DDP,
     "ddp one after another": Config(ranks=2, steps=2, layers=4, overlap=False),
-    "fsdp": Config(ranks=3, steps=2, layers=4, parallelism="fsdp", straggler={1: 90_000}),
+    "fsdp": FSDP,
     "fsdp one after another": Config(ranks=2, steps=1, layers=3, parallelism="fsdp", overlap=False),
     "tp": Config(ranks=4, steps=2, layers=3, parallelism="tp", group_size=2),
-    "pp": Config(ranks=8, steps=2, layers=4, parallelism="pp", group_size=4, microbatches=6),
+    "pp": PP,
 }
 
 
@@ -39,25 +41,18 @@ class Woven:
         return table
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return {"root": tmp_path_factory.mktemp("parallel")}
-
-
 @pytest.fixture
-def woven(request: pytest.FixtureRequest, folders: dict[str, Any]) -> Iterator[Woven]:
-    name: str = request.param
-    if name not in folders:
-        folder = folders["root"] / name.replace(" ", "_")
-        run = simulate(CONFIGS[name])
-        write_kineto(run, folder / "traces")
-        traceweave.ingest([folder / "traces"], folder / "run.duckdb")
-        folders[name] = run, folder / "run.duckdb"
-    run, path = folders[name]
+def woven(
+    request: pytest.FixtureRequest,
+    simulated_database: Callable[[Config], Path],
+    tmp_path: Path,
+) -> Iterator[Woven]:
+    config = CONFIGS[request.param]
+    path = shutil.copy(simulated_database(config), tmp_path / "run.duckdb")
     with duckdb.connect(path) as con:
         con.execute("SET asof_loop_join_threshold = 0")
         con.execute("DELETE FROM clocks")
-        yield Woven(run, con)
+        yield Woven(simulate(config), con)
 
 
 def on(*names: str) -> pytest.MarkDecorator:

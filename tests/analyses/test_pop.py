@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, simulate, write_kineto
+from tests.simulated_runs import SLOW_GPU
+from traceweave.simulate import Config, simulate
 
 NAMES = (
     "step", "ranks", "runtime_ns", "useful_mean_ns", "useful_max_ns", "load_balance",
@@ -51,13 +53,12 @@ def test_one_rank_has_no_balance_and_no_compute_no_ratio(build: Builder) -> None
 
 
 @pytest.mark.parametrize("window", ["device", "host", "span"])
-def test_it_is_what_was_simulated(tmp_path: Path, window: str) -> None:
-    run = simulate(Config(ranks=4, steps=2, layers=4, straggler={2: 3_000_000}))
-    write_kineto(run, tmp_path / "traces")
-    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as opened:
+def test_it_is_what_was_simulated(
+    simulated_database: Callable[[Config], Path], window: str
+) -> None:
+    with traceweave.open(simulated_database(SLOW_GPU)) as opened:
         got = opened.pop(window=window)
-    truth = run.truth.breakdown(window)  # type: ignore[arg-type]
+    truth = simulate(SLOW_GPU).truth.breakdown(window)  # type: ignore[arg-type]
     by = truth.groupby("step", dropna=False)
     balance = by["compute_ns"].mean() / by["compute_ns"].max()
     efficiency = by["compute_ns"].mean() / by["window_ns"].max()

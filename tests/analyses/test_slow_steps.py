@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import traceweave
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, Gap, simulate, write_kineto
+from traceweave.simulate import Config, Gap
 
 US = 1_000
 
@@ -67,18 +66,15 @@ def test_two_steps_have_no_usual_one(build: Builder) -> None:
     assert _grew(build) == []
 
 
-@pytest.mark.parametrize(
-    ("cause", "grew"),
-    [("sync", "idle: sync"), ("data_loading", "idle: data_loading")],
-)
-def test_a_simulated_stall_of_one_step_is_found(cause: Any, grew: str, tmp_path: Path) -> None:
-    stall = Gap(cause, 6_000_000, step=3)
-    config = Config(ranks=2, steps=6, layers=2, gaps=(stall,), first_step=10)
-    write_kineto(simulate(config), tmp_path / "traces")
-    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
-        found = run.analyze("slow_steps", window="host")
-    assert found["step"].tolist() == [13, 13]
-    assert found["grew"].tolist() == [grew, grew]
-    assert (found["grew_ns"] - 6_000_000).abs().max() < 600_000
-    assert found["slow_ranks"].tolist() == [2, 2]
+def test_simulated_stalls_of_single_steps_are_found(
+    simulated_database: Callable[[Config], Path],
+) -> None:
+    stalls = (Gap("sync", 6_000_000, step=1), Gap("data_loading", 8_000_000, step=4))
+    config = Config(ranks=2, steps=7, layers=2, gaps=stalls, first_step=10)
+    with traceweave.open(simulated_database(config)) as run:
+        found = run.analyze("slow_steps", window="host").sort_values(["step", "rank"])
+    assert found["step"].tolist() == [11, 11, 14, 14]
+    assert found["grew"].tolist() == ["idle: sync"] * 2 + ["idle: data_loading"] * 2
+    put_in = [6_000_000] * 2 + [8_000_000] * 2
+    assert (found["grew_ns"] - put_in).abs().max() < 600_000
+    assert found["slow_ranks"].tolist() == [2] * 4

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import traceweave
+from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, Gap, simulate, write_kineto
+from traceweave.simulate import Config
 
 NAMES = (
     "rank", "step", "instances", "times_last", "caused_wait_ns", "cause", "below_resolution",
@@ -257,36 +257,25 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
     assert (first["rank"], first["times_last"], first["cause"]) == (0, 2, "data_loading")
 
 
-FEW = Config(ranks=4, steps=3, layers=4)
-
-
 @pytest.mark.parametrize(
     ("config", "rank", "cause", "detail"),
     [
-        (replace(FEW, straggler={2: 2_000_000}), 2, "compute", "gemm"),
-        (replace(FEW, slow_host={1: 60_000}), 1, "host_bound", "launch_bound"),
-        (
-            replace(FEW, gaps=(Gap("data_loading", 4_000_000, ranks=(3,)),)),
-            3,
-            "data_loading",
-            None,
-        ),
-        (replace(FEW, gaps=(Gap("sync", 3_000_000, ranks=(0,)),)), 0, "host_bound", "sync"),
-        (
-            replace(FEW, parallelism="tp", group_size=2, straggler={2: 2_000_000}),
-            2,
-            "compute",
-            "gemm",
-        ),
+        (simulated_runs.SLOW_GPU, 2, "compute", "gemm"),
+        (simulated_runs.SLOW_HOST, 3, "host_bound", "launch_bound"),
+        (simulated_runs.SLOW_DATA, 1, "data_loading", None),
+        (simulated_runs.SYNC, 0, "host_bound", "sync"),
+        (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
     ],
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )
 def test_what_was_simulated_is_found(
-    tmp_path: Path, config: Config, rank: int, cause: str, detail: str | None
+    simulated_database: Callable[[Config], Path],
+    config: Config,
+    rank: int,
+    cause: str,
+    detail: str | None,
 ) -> None:
-    write_kineto(simulate(config), tmp_path / "traces")
-    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(simulated_database(config)) as run:
         got = run.stragglers()
     worst = got.iloc[0]
     assert (worst["rank"], worst["cause"]) == (rank, cause)

@@ -45,6 +45,7 @@ def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Buil
             "ranks_seen": 2,
             "slowest_rank": 1,
             "slowest_step": 2,
+            "note": None,
         }
     ]
 
@@ -72,6 +73,7 @@ def test_an_operation_without_partners_has_durations_only(build: Builder) -> Non
         "wait_free_p99_ns",
         "below_resolution_share",
         "slowest_step",
+        "note",
     }
     assert (row["duration_p50_ns"], row["duration_max_ns"]) == (20, 30)
     assert (row["instances"], row["calls"], row["unmatched_calls"]) == (0, 2, 2)
@@ -145,6 +147,54 @@ def test_a_skew_that_the_clocks_cannot_tell_is_counted_as_such(build: Builder) -
     build.collective({0: (200, 300), 1: (250, 300)})
     [row] = rows(build.con, "tails")
     assert (row["below_resolution_share"], row["last_rank"], row["last_rank_share"]) == (0.5, 1, 1)
+
+
+def test_who_came_last_is_said_where_it_was_later_than_the_last_but_one(build: Builder) -> None:
+    for rank in range(3):
+        build.rank(rank, residual_ns=50)
+    # rank 0 waits 60 ns for the others: that much the clocks can tell, but not who of them was last
+    build.collective({0: (0, 200), 1: (11, 200), 2: (60, 200)})
+    (row,) = rows(build.con, "tails")
+    assert (row["below_resolution_share"], row["last_rank"], row["last_rank_share"]) == (
+        0,
+        None,
+        None,
+    )
+    # rank 1 by 50 ns, rank 2 twice by more; once two come together
+    build.collective({0: (1000, 1200), 1: (1060, 1200), 2: (1010, 1200)})
+    build.collective({0: (2000, 2200), 1: (2010, 2200), 2: (2070, 2200)})
+    build.collective({0: (3000, 3200), 1: (3010, 3200), 2: (3070, 3200)})
+    build.collective({0: (4000, 4200), 1: (4060, 4200), 2: (4060, 4200)})
+    (row,) = rows(build.con, "tails")
+    assert (row["instances"], row["last_rank"], row["last_rank_share"]) == (5, 2, 2 / 3)
+
+
+def test_without_residuals_nobody_came_last(build: Builder) -> None:
+    build.rank(0)
+    build.rank(1, residual_ns=None)
+    build.collective({0: (0, 900), 1: (800, 900)})
+    (row,) = rows(build.con, "tails")
+    assert (row["below_resolution_share"], row["last_rank"]) == (1, None)
+
+
+def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says_so(
+    build: Builder,
+) -> None:
+    build.rank(0)
+    build.rank(1)
+    build.group(0, [0, 1, 2, 3])
+    build.group(1, [0, 1])
+    build.collective({0: (0, 100), 1: (40, 110)})
+    build.collective({0: (0, 100), 1: (40, 110)}, group_id=1)
+    build.collective({0: (200, 300)})
+    build.collective({0: (400, 500)}, op="broadcast")
+    assert [
+        (r["op"], r["group_id"], r["transfer_max_ns"], r["note"]) for r in rows(build.con, "tails")
+    ] == [
+        ("all_reduce", 0, 70, "2 of 4 ranks not seen: waiting for them counts as transfer"),
+        ("all_reduce", 1, 70, None),
+        ("broadcast", 0, None, None),
+    ]
 
 
 def test_an_empty_run_has_no_rows(build: Builder) -> None:

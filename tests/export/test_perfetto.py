@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.export.reading import Timeline, read
+from tests.simulated_runs import SKEWED
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
 from traceweave.simulate import Config
@@ -25,18 +26,16 @@ EVERYTHING = """
 
 @pytest.fixture
 def simulated(simulated_database: Callable[[Config], Path]) -> Path:
-    """Four ranks on two hosts, clocks up to 100 ms apart and drifting."""
-    return simulated_database(
-        Config(
-            ranks=4,
-            hosts=2,
-            steps=3,
-            layers=4,
-            clock_offset_ns=100_000_000,
-            clock_drift_ppm=20,
-            end_jitter_ns=5_000,
-        )
-    )
+    return simulated_database(SKEWED)
+
+
+@pytest.fixture(scope="module")
+def exported(
+    simulated_database: Callable[[Config], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Timeline:
+    """All of the simulated run."""
+    with traceweave.open(simulated_database(SKEWED)) as run:
+        return export(run, tmp_path_factory.mktemp("exported"))
 
 
 def export(run: traceweave.Run, tmp_path: Path, selection: Selection | None = None) -> Timeline:
@@ -127,10 +126,9 @@ def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(
         check_everything(run, export(run, tmp_path))
 
 
-def test_collectives_of_skewed_clocks_end_together(simulated: Path, tmp_path: Path) -> None:
+def test_collectives_of_skewed_clocks_end_together(simulated: Path, exported: Timeline) -> None:
     with traceweave.open(simulated) as run:
-        timeline = export(run, tmp_path)
-        check_everything(run, timeline)
+        check_everything(run, exported)
         raw = run.con.execute(
             "SELECT median(spread_ns) FROM (SELECT max(start_local_ns + duration_ns)"
             " - min(start_local_ns + duration_ns) AS spread_ns FROM collectives"
@@ -138,7 +136,7 @@ def test_collectives_of_skewed_clocks_end_together(simulated: Path, tmp_path: Pa
         ).fetchall()[0][0]
         residual = run.con.execute("SELECT max(residual_p95_ns) FROM clocks").fetchall()[0][0]
     ends: dict[int, list[int]] = defaultdict(list)
-    for s in timeline.slices:
+    for s in exported.slices:
         if "collective_id" in s.notes:
             ends[int(s.notes["collective_id"])].append(s.end)
     spreads = sorted(max(at) - min(at) for at in ends.values())
@@ -149,17 +147,12 @@ def test_collectives_of_skewed_clocks_end_together(simulated: Path, tmp_path: Pa
     assert spreads[len(spreads) // 2] <= 2 * residual < 100_000
 
 
-def test_ranks_are_processes_and_streams_and_threads_named_tracks(
-    simulated: Path, tmp_path: Path
-) -> None:
-    with traceweave.open(simulated) as run:
-        timeline = export(run, tmp_path)
-
-    processes = [t for t in timeline.tracks.values() if t.HasField("process")]
+def test_ranks_are_processes_and_streams_and_threads_named_tracks(exported: Timeline) -> None:
+    processes = [t for t in exported.tracks.values() if t.HasField("process")]
     assert [(p.process.pid, p.sibling_order_rank) for p in processes] == [(r, r) for r in range(4)]
     assert processes[2].process.process_name.startswith("rank 2 (")
-    assert timeline.tracks[0].process_ordering == 1
-    tracks = [t for t in timeline.tracks.values() if t.parent_uuid == processes[0].uuid]
+    assert exported.tracks[0].process_ordering == 1
+    tracks = [t for t in exported.tracks.values() if t.parent_uuid == processes[0].uuid]
     ordered = [t.name for t in sorted(tracks, key=lambda t: t.sibling_order_rank)]
     assert ordered[:4] == ["steps", "steps on the GPU", "stream 7 (compute)", "stream 20 (NCCL)"]
     assert any(name.endswith("(main)") for name in ordered)
@@ -269,10 +262,11 @@ def test_a_kernel_that_carries_several_collectives_is_on_the_arrows_of_all(
     }
 
 
-def test_collectives_say_how_long_they_waited_and_for_whom(simulated: Path, tmp_path: Path) -> None:
+def test_collectives_say_how_long_they_waited_and_for_whom(
+    simulated: Path, exported: Timeline
+) -> None:
     names = ("collective_id", "op", "bytes", "wait_ns", "last_rank")
     with traceweave.open(simulated) as run:
-        timeline = export(run, tmp_path)
         expected = run.con.execute(
             "SELECT k.gpu_op_id, k.collective_id, k.op, k.bytes, w.wait_ns, w.last_rank"
             " FROM collectives AS k JOIN collective_waits AS w USING (collective_id, rank)"
@@ -281,7 +275,7 @@ def test_collectives_say_how_long_they_waited_and_for_whom(simulated: Path, tmp_
     assert any(row[4] > 0 for row in expected)
     assert sorted(expected) == sorted(
         (op, *(s.notes[name] for name in names))
-        for op, s in timeline.by_op().items()
+        for op, s in exported.by_op().items()
         if "collective_id" in s.notes
     )
 
@@ -353,17 +347,16 @@ def test_gaps_and_exposed_communication_come_on_demand(simulated: Path, tmp_path
 
 
 def test_small_batches_and_a_full_string_table_change_nothing(
-    simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    simulated: Path, exported: Timeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with traceweave.open(simulated) as run:
-        whole = export(run, tmp_path).by_op()
         monkeypatch.setattr(perfetto, "BATCH_ROWS", 64)
         monkeypatch.setattr(packets, "MOST_STRINGS", 20)
         timeline = export(run, tmp_path)
         check_everything(run, timeline)
 
     assert {op: s.notes for op, s in timeline.by_op().items()} == {
-        op: s.notes for op, s in whole.items()
+        op: s.notes for op, s in exported.by_op().items()
     }
 
 

@@ -42,20 +42,23 @@ FROM t WHERE step IS NOT NULL;
 
 -- with a GPU the host launches a step's kernel as it starts; without one it does the work itself
 INSERT INTO base.host_ops
+    (rank, op_id, source_id, kind, name, pid, tid, start_local_ns, duration_ns, depth, step, correlation)
 SELECT
     rank, id + 1, rank, 'op', getvariable('kernel'), 100 + rank, 1, began,
     CASE WHEN getvariable('gpu') THEN 1_000_000 ELSE compute_ns END,
-    0, NULL, step, NULL, NULL, NULL
+    0, step, NULL
 FROM t;
 
 INSERT INTO base.host_ops
-SELECT rank, id + 2, rank, 'runtime', 'cudaLaunchKernel', 100 + rank, 1, began - 5_000, 4_000, 0, NULL, step, id, NULL, NULL
+    (rank, op_id, source_id, kind, name, pid, tid, start_local_ns, duration_ns, depth, step, correlation)
+SELECT rank, id + 2, rank, 'runtime', 'cudaLaunchKernel', 100 + rank, 1, began - 5_000, 4_000, 0, step, id
 FROM t WHERE getvariable('gpu');
 
 INSERT INTO base.host_ops
+    (rank, op_id, source_id, kind, name, pid, tid, start_local_ns, duration_ns, depth, step, correlation)
 SELECT
     rank, id + 3, rank, 'op', 'c10d::allreduce_', 100 + rank, 1,
-    began + arrival_ns, 80_000_000 - arrival_ns, 0, NULL, step, NULL, NULL, NULL
+    began + arrival_ns, 80_000_000 - arrival_ns, 0, step, NULL
 FROM t WHERE getvariable('collectives');
 
 INSERT INTO base.gpu_ops BY NAME

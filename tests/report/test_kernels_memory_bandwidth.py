@@ -158,6 +158,24 @@ def test_bandwidth_is_that_of_the_transfer_and_names_its_group(make_run: MakeRun
     }
 
 
+def test_bandwidth_over_ranks_that_are_missing_is_said_to_be_a_lower_bound(
+    make_run: MakeRun,
+) -> None:
+    con = make_run(ranks=4, steps=3)
+    con.execute("DELETE FROM base.collective_calls WHERE rank = 3 AND step = 0")
+    note = bandwidth_section(load_bandwidth(con, {}), 4).notes[1]
+    assert note == (
+        "1 of 3 collectives lack a rank of their group: waiting for it counts as transfer, so that"
+        " the bandwidth was at least this."
+    )
+    con.execute("UPDATE groups SET size = 8")
+    section = bandwidth_section(load_bandwidth(con, {}), 4)
+    assert section.notes[1].startswith("3 of 3 collectives lack a rank")
+    assert section.tables[-1].rows[0][-1] == (
+        "5 of 8 ranks not seen: transfer at most, bandwidth at least"
+    )
+
+
 def test_the_line_goes_through_two_sizes(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
     # step 2 moves a quarter of the bytes in half the time: 64 MB in 20 ms, 16 MB in 10 ms

@@ -10,15 +10,9 @@ import pytest
 
 import traceweave
 from tests.report.conftest import MakeRun
+from traceweave.analyses import analysis_relation
 from traceweave.errors import QueryError
-from traceweave.report.query import (
-    Row,
-    analysis_relation,
-    analysis_rows,
-    query_as,
-    rows_as,
-    standing_as,
-)
+from traceweave.report.query import Row, analysis_rows, query_as, rows_as, standing_as
 from traceweave.report.render import build_report
 
 TYPES = {"rank": "INTEGER", "caused_ns": "BIGINT"}

@@ -9,7 +9,11 @@ from tests.report.handmade import MS
 from traceweave.report.sections.budget import budget_in_words, load_budget
 from traceweave.report.sections.budget_layout import budget_section
 from traceweave.report.sections.clocks import clocks_in_words, clocks_section, load_clocks
-from traceweave.report.sections.collectives import load_collectives, waits_in_words
+from traceweave.report.sections.collectives import (
+    collectives_section,
+    load_collectives,
+    waits_in_words,
+)
 from traceweave.report.sections.gaps import gaps_in_words, load_gaps
 from traceweave.report.sections.inputs import hardware, load_inputs, losses
 
@@ -53,7 +57,7 @@ def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> N
     budget = load_budget(con)
     assert budget.ranks == [0, 2]
     assert budget.left_out == (1,)
-    assert "ranks 1." in budget_section(budget, cpu=False).notes[-1]
+    assert "mark no steps: rank 1." in budget_section(budget, cpu=False).notes[-1]
 
 
 def test_gaps_are_counted_by_cause_and_the_longest_named(make_run: MakeRun) -> None:
@@ -85,9 +89,9 @@ def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> Non
         (3, 3, 3, 3, 3 * (30 * MS + 600), 0),
     ]
     assert waits_in_words(collectives, 4) == (
-        "The ranks wait most for rank 3: it came last in 3 of 3 collectives whose order the clocks"
-        " can tell, and waiting for it, added up over the other ranks, took 90.0 ms, 100.0% of all"
-        " waiting."
+        "The ranks wait most for rank 3: it came last in 3 of 3 collectives where the clocks can"
+        " tell who did, and waiting for it, added up over the other ranks, took 90.0 ms, 100.0% of"
+        " all waiting."
     )
 
 
@@ -97,8 +101,55 @@ def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: Mak
     collectives = load_collectives(con)
     assert [(w["times_last"], w["caused_ns"]) for w in collectives.waits] == [(0, 0)] * 4
     assert waits_in_words(collectives, 4) == (
-        "In none of 3 matched collectives did the ranks arrive further apart than the clocks can"
-        " resolve: no rank is shown to hold up the others."
+        "In none of 3 matched collectives can the clocks tell which rank came last: no rank is"
+        " shown to hold up the others."
+    )
+
+
+def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> None:
+    # rank 2 is as late as rank 3 in the first of three steps: 0 and 1 wait 10 ms for both
+    con = make_run(ranks=4, steps=3)
+    con.execute(
+        "UPDATE base.collective_calls SET start_local_ns = start_local_ns + 10 * ?,"
+        " duration_ns = duration_ns - 10 * ? WHERE rank = 2 AND step = 0",
+        [MS, MS],
+    )
+    collectives = load_collectives(con)
+    keys = ("rank", "decided", "times_last", "caused_ns", "waited_ns")
+    assert [tuple(row[key] for key in keys) for row in collectives.waits] == [
+        # clocks differ by 100 ns per rank, far below their residuals of 5 us
+        (0, 2, 0, 0, 3 * (10 * MS + 300)),
+        (1, 2, 0, 0, 3 * (10 * MS + 200)),
+        (2, 2, 0, 0, 2 * (10 * MS + 100) + 100),
+        (3, 2, 2, 2 * (30 * MS + 600), 0),
+    ]
+    assert (collectives.matching["shared"], collectives.matching["decided"]) == (3, 2)
+    # 60 of the 80 ms that ranks wait
+    assert waits_in_words(collectives, 4) == (
+        "The ranks wait most for rank 3: it came last in 2 of 2 collectives where the clocks can"
+        " tell who did, and waiting for it, added up over the other ranks, took 60.0 ms, 75.0% of"
+        " all waiting."
+    )
+    assert collectives_section(collectives, 4).notes[1] == (
+        "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks cannot tell"
+        " who came last."
+    )
+
+
+def test_collectives_that_lack_ranks_are_counted(make_run: MakeRun) -> None:
+    con = make_run(ranks=2, steps=3)
+    told = "4 calls on all ranks make up 3 collectives"
+    con.execute("DELETE FROM base.collective_calls WHERE rank = 1 AND step < 2")
+    assert (
+        collectives_section(load_collectives(con), 2)
+        .notes[1]
+        .startswith(f"{told}; 2 lack a rank, so that transfer may be waiting for it.")
+    )
+    con.execute("UPDATE groups SET size = NULL")
+    assert (
+        collectives_section(load_collectives(con), 2)
+        .notes[1]
+        .startswith(f"{told}; of 3 it is not known whether all ranks are here.")
     )
 
 

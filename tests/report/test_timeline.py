@@ -95,7 +95,7 @@ def _lane(
     category: list[int],
     wait: int | None = None,
 ) -> dict[str, Any]:
-    call = [0, "all_reduce", 64_000_000, wait, 1, True]
+    call = [0, "all_reduce", 64_000_000, wait, None, True]
     return {
         "rank": rank,
         "label": label,
@@ -106,6 +106,23 @@ def _lane(
         "many": [],
         "calls": [] if wait is None else [call],
     }
+
+
+def test_who_is_waited_for_is_said_where_the_clocks_can_tell(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=1)
+    assert {tuple(call[4:]) for call in _calls(con)} == {(3, False)}
+    # rank 2 comes last too, 100 ns before rank 3
+    con.execute(
+        "UPDATE base.collective_calls SET start_local_ns = start_local_ns + 10 * ?,"
+        " duration_ns = duration_ns - 10 * ? WHERE rank = 2",
+        [MS, MS],
+    )
+    assert {tuple(call[4:]) for call in _calls(con)} == {(None, False)}
+
+
+def _calls(con: duckdb.DuckDBPyConnection) -> list[list[Any]]:
+    steps = _chart(_load(con), 4)["steps"]
+    return [call for lane in steps[0]["lanes"] for call in lane["calls"]]
 
 
 def test_the_sums_agree_with_the_tables_of_the_run(shared_run: MakeRun) -> None:

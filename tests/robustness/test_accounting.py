@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import orjson
 import pytest
 
 from tests.robustness.conftest import Load
@@ -41,7 +42,7 @@ def test_every_event_of_every_fixture(
 ) -> None:
     for folder in sorted({path.parent for path in fixtures.glob("*/*.json.gz")}):
         first, *_ = files = sorted(folder.glob("*.json.gz"))
-        read = [len(json.loads(gzip.decompress(f.read_bytes()))["traceEvents"]) for f in files]
+        read = [len(orjson.loads(gzip.decompress(f.read_bytes()))["traceEvents"]) for f in files]
         with open_database(database_of(folder)) as run:
             assert run.execute(
                 "SELECT events_read, events_stored + events_skipped FROM sources ORDER BY path"

@@ -17,6 +17,8 @@ from traceweave.cli.main import main
 from traceweave.errors import InputError
 from traceweave.ingestion import ingest
 from traceweave.sources import unpack
+from traceweave.sources.discover import discover
+from traceweave.sources.formats import known_formats
 from traceweave.store.database import open_database
 
 
@@ -46,12 +48,16 @@ def test_files_of_any_name_are_read_by_name_or_by_folder(tmp_path: Path) -> None
     paths = [folder / os.fsdecode(name) for name in NAMES]
     database = tmp_path / "run.duckdb"
 
-    for given in ([folder], paths):
-        assert ingest(given, database).ok
-        expected = [(os.fsencode(path).decode("utf-8", "replace"), "ok") for path in paths]
-        assert [path.replace("\ufffd", "?") for path, _ in sources(database)] == [
-            path.replace("\ufffd", "?") for path, _ in expected
-        ]
+    assert ingest([folder], database).ok
+    expected = [(os.fsencode(path).decode("utf-8", "replace"), "ok") for path in paths]
+    assert [(path.replace("\ufffd", "?"), status) for path, status in sources(database)] == [
+        (path.replace("\ufffd", "?"), status) for path, status in expected
+    ]
+    by_name, by_folder = (
+        discover(given, known_formats(), tmp_path).sources for given in (paths, [folder])
+    )
+    assert by_name == by_folder
+    assert len(by_name) == len(NAMES)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["in", "run.duckdb"]
 
 

@@ -117,18 +117,19 @@ def test_every_command_prints_it_without_control_characters(
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028\u202e]", said.out + said.err)
 
 
-def test_nothing_is_written_but_the_output(database: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def page(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("page") / "run.html"
+    assert main(["report", str(database), "-o", str(page)]) == 0
+    return page
+
+
+def test_nothing_is_written_but_the_output(database: Path, page: Path, tmp_path: Path) -> None:
     assert main(["export", str(database), "-o", str(tmp_path / "out"), "--to", "parquet"]) == 0
-    assert main(["report", str(database), "-o", str(tmp_path / "run.html")]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert all(re.fullmatch(r"[a-z_]+\.parquet", p.name) for p in (tmp_path / "out").iterdir())
+    assert [path.name for path in page.parent.iterdir()] == ["run.html"]
     assert sorted(path.name for path in database.parent.iterdir())[1:] == ["run.duckdb"]
-
-
-@pytest.fixture
-def page(database: Path, tmp_path: Path) -> Path:
-    with api.open(database) as run:
-        return run.report(tmp_path / "run.html")
 
 
 def test_the_page_forbids_everything_that_it_does_not_need(page: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import duckdb
+import orjson
 import pytest
 
 import traceweave
@@ -20,15 +20,13 @@ def _ingest(config: Config, folder: Path, *, marks: bool) -> Path:
     traces = folder / "traces"
     for path in write_kineto(simulate(config), traces):
         if not marks:
-            with gzip.open(path) as file:
-                trace = json.load(file)
+            trace = orjson.loads(gzip.decompress(path.read_bytes()))
             trace["traceEvents"] = [
                 event
                 for event in trace["traceEvents"]
                 if not str(event.get("name")).startswith("ProfilerStep#")
             ]
-            with gzip.open(path, "wt") as file:
-                json.dump(trace, file)
+            path.write_bytes(gzip.compress(orjson.dumps(trace), 1))
     traceweave.ingest([traces], folder / "run.duckdb")
     return folder / "run.duckdb"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from traceweave.simulate import Config, simulate, write_kineto, write_nsys
+from tests.simulated_runs import SKEWED
+from traceweave.simulate import Config, simulate, write_nsys
 
 DIFFERENT = """
     SELECT count(*), count(g.launch_op_id)
@@ -37,14 +38,13 @@ def _counts(database: Path) -> tuple[int, ...]:
         return tuple(counts)
 
 
-@pytest.mark.parametrize("write", [write_kineto, write_nsys])
 def test_every_op_of_a_simulated_run_has_its_call(
-    write: Callable[..., object], database_of: Callable[..., Path], tmp_path: Path
+    simulated_database: Callable[[Config], Path], database_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    run = simulate(Config(ranks=2, steps=2, layers=2, clock_offset_ns=5_000, clock_drift_ppm=7))
-    write(run, tmp_path / "traces")
-    ops, launched, timed = _counts(database_of(tmp_path / "traces"))
-    assert ops == launched == timed > 0
+    write_nsys(simulate(SKEWED), tmp_path / "traces", ranks_per_report=2)
+    for database in (simulated_database(SKEWED), database_of(tmp_path / "traces")):
+        ops, launched, timed = _counts(database)
+        assert ops == launched == timed > 0
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unittest.mock import patch
 
-import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import empty_database
 from traceweave.sources import derive, nesting
 from traceweave.sources.nesting import nest_host_ops
 
@@ -18,7 +18,7 @@ Range = tuple[int, int, int]
 
 def nest(ranges: Sequence[Range]) -> dict[int, tuple[int, int | None]]:
     """(depth, parent) by op_id of ranges of one thread."""
-    with duckdb.connect() as con:
+    with empty_database() as con:
         derive.stage(con)
         con.executemany(
             "INSERT INTO new_host_ops (rank, op_id, kind, name, pid, tid, nesting, start_local_ns,"

@@ -44,9 +44,9 @@ CALLS = (
 
 @pytest.fixture(scope="module")
 def pipeline() -> Run:
-    """Two pipelines of four stages on two hosts: communicators of four ranks out of eight."""
+    """Two pipelines of three stages on two hosts: communicators of three ranks out of six."""
     return simulate(
-        Config(ranks=8, hosts=2, steps=1, layers=4, parallelism="pp", group_size=4, microbatches=2)
+        Config(ranks=6, hosts=2, steps=1, layers=3, parallelism="pp", group_size=3, microbatches=2)
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +20,33 @@ def put_off(source: Path, target: Path, offset_us: int, drift_ppm: int) -> None:
     text = source.read_bytes()
     if source.suffix == ".gz":
         text = gzip.decompress(text)
-    times = [Decimal(found[2].decode()) for found in TIME.finditer(text)]
-    first = min(t for t in times if t > 0)
-    rate = Decimal(drift_ppm) / 1_000_000
+    first = min(time for found in TIME.finditer(text) if (time := _ns(found[2])) > 0)
 
     def moved(found: re.Match[bytes]) -> bytes:
-        time = Decimal(found[2].decode())
-        later = time + offset_us + rate * (time - first)
-        return found[1] + str(round(later, 3)).encode()
+        time = _ns(found[2])
+        return found[1] + _us(time + 1000 * offset_us + _drift(time - first, drift_ppm))
 
     def stretched(found: re.Match[bytes]) -> bytes:
-        return found[1] + str(round(Decimal(found[2].decode()) * (1 + rate), 3)).encode()
+        length = _ns(found[2])
+        return found[1] + _us(length + _drift(length, drift_ppm))
 
-    target.write_bytes(LENGTH.sub(stretched, TIME.sub(moved, text)))
+    text = TIME.sub(moved, text)
+    target.write_bytes(LENGTH.sub(stretched, text) if drift_ppm else text)
+
+
+def _ns(us: bytes) -> int:
+    """Integer ns of microseconds with up to three decimals; floats would not hold epoch times."""
+    whole, _, part = us.partition(b".")
+    return int(whole + part[:3].ljust(3, b"0"))
+
+
+def _us(ns: int) -> bytes:
+    whole, part = divmod(abs(ns), 1000)
+    return b"%s%d.%03d" % (b"-" if ns < 0 else b"", whole, part)
+
+
+def _drift(ns: int, ppm: int) -> int:
+    return (ns * ppm + 500_000) // 1_000_000
 
 
 def aligned_ends(path: Path) -> dict[int, np.ndarray]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tables import create_tables
+from tests.tables import create_tables, empty_database
 from tests.weave.rows import BASE, add_call, add_rank
 from traceweave.errors import UsageError
 from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
@@ -227,7 +227,7 @@ def test_a_clock_that_steps_or_wanders_gets_several_lines(
     assert np.percentile(errors, 95) < 12
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     program=st.sampled_from([DDP, TP_DP, UNIFORM]),
@@ -251,7 +251,7 @@ def test_the_true_offset_lies_inside_the_bound(
         jump_us=jump if steps == 300 and program is DDP else 0.0, with_hosts=named, seed=seed,
     )  # fmt: skip
     run = simulate_traffic(job)
-    with duckdb.connect() as con:
+    with empty_database() as con:
         create_tables(con)
         store_traffic(con, run)
         weave(con)
@@ -259,13 +259,13 @@ def test_the_true_offset_lies_inside_the_bound(
         assert outside_bounds(con, run) == []
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(data=st.data())
 def test_no_offset_lies_outside_what_causality_allows(data: st.DataObject) -> None:
     """Whatever the fit likes, every start stays before every end of its instance."""
     ranks = data.draw(st.integers(2, 4))
     count = data.draw(st.integers(1, 8))
-    with duckdb.connect() as con:
+    with empty_database() as con:
         create_tables(con)
         behind = [data.draw(st.integers(-(10**6), 10**6)) for _ in range(ranks)]
         for rank in range(ranks):

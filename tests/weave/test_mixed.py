@@ -26,9 +26,9 @@ def test_kineto_and_nsys_ranks_of_one_run_are_matched(
         end_jitter_ns=3_000, group_size=None if parallelism == "ddp" else 2,
     )  # fmt: skip
     run = simulate(config)
-    kineto, nsys = write_kineto(run, tmp_path / "k"), write_nsys(run, tmp_path / "n")
+    kineto, nsys = write_kineto(run, tmp_path / "k"), write_nsys(run, tmp_path / "n", 2)
     (tmp_path / "traces").mkdir()
-    for path in (*kineto[:2], *nsys[2:]):
+    for path in (*kineto[:2], nsys[1]):
         shutil.copy(path, tmp_path / "traces" / path.name)
     traceweave.ingest(tmp_path / "traces", tmp_path / "run.duckdb")
     clocks = config.rank_clocks()

@@ -20,10 +20,11 @@
 -- column: error_p50_share DOUBLE | median over the sizes of |median time - fit| / median time; NULL with fewer than three sizes, which any line fits
 -- column: error_max_share DOUBLE | largest of the same
 -- column: unresolved_sizes BIGINT | sizes left out because half of their transfers or more are shorter than what the clocks can tell
--- column: note VARCHAR | why a value is NULL
+-- column: note VARCHAR | why a value is NULL, and what the times may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
 -- caveat: effective bytes are bytes times the operation's factor of nccl-tests, so beta is comparable with busbw and, over operations, with the links.
+-- caveat: who was not recorded may have come last: where members are missing, waiting for them counts as latency and as slow bandwidth.
 -- caveat: a library that changes its algorithm or protocol with the size follows no single line: see the errors.
 WITH rated AS (
     SELECT
@@ -33,6 +34,8 @@ WITH rated AS (
         bytes,
         instances,
         measured,
+        incomplete,
+        ranks_seen,
         bytes * tw_bus_factor(op, ranks) AS effective_bytes,
         CASE WHEN $time = 'shortest' THEN transfer_min_p50_ns
              WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns
@@ -51,7 +54,10 @@ counted AS (
         bool_or(r.measured > 0) AS is_measured,
         bool_or(r.bytes > 0 AND r.measured > 0) AS has_bytes,
         bool_or(r.effective_bytes > 0) AS has_factor,
-        count(*) FILTER (WHERE r.effective_bytes > 0 AND r.measured > 0 AND r.time_ns IS NULL) AS unresolved_sizes
+        count(*) FILTER (WHERE r.effective_bytes > 0 AND r.measured > 0 AND r.time_ns IS NULL) AS unresolved_sizes,
+        CAST(sum(r.measured) FILTER (WHERE r.time_ns IS NOT NULL) AS BIGINT) AS measured,
+        CAST(sum(r.incomplete) FILTER (WHERE r.time_ns IS NOT NULL) AS BIGINT) AS incomplete,
+        min(r.ranks_seen) FILTER (WHERE r.time_ns IS NOT NULL) AS ranks_seen
     FROM rated AS r
     GROUP BY r.op, r.group_id
 ),
@@ -128,10 +134,14 @@ SELECT
     CASE WHEN obstacle IS NULL AND sizes > 2 THEN error_p50_share END AS error_p50_share,
     CASE WHEN obstacle IS NULL AND sizes > 2 THEN error_max_share END AS error_max_share,
     unresolved_sizes,
-    CASE
-        WHEN obstacle IS NOT NULL THEN obstacle
-        WHEN alpha_ns < 0 THEN 'no latency: the fit is negative at size 0, its sizes are too large to tell'
-        WHEN sizes = 2 THEN 'no errors: two sizes fit any line'
-    END AS note
+    nullif(concat_ws('; ',
+        CASE
+            WHEN obstacle IS NOT NULL THEN obstacle
+            WHEN alpha_ns < 0 THEN 'no latency: the fit is negative at size 0, its sizes are too large to tell'
+            WHEN sizes = 2 THEN 'no errors: two sizes fit any line'
+        END,
+        CASE WHEN obstacle IS NULL THEN
+            tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'waiting for them counts as transfer')
+        END), '') AS note
 FROM judged
 ORDER BY op, group_id NULLS LAST

@@ -21,9 +21,12 @@
 -- column: transfer_min_p50_ns BIGINT | median of the shortest duration over the ranks: the transfer time without any clock
 -- column: busbw_free_p50_gbps DOUBLE | bus bandwidth from transfer_min_p50_ns, without any clock; at most what was reached, since the shortest duration may include waiting
 -- column: peer_ratio DOUBLE | transfer_p50_ns / the median of it over all groups with the same operation, size and number of ranks; NULL if there is no other group
--- column: note VARCHAR | why a bandwidth is NULL
+-- column: incomplete BIGINT | measured operations that lack a member of the group: their transfer may include waiting for it
+-- column: ranks_seen BIGINT | members of the group that show them: the fewest of any measured operation; NULL if there is none
+-- column: note VARCHAR | why a bandwidth is NULL, and what a transfer may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: a transfer is unresolved if it is shorter than the largest residual_p95_ns of the ranks that took part; without one on every rank none is resolved.
+-- caveat: who was not recorded may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.
 -- caveat: operations that share the links at the same moment share the bandwidth too.
 -- caveat: peer_ratio above 1 points at a slow group, hence a slow host or link among its ranks.
 WITH resolutions AS (
@@ -42,6 +45,7 @@ timed AS (
         i.ranks_expected AS ranks,
         i.bytes,
         i.transfer_min_ns,
+        i.ranks_seen,
         -- one rank alone cannot tell transfer from waiting
         CASE WHEN i.ranks_seen > 1 THEN i.transfer_ns END AS transfer_ns,
         CASE WHEN i.ranks_seen > 1 AND i.transfer_ns > 0 AND i.transfer_ns >= r.resolution_ns
@@ -68,7 +72,9 @@ measured AS (
         count(*) FILTER (WHERE transfer_ns > $slow_factor * transfer_p50_ns) AS slow,
         tw_percentile(CASE WHEN transfer_ns IS NOT NULL THEN transfer_min_ns END, 0.5) AS transfer_min_p50_ns,
         -- the median is resolved if the row's middle is: more than half of the transfers are
-        2 * count(resolved_ns) > count(transfer_ns) AS is_resolved
+        2 * count(resolved_ns) > count(transfer_ns) AS is_resolved,
+        count(transfer_ns) FILTER (WHERE ranks_seen < ranks) AS incomplete,
+        min(ranks_seen) FILTER (WHERE transfer_ns IS NOT NULL) AS ranks_seen
     FROM medians
     GROUP BY op, group_id, ranks, bytes
 ),
@@ -100,11 +106,15 @@ SELECT
     transfer_min_p50_ns,
     bytes / nullif(transfer_min_p50_ns, 0) * factor AS busbw_free_p50_gbps,
     CASE WHEN peer_p50_ns > 0 THEN transfer_p50_ns / peer_p50_ns END AS peer_ratio,
-    CASE
-        WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be told apart'
-        WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
-        WHEN algbw_p50_gbps IS NULL THEN 'half of the transfers or more are shorter than what the clocks can tell'
-        WHEN factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
-    END AS note
+    incomplete,
+    ranks_seen,
+    nullif(concat_ws('; ',
+        CASE
+            WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be told apart'
+            WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
+            WHEN algbw_p50_gbps IS NULL THEN 'half of the transfers or more are shorter than what the clocks can tell'
+            WHEN factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
+        END,
+        tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer at most, bandwidth at least')), '') AS note
 FROM rated
 ORDER BY op, group_id NULLS LAST, bytes NULLS LAST

@@ -28,6 +28,7 @@
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
+-- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
 SELECT
     m.rank,
     step,

@@ -11,8 +11,8 @@
 -- param: forward_share DOUBLE = 0.15 | a group that moves at least this share of its bytes in the forward pass carries activations, which compute has to wait for
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that may run beside it
 -- param: straggler_factor DOUBLE = 2.0 | a straggler holds the others up for at least this many times as long as the other ranks do on average
--- param: slow_kernels DOUBLE = 0.03 | a rank whose kernels take longer than the others' by this share of their time is slow
--- param: slower_share DOUBLE = 0.8 | and if kernels with at least this share of their time are slower: else its work differs
+-- param: slow_kernels DOUBLE = 0.03 | a rank whose kernels take longer than the others' by this share of their time, and half of their names too, is slow; if it is not half of the names, its work differs
+-- param: slower_share DOUBLE = 0.8 | and kernels with at least this share of their time are slower on a slow rank
 -- param: kernel_spread DOUBLE = 1.5 | only kernels are compared whose 90th percentile is at most this many times the 10th, on every rank
 -- param: slow_link DOUBLE = 1.3 | a group is slow if its transfers take this many times as long as those of its peers
 -- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
@@ -52,7 +52,8 @@ basis AS MATERIALIZED (
         avg(exposed_comm_ns) AS exposed_comm_ns,
         avg(exposed_memory_ns) AS exposed_memory_ns,
         CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
-        any_value(has_steps) AS has_steps
+        any_value(has_steps) AS has_steps,
+        any_value(timeline) = 'gpu' AS has_gpu
     FROM budget
     -- shorter than 10 us a step is none, and a recording shorter than a millisecond says nothing about a training run
     HAVING avg(window_ns) >= CASE WHEN any_value(has_steps) THEN 10000 ELSE 1000000 END
@@ -96,10 +97,13 @@ calls AS MATERIALIZED (
             WHEN e.op = 'all_to_all' THEN 'all_to_all'
             ELSE 'unknown'
         END AS kind,
-        CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns
+        CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
+        -- who is not seen may have come last
+        e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks
     FROM analysis_exposed_comm() AS e
     JOIN rank_windows AS r USING (rank)
     CROSS JOIN basis AS b
+    LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
     LEFT JOIN blocking AS k ON k.group_id = e.group_id
     LEFT JOIN uses AS u ON u.group_id = e.group_id
     WHERE e.step IS NOT NULL OR NOT b.has_steps
@@ -124,6 +128,9 @@ comm AS MATERIALIZED (
             b.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking), 0) / greatest(sum(c.exposed_ns), 1),
             b.compute_ns - b.overlap_ns
         ) AS hideable_ns,
+        b.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE c.lacks_ranks), 0) / greatest(sum(c.exposed_ns), 1) AS doubtful_ns,
+        b.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE c.lacks_ranks AND NOT c.is_staged AND NOT c.is_blocking), 0)
+            / greatest(sum(c.exposed_ns), 1) AS doubtful_hideable_ns,
         1 - sum(c.bare_ns) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking)
             / nullif(sum(c.duration_ns - coalesce(c.wait_ns, 0)) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking), 0) AS hidden_share,
         count(c.wait_ns) AS split,
@@ -195,8 +202,9 @@ imbalance AS (
         NULL AS ranks,
         NULL AS group_id,
         c.wait_ns - coalesce(x.known_ns, 0) AS cost_ns,
-        format('Ranks wait for each other {} per {} without compute, and no single rank is to blame', tw_time(c.wait_ns - coalesce(x.known_ns, 0)), b.unit)
-            AS evidence,
+        CASE WHEN x.known_ns > 0 THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
+        || format(' wait for each other {} per {} without compute, and no single rank is to blame{}',
+            tw_time(c.wait_ns - coalesce(x.known_ns, 0)), b.unit, CASE WHEN x.known_ns > 0 THEN ' for that' ELSE '' END) AS evidence,
         'exposed_comm' AS proof,
         'Even out the work (sequence lengths, experts, shards); fewer synchronizing collectives' AS advice
     FROM comm AS c CROSS JOIN basis AS b
@@ -225,8 +233,13 @@ poor_overlap AS (
         NULL AS ranks,
         NULL AS group_id,
         c.hideable_ns AS cost_ns,
-        format('Compute hides {} of the transfers that may run beside it; {} more per {} could, at most',
-            tw_percent(c.hidden_share), tw_time(c.hideable_ns), b.unit) AS evidence,
+        CASE
+            WHEN c.doubtful_hideable_ns < $min_share * b.step_ns THEN
+                format('Compute hides {} of the transfers that may run beside it; {} more per {} could, at most',
+                    tw_percent(c.hidden_share), tw_time(c.hideable_ns), b.unit)
+            ELSE format('Compute hides {} of the communication that may run beside it, waiting for ranks that were not seen included; {} more per {} could, at most',
+                tw_percent(c.hidden_share), tw_time(c.hideable_ns), b.unit)
+        END AS evidence,
         'exposed_comm' AS proof,
         CASE k.of_hideable
             WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
@@ -244,8 +257,13 @@ communication_bound AS (
         NULL AS group_id,
         c.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
         CASE
-            WHEN c.split > 0 THEN format('{} of each {} is transfer that no compute hides{}',
-                tw_time(c.transfer_ns - coalesce(p.cost_ns, 0)), b.unit, CASE WHEN p.cost_ns > 0 THEN ' or could' ELSE '' END)
+            WHEN c.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
+                tw_time(c.transfer_ns - coalesce(p.cost_ns, 0)), b.unit,
+                CASE WHEN c.doubtful_ns - least(c.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * b.step_ns
+                    THEN 'communication' ELSE 'transfer' END,
+                CASE WHEN p.cost_ns > 0 THEN ' or could' ELSE '' END,
+                CASE WHEN c.doubtful_ns - least(c.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * b.step_ns
+                    THEN '; waiting for ranks that were not seen may be part of it' ELSE '' END)
             ELSE format('{} of each {} is communication that no compute hides; waiting is part of it, as no other rank shows the same calls',
                 tw_time(c.transfer_ns), b.unit)
         END AS evidence,
@@ -296,7 +314,8 @@ small_collectives AS (
 rates AS MATERIALIZED (
     SELECT op, group_id, ranks, instances, measured, transfer_p50_ns, peer_ratio, bytes
     FROM analysis_bandwidth()
-    WHERE peer_ratio IS NOT NULL AND group_id IS NOT NULL AND op <> 'send_recv'
+    -- with a member missing, waiting for it looks like transfer
+    WHERE peer_ratio IS NOT NULL AND group_id IS NOT NULL AND op <> 'send_recv' AND incomplete = 0
 ),
 slow_groups AS (
     SELECT
@@ -438,12 +457,12 @@ idling AS (
         CASE WHEN NOT i.is_common THEN i.affected END AS ranks,
         NULL AS group_id,
         CASE WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
-        format('The GPU idles {} per {}{}', tw_time(CASE WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END), b.unit,
+        format('The {} idles {} per {}{}', CASE WHEN b.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(CASE WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END), b.unit,
             CASE WHEN i.is_common THEN '' ELSE ' on ' || tw_ranks(i.affected) END)
         || CASE i.cause
             WHEN 'launch_bound' THEN ' because the host launches late'
             WHEN 'sync' THEN ' after the host waited for it'
-            WHEN 'data_loading' THEN ' while the host waits for data'
+            WHEN 'data_loading' THEN CASE WHEN b.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END
             WHEN 'unknown' THEN ', though work was queued or its launch is not recorded'
             WHEN 'dependency' THEN ' waiting for another stream'
             ELSE ' between kernels that were queued'
@@ -509,56 +528,104 @@ kernel_medians AS (
     WHERE category = 'compute' AND kind = 'kernel'
     GROUP BY rank, name
 ),
-kernel_excess AS (
+-- each name beside the median of the other ranks; a kernel whose own durations differ widely does different work from call to call: no yardstick
+kernel_excess AS MATERIALIZED (
     SELECT
         rank,
-        sum(count * (median_ns - usual_ns)) AS excess_ns,
-        sum(count * usual_ns) AS usual_ns,
-        sum(count * usual_ns) FILTER (WHERE median_ns > usual_ns) / sum(count * usual_ns) AS slower_share,
-        count(*) FILTER (WHERE median_ns > usual_ns) AS slower,
-        count(*) AS names
+        name,
+        count * (median_ns - usual_ns) AS excess_ns,
+        count * usual_ns AS usual_ns,
+        median_ns / usual_ns AS ratio
     FROM (
         SELECT
             *,
-            quantile_disc(median_ns, 0.5) OVER same AS usual_ns,
-                -- a kernel whose own durations differ widely does different work from call to call: no yardstick
-            count(*) OVER same > 1 AND max(spread) OVER same <= $kernel_spread AS is_comparable
+            median(median_ns) OVER (
+                PARTITION BY name ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+            ) AS usual_ns,
+            max(spread) OVER (PARTITION BY name) AS widest_spread
         FROM kernel_medians
-        WINDOW same AS (PARTITION BY name)
     )
-    WHERE is_comparable
-    GROUP BY rank
+    WHERE usual_ns > 0 AND widest_spread <= $kernel_spread
 ),
+-- heavy: the fewest names with nine tenths of what is longer
+kernel_times AS MATERIALIZED (
+    SELECT
+        rank,
+        sum(excess_ns) AS excess_ns,
+        sum(excess_ns) / sum(usual_ns) AS longer_share,
+        coalesce(sum(usual_ns) FILTER (WHERE excess_ns > 0), 0) / sum(usual_ns) AS slower_share,
+        median(ratio) - 1 AS typical_share,
+        count(*) AS names,
+        count(*) FILTER (WHERE excess_ns > 0 AND coalesce(before_ns, 0) < 0.9 * longer_ns) AS heavy,
+        arg_max(name, (excess_ns, name)) AS heaviest
+    FROM (
+        SELECT
+            *,
+            sum(greatest(excess_ns, 0)) OVER (
+                PARTITION BY rank ORDER BY excess_ns DESC, name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS before_ns,
+            sum(greatest(excess_ns, 0)) OVER (PARTITION BY rank) AS longer_ns
+        FROM kernel_excess
+    )
+    GROUP BY rank
+    HAVING sum(excess_ns) >= $slow_kernels * sum(usual_ns)
+        AND rank NOT IN (SELECT rank FROM blamed WHERE is_straggler AND cause = 'compute')
+),
+-- a slow GPU is slow at nearly everything; other work is slower at some of it
 slow_kernels AS (
     SELECT
         'slow_kernels' AS rule,
         [k.rank] AS ranks,
         NULL AS group_id,
         k.excess_ns AS cost_ns,
-        format('The same kernels take {} longer on rank {} than on the others at the median, {} of {} kernel names are slower',
-            tw_percent(k.excess_ns / k.usual_ns), k.rank, k.slower, k.names) AS evidence,
+        format('The same kernels take {} longer on rank {} than on {}, half of {} kernel names {} or more',
+            tw_percent(k.longer_share), k.rank, CASE WHEN b.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
+            k.names, tw_percent(k.typical_share)) AS evidence,
         'kernels' AS proof,
         'Compare clock rates, power limit, temperature and ECC errors of its GPU with the others''; else the shapes it works on' AS advice
-    FROM kernel_excess AS k
-    -- a slow GPU is slow at nearly everything; other work is slower at some of it
-    WHERE k.excess_ns >= $slow_kernels * k.usual_ns AND k.slower_share >= $slower_share
-        AND k.rank NOT IN (SELECT rank FROM blamed WHERE is_straggler AND cause = 'compute')
+    FROM kernel_times AS k CROSS JOIN basis AS b
+    WHERE k.typical_share >= $slow_kernels AND k.slower_share >= $slower_share
 ),
+uneven_work AS (
+    SELECT
+        'uneven_work' AS rule,
+        [k.rank] AS ranks,
+        NULL AS group_id,
+        k.excess_ns AS cost_ns,
+        format('Rank {} spends {} more per {} in the same kernels than {}, 90% of it in {} of {} kernel names, most in {}; half of the names are slower by {} at most',
+            k.rank, tw_time(k.excess_ns), b.unit, CASE WHEN b.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
+            k.heavy, k.names, CASE WHEN length(k.heaviest) > 60 THEN left(k.heaviest, 59) || '…' ELSE k.heaviest END,
+            tw_percent(greatest(k.typical_share, 0))) AS evidence,
+        'kernels' AS proof,
+        'Even out what these kernels work on (shards of tables, lengths of sequences, experts); where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
+    FROM kernel_times AS k CROSS JOIN basis AS b
+    WHERE k.typical_share < $slow_kernels
+),
+-- the mean over the ranks: what holds one rank up at the end of a step makes the others wait in the next one
 step_lengths AS (
-    SELECT step, max(window_ns) AS length_ns FROM budget WHERE step IS NOT NULL GROUP BY step
+    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns FROM budget WHERE step IS NOT NULL GROUP BY step
+),
+steadiness AS (
+    SELECT
+        count(*) AS steps,
+        avg(length_ns) AS mean_ns,
+        tw_percentile(length_ns, 0.5) AS p50_ns,
+        max(length_ns) AS max_ns,
+        arg_max(step, length_ns) AS longest
+    FROM step_lengths
 ),
 unsteady_steps AS (
     SELECT
         'unsteady_steps' AS rule,
         NULL AS ranks,
         NULL AS group_id,
-        avg(length_ns) - median(length_ns) AS cost_ns,
+        mean_ns - p50_ns AS cost_ns,
         format('Steps take {} at the median, {} on average; the longest, step {}, {}',
-            tw_time(median(length_ns)), tw_time(avg(length_ns)), arg_max(step, length_ns), tw_time(max(length_ns))) AS evidence,
+            tw_time(p50_ns), tw_time(mean_ns), longest, tw_time(max_ns)) AS evidence,
         'breakdown' AS proof,
         'See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, longer inputs' AS advice
-    FROM step_lengths
-    HAVING count(*) >= 3 AND avg(length_ns) - median(length_ns) >= $unsteady_share * median(length_ns)
+    FROM steadiness
+    WHERE steps >= 3 AND mean_ns - p50_ns >= $unsteady_share * p50_ns
 ),
 costs AS (
     SELECT * FROM straggler
@@ -573,6 +640,7 @@ costs AS (
     UNION ALL SELECT * FROM pageable_copies
     UNION ALL SELECT * FROM exposed_copies
     UNION ALL SELECT * FROM slow_kernels
+    UNION ALL SELECT * FROM uneven_work
     UNION ALL SELECT * FROM unsteady_steps
 ),
 costly AS (
@@ -603,9 +671,13 @@ compute_bound AS (
         'compute_bound' AS rule,
         NULL AS ranks,
         NULL AS group_id,
-        format('Compute runs for {} of the {}', tw_percent(compute_ns / step_ns), unit) AS evidence,
+        format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
+            tw_percent(compute_ns / step_ns), unit) AS evidence,
         'breakdown' AS proof,
-        'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels' AS advice
+        CASE
+            WHEN has_gpu THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
+            ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A file that was cut off lacks its kernels'
+        END AS advice
     FROM basis
     WHERE compute_ns >= $compute_bound_share * step_ns
 ),
@@ -684,10 +756,15 @@ no_work AS (
         'nothing_to_measure' AS rule,
         list(rank ORDER BY rank) AS ranks,
         NULL AS group_id,
-        format('{} of {} {} neither GPU work nor operators', count(*), tw_many(any_value(recorded), 'rank'),
-            CASE WHEN count(*) = 1 THEN 'holds' ELSE 'hold' END) AS evidence,
+        CASE
+            WHEN count(*) = any_value(recorded) THEN 'No rank holds GPU work or operators'
+            ELSE format('{} of {} {} no {}: no number here counts {}', count(*), tw_many(any_value(recorded), 'rank'),
+                CASE WHEN count(*) = 1 THEN 'holds' ELSE 'hold' END,
+                CASE WHEN EXISTS (FROM device_ops WHERE timeline = 'gpu') THEN 'GPU work, unlike the others' ELSE 'operators' END,
+                CASE WHEN count(*) = 1 THEN 'it' ELSE 'them' END)
+        END AS evidence,
         'breakdown' AS proof,
-        'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx)' AS advice
+        'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx); a Kineto file that was cut off lacks its kernels' AS advice
     FROM (SELECT rank, count(*) OVER () AS recorded FROM ranks)
     WHERE rank NOT IN (SELECT rank FROM device_ops)
     HAVING count(*) > 0

@@ -41,6 +41,7 @@
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
+-- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
 WITH gaps AS MATERIALIZED (
     SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, 'each')
 ),

@@ -11,7 +11,8 @@
 -- column: step BIGINT | the step it is about; NULL: all, or none in particular
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
--- caveat: step time is the median over the steps, each as long as on its slowest rank; the mean is over steps and ranks, as in findings and the report.
+-- caveat: a step is as long as its mean over the ranks: what holds one rank up at the end of a step makes the others wait in the next one. Step time is the median over the steps.
+-- caveat: a rank without GPU ops, in a run where others have some, is in no number; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: findings says what each of these costs and what to try.
 WITH budget AS MATERIALIZED (
@@ -41,7 +42,7 @@ idle AS (
     GROUP BY i.cause
 ),
 steps_by_length AS (
-    SELECT step, max(window_ns) AS length_ns, arg_max(rank, window_ns) AS rank
+    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns, arg_max(rank, window_ns) AS rank
     FROM budget
     WHERE step IS NOT NULL
     GROUP BY step
@@ -58,7 +59,7 @@ steadiness AS (
     HAVING count(*) > 0
 ),
 mfu AS (
-    SELECT mfu, dtype FROM analysis_mfu() WHERE rank IS NULL
+    SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
 ),
 late AS (
     SELECT e.late_rank, e.rank, sum(e.late_ns) / any_value(w.windows) AS late_ns
@@ -124,10 +125,15 @@ rows AS (
     SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'breakdown'
     FROM steadiness
-    WHERE steps > 1
+    WHERE steps > 2
     UNION ALL
     SELECT 3, 'MFU', 100 * m.mfu, '%',
-        CASE WHEN m.mfu IS NULL THEN 'not computable: mfu says why' ELSE 'of the GPU''s peak in ' || m.dtype END, NULL, NULL, 'mfu'
+        CASE
+            WHEN m.mfu IS NULL THEN 'not computable: mfu says why'
+            -- the rest may be elementwise work, which has no product in it; where it is most of the time, products are missing
+            WHEN m.covered_share < 0.5 THEN format('at least: {} of compute is counted', tw_percent(m.covered_share))
+            ELSE 'of the GPU''s peak in ' || m.dtype
+        END, NULL, NULL, 'mfu'
     FROM mfu AS m CROSS JOIN totals
     UNION ALL
     SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
@@ -196,6 +202,11 @@ rows AS (
         || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END,
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
+    UNION ALL
+    SELECT 26, 'no GPU work', count(*), '', 'ranks that no number here counts', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
+    FROM ranks
+    WHERE rank NOT IN (SELECT rank FROM device_ops) AND EXISTS (FROM device_ops WHERE timeline = 'gpu')
+    HAVING count(*) > 0
 )
 SELECT
     answer,

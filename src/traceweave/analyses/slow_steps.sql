@@ -25,6 +25,7 @@
 -- caveat: a rank with fewer than three steps has no usual one, and no row.
 -- caveat: where ranks wait for each other, one slow rank slows the step of all: there exposed_comm grows, and on the rank itself something else. stragglers tells them apart.
 -- caveat: gaps shorter than 10 us are not looked into: 'idle: short'.
+-- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
 WITH parts AS MATERIALIZED (
     SELECT rank, step, window_ns, compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns
     FROM analysis_breakdown(p_window := $window)

@@ -2,7 +2,7 @@
 -- answers: Which collectives have long tails, is the time waiting or transfer, and who arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
--- reads: collectives, collective_instances, collective_waits
+-- reads: clocks, collectives, collective_instances, collective_waits
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: bytes_from BIGINT | lower end of the size bucket; NULL if the size is unknown
@@ -21,19 +21,22 @@
 -- column: transfer_p99_ns BIGINT | 99th percentile of the same
 -- column: transfer_max_ns BIGINT | longest
 -- column: tail_ratio DOUBLE | duration_p99_ns / duration_p50_ns; NULL if the median is 0
--- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several; NULL if no other rank was seen
--- column: last_rank_share DOUBLE | instances in which it was last / instances seen on two ranks or more, 0 to 1
+-- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several, where the clocks can tell who did; NULL if they never can
+-- column: last_rank_share DOUBLE | instances in which it was last / instances in which the clocks can tell who was, 0 to 1
 -- column: transfer_min_p50_ns BIGINT | median over instances of the shortest duration over the ranks: the transfer time without any clock
 -- column: wait_free_p99_ns BIGINT | 99th percentile over ranks and instances of the duration minus that shortest one: the wait without any clock
--- column: below_resolution_share DOUBLE | instances whose arrival skew is smaller than what the clocks can tell / instances seen on two ranks or more, 0 to 1
+-- column: below_resolution_share DOUBLE | instances whose arrival skew, first to last, is smaller than what the clocks can tell / instances seen on two ranks or more, 0 to 1
 -- column: calls BIGINT | operations counted once per rank: what the durations are taken over
 -- column: unmatched_calls BIGINT | those of them without a partner on other ranks; they have a duration, but no wait and no transfer
 -- column: ranks_seen BIGINT | ranks that took part in any of them
 -- column: slowest_rank INTEGER | the rank of the longest duration
 -- column: slowest_step BIGINT | its step; NULL outside any step
+-- column: note VARCHAR | what a transfer may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
+-- caveat: the clocks can tell who came last where it was later than the last but one by the largest residual_p95_ns of the ranks that took part or more.
+-- caveat: who was not recorded may have come last: where members of the group are missing, waiting for them counts as transfer.
 -- caveat: transfer can be negative where the clocks are off by more than it.
 WITH shared AS (
     -- one rank alone waits for nobody: its zeros would be no measurement
@@ -97,9 +100,15 @@ transfer_tails AS (
         tw_percentile(transfer_ns, 0.99) AS transfer_p99_ns,
         max(transfer_ns) AS transfer_max_ns,
         tw_percentile(transfer_min_ns, 0.5) AS transfer_min_p50_ns,
-        avg(CAST(below_resolution AS INTEGER)) AS below_resolution_share
+        avg(CAST(below_resolution AS INTEGER)) AS below_resolution_share,
+        tw_missing_ranks(
+            count(*) FILTER (WHERE NOT complete), count(*), min(ranks_seen), max(ranks_expected), 'waiting for them counts as transfer'
+        ) AS note
     FROM collective_instances JOIN shared USING (collective_id)
     GROUP BY ALL
+),
+told AS (
+    SELECT collective_id FROM tw_last_arrivals() WHERE is_told
 ),
 last_ranks AS (
     SELECT
@@ -108,7 +117,7 @@ last_ranks AS (
         tw_bytes_from(bytes) AS bytes_from,
         last_rank,
         tw_ratio(count(*), sum(count(*)) OVER (PARTITION BY op, group_id, tw_bytes_from(bytes))) AS last_rank_share
-    FROM collective_instances JOIN shared USING (collective_id)
+    FROM collective_instances JOIN told USING (collective_id)
     GROUP BY op, group_id, tw_bytes_from(bytes), last_rank
     QUALIFY row_number() OVER (
         PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank
@@ -142,7 +151,8 @@ SELECT
     c.unmatched_calls,
     c.ranks_seen,
     c.slowest_rank,
-    c.slowest_step
+    c.slowest_step,
+    t.note
 FROM call_tails AS c
 LEFT JOIN wait_tails AS w
     ON w.op = c.op AND w.group_id IS NOT DISTINCT FROM c.group_id AND w.bytes_from IS NOT DISTINCT FROM c.bytes_from

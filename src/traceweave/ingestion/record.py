@@ -100,6 +100,21 @@ def _storable(value: object) -> object:
     return value
 
 
+def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Say which ranks have no GPU ops, if others have some: one note, or none."""
+    found = con.execute(
+        "SELECT rank FROM base.rank_sources WHERE EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)"
+        " EXCEPT SELECT rank FROM base.gpu_ops ORDER BY rank"
+    ).fetchall()
+    ranks = [str(rank) for (rank,) in found]
+    if not ranks:
+        return ()
+    if len(ranks) == 1:
+        return (f"rank {ranks[0]} recorded no GPU work, though others did: no number counts it",)
+    named = ", ".join(ranks[:8]) + (", ..." if len(ranks) > 8 else "")
+    return (f"{len(ranks)} ranks ({named}) recorded no GPU work: no number counts them",)
+
+
 def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:
     """Check with the events at hand what a look at the files' heads could not tell for sure."""
     row = con.execute(

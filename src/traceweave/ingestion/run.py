@@ -12,7 +12,7 @@ import duckdb
 
 from traceweave.errors import UsageError
 from traceweave.ingestion.load import Progress, load_all
-from traceweave.ingestion.record import record
+from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import Format, known_formats
@@ -67,7 +67,8 @@ def ingest(
         )
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
         outcomes = load_all(draft.con, sources, jobs, progress)
-        results = record(draft.con, found, outcomes)
+        notes = (*found.notes, *note_ranks_without_gpu_work(draft.con))
+        results = record(draft.con, replace(found, notes=notes), outcomes)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
         draft.con.execute("ANALYZE")
@@ -76,7 +77,7 @@ def ingest(
         database=Path(output),
         sources=results,
         passed_over=found.passed_over,
-        notes=found.notes,
+        notes=notes,
         weave=summary,
         seconds=time.monotonic() - began,
     )

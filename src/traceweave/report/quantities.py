@@ -99,6 +99,11 @@ def rank_list(ranks: list[int]) -> str:
     return ", ".join(_run(first, last) for first, last in runs)
 
 
+def name_ranks(ranks: list[int]) -> str:
+    """Write 'rank 3' or 'ranks 0–2, 5'."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {rank_list(ranks)}"
+
+
 def _run(first: int, last: int) -> str:
     if first == last:
         return str(first)

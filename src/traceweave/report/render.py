@@ -29,7 +29,7 @@ from traceweave.report.sections.memory import load_memory, memory_section
 from traceweave.report.sections.overlap import overlap_section
 from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
-from traceweave.report.verdict import Verdict, is_cpu_run, judge
+from traceweave.report.verdict import Verdict, judge
 
 DEFAULT_TITLE = "Training run report"
 
@@ -69,7 +69,7 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
     collectives, clocks = load_collectives(con), load_clocks(con)
     timeline = load_timeline(con, budget, collectives, gaps.relation)
     findings = load_findings(con)
-    cpu = is_cpu_run(inputs)
+    cpu = inputs.is_cpu_run
     return Report(
         title=title or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traceweave.report.quantities import MISSING, duration, percent, rank_list
+from traceweave.report.quantities import MISSING, duration, percent
 from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
 from traceweave.report.sections.findings import (
@@ -15,7 +15,7 @@ from traceweave.report.sections.findings import (
     headline_in_words,
     rest_in_words,
 )
-from traceweave.report.sections.inputs import Inputs, hardware, losses
+from traceweave.report.sections.inputs import Inputs, hardware, losses, without_gpu_work
 
 
 class Sentence(NamedTuple):
@@ -62,7 +62,7 @@ class Verdict:
 
 def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) -> Verdict:
     """Put the time budget, the costliest findings and how far to trust them in one paragraph."""
-    cpu = is_cpu_run(inputs)
+    cpu = inputs.is_cpu_run
     sentences = [
         Sentence(_timeline(inputs, budget), "input"),
         Sentence(budget_in_words(budget, cpu), "budget"),
@@ -85,25 +85,15 @@ def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) ->
     )
 
 
-def is_cpu_run(inputs: Inputs) -> bool:
-    """Tell whether no rank recorded GPU work, so that all times are those of CPU operators."""
-    return bool(inputs.ranks) and len(inputs.cpu_ranks) == len(inputs.ranks)
-
-
 def _timeline(inputs: Inputs, budget: Budget) -> str:
-    if is_cpu_run(inputs):
+    if inputs.is_cpu_run:
         if not budget.rows:
             return "Neither GPU work nor CPU operators were recorded."
         return (
             "No GPU work was recorded, so times are those of CPU operators and of collectives run"
             " by the host."
         )
-    if inputs.cpu_ranks:
-        return (
-            f"Ranks {rank_list(inputs.cpu_ranks)} recorded no GPU work; their times are those of"
-            " CPU operators."
-        )
-    return ""
+    return without_gpu_work(inputs) if inputs.cpu_ranks else ""
 
 
 def _headline(inputs: Inputs, budget: Budget, findings: Findings, cpu: bool) -> str:

@@ -17,7 +17,7 @@ CREATE OR REPLACE TEMP MACRO gpu_class(kind, name) AS CASE
         CASE WHEN regexp_matches(name, '(?i)send_?recv|nvshmem.*(put|get)') THEN 'p2p' ELSE 'collective' END
     WHEN regexp_matches(name, '(?i)flash|fmha|attention|attn|sdpa|mha_|paged_?kv|mla_') THEN 'attention'
     WHEN regexp_matches(name, '(?i)winograd|dgrad|wgrad|implicit_gemm|cudnn.*(fprop|bprop)|conv([^e]|e[^r])') THEN 'conv'
-    WHEN regexp_matches(name, '(?i)gemm|matmul|cutlass|cublas|splitK|nvjet|_mm_|\bmma\b|Cijk_|wgmma') THEN 'gemm'
+    WHEN regexp_matches(name, '(?i)(^b?|[^b]|[^f]b)gemm|matmul|cutlass|cublas|splitK|nvjet|_mm_|\bmma\b|Cijk_|wgmma') THEN 'gemm'
     WHEN regexp_matches(name, '(?i)multi_tensor_apply|adam|sgd|lamb|optimizer') THEN 'optimizer'
     WHEN regexp_matches(name, '(?i)layer_?norm|rms_?norm|batch_?norm|group_?norm|bn_fw|bn_bw|normalize') THEN 'norm'
     WHEN regexp_matches(name, '(?i)softmax') THEN 'softmax'

@@ -166,7 +166,7 @@ JOIN base.clock_spans AS c
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
 -- column: start_local_ns BIGINT | start, rank's own clock
--- column: step BIGINT | step in which it was launched; NULL outside any step
+-- column: step BIGINT | step in which it was launched; NULL if it was launched outside any, and if the launch was not recorded (launch_op_id is NULL too)
 -- column: correlation BIGINT | the profiler's link to the launching call
 -- column: launch_op_id BIGINT | host_ops.op_id of the launching call; NULL if not recorded
 -- column: bytes BIGINT | bytes copied or set
@@ -325,15 +325,15 @@ LEFT JOIN base.matches AS m USING (call_id);
 -- column: first_end_ns BIGINT | first rank's end
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
--- column: transfer_ns BIGINT | last_end_ns - last_start_ns
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it
 -- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns
 -- column: last_rank INTEGER | the rank that arrived last
--- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; where complete is not true it was at least this
 -- column: busbw_gbps DOUBLE | algbw_gbps times the operation's factor of nccl-tests
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
 -- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
--- column: below_resolution BOOLEAN | the arrival skew is smaller than what the clocks can tell
+-- column: below_resolution BOOLEAN | the arrival skew, first to last, is smaller than what the clocks can tell; who came last they may not tell either where it is larger: that takes as much between the last two
 CREATE VIEW collective_instances AS
 WITH per_instance AS (
     SELECT
@@ -428,7 +428,7 @@ SELECT
     k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 
--- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, for a rank without any, its CPU operators and host collectives
+-- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without any, its CPU operators and host collectives; a rank without GPU ops in a run with some has no rows
 -- column: rank INTEGER | global rank
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
 -- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id
@@ -461,7 +461,8 @@ SELECT
     NULL AS launch_start_local_ns, NULL AS launch_duration_ns
 FROM host_ops AS h
 WHERE h.kind = 'op'
-    AND h.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops)
+    AND h.rank IS NOT NULL
+    AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
     AND h.op_id NOT IN (SELECT host_op_id FROM base.collective_calls WHERE host_op_id IS NOT NULL)
 UNION ALL
 SELECT
@@ -469,8 +470,7 @@ SELECT
     k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id, k.duration_ns, k.start_local_ns,
     NULL AS launch_start_local_ns, NULL AS launch_duration_ns
 FROM collectives AS k
-WHERE k.gpu_op_id IS NULL
-    AND k.rank IN (SELECT rank FROM base.rank_sources EXCEPT SELECT DISTINCT rank FROM base.gpu_ops);
+WHERE k.gpu_op_id IS NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL);
 
 -- relation: memory_events | one row per allocation or release that the profiler recorded
 -- column: rank INTEGER | global rank

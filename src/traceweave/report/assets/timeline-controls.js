@@ -49,10 +49,11 @@ const TraceweaveTimelineControls = (() => {
     if (call) {
       lines.push(["Collective", call.bytes === null ? call.op : `${call.op}, ${bytes(call.bytes)}`]);
       if (call.wait !== null) {
-        const whom = call.wait && !call.unsure ? ` for rank ${call.last}` : "";
+        const whom = call.wait && call.last !== null ? ` for rank ${call.last}` : "";
         lines.push([`Waits${whom}`, text(call.wait, "duration")]);
         lines.push(["Transfer", text(lane.duration[i] - call.wait, "duration")]);
         if (call.unsure) lines.push(["Wait is below what the clocks can tell", ""]);
+        else if (call.last === null) lines.push(["Who came last is below what the clocks can tell", ""]);
       }
     }
     const many = lane.many.get(i);

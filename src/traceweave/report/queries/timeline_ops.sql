@@ -2,7 +2,7 @@
 -- beginning of the stretch shown. Per rank and step the 2000 longest operations stand alone; the shorter ones
 -- between them are one block as far as they follow each other on one stream within 1/2000 of the stretch. Of a rank's
 -- streams the eight busiest are kept. own: launched in this step. wait_ns: from the rank's arrival to the last rank's,
--- within the operation.
+-- within the operation. last_rank: where the clocks can tell it from the last but one.
 WITH ops AS MATERIALIZED (
     SELECT
         s.role,
@@ -29,6 +29,14 @@ lanes AS (
     GROUP BY rank, device, stream
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY sum(end_ns - start_ns) DESC, device, stream) <= 8
 ),
+delays AS (
+    SELECT
+        w.collective_id,
+        min(w.wait_ns) FILTER (NOT w.is_last) >= greatest(max(coalesce(c.residual_ns, 9223372036854775807)), 1) AS is_told
+    FROM collective_waits AS w
+    LEFT JOIN (SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank) AS c USING (rank)
+    GROUP BY w.collective_id
+),
 calls AS (
     SELECT
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
@@ -36,11 +44,13 @@ calls AS (
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
         max(i.last_start_ns) AS last_start_ns,
-        arg_max(i.last_rank, (i.last_start_ns, -i.last_rank)) AS last_rank,
+        CASE WHEN arg_max(coalesce(d.is_told, FALSE), (i.last_start_ns, -i.last_rank))
+             THEN arg_max(i.last_rank, (i.last_start_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution
     FROM collectives AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
     LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND i.ranks_seen >= 2
+    LEFT JOIN delays AS d ON d.collective_id = i.collective_id
     GROUP BY ALL
 ),
 marked AS (

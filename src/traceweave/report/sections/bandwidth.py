@@ -116,6 +116,12 @@ def _group(bandwidth: Bandwidth, row: Row) -> str:
 
 def _notes(bandwidth: Bandwidth) -> list[str]:
     notes = []
+    if lacking := sum(row["incomplete"] for row in bandwidth.measured):
+        among = sum(row["measured"] for row in bandwidth.measured)
+        notes.append(
+            f"{count(lacking)} of {plural(among, 'collective')} lack a rank of their group: waiting"
+            " for it counts as transfer, so that the bandwidth was at least this."
+        )
     if any(row["busbw_p50_gbps"] is None for row in bandwidth.measured):
         notes.append(
             "Hollow marks: transfers shorter than what the clocks can tell, measured without a"

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
-from traceweave.report.quantities import percent, plural, rank_list
+from traceweave.report.quantities import name_ranks, percent, plural, rank_list
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, PARTS, Budget, share
 from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
@@ -53,9 +53,7 @@ def _own(row: Row) -> float:
 def _notes(budget: Budget, cpu: bool) -> tuple[str, ...]:
     notes = [_window(budget, cpu)]
     if budget.left_out:
-        notes.append(
-            f"Left out, because they mark no steps: ranks {rank_list(list(budget.left_out))}."
-        )
+        notes.append(f"Left out, because they mark no steps: {name_ranks(list(budget.left_out))}.")
     kept = len(_kept_steps(budget))
     if kept < len(budget.steps):
         notes.append(f"Of {len(budget.steps):,} steps, the {kept} longest are shown one by one.")

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import count, duration, plural, rank_list
+from traceweave.report.quantities import count, duration, name_ranks, plural
 from traceweave.report.query import Row, query_rows, query_text
 from traceweave.report.selection import Selection, select_ranks
 
@@ -51,8 +51,9 @@ def clocks_in_words(clocks: Clocks) -> str:
             " treated as noise"
         )
     if clocks.unproven_ranks:
-        listed = rank_list(clocks.unproven_ranks)
-        said.append(f"the clocks of ranks {listed} could not be checked against the other ranks")
+        who = name_ranks(clocks.unproven_ranks)
+        clock = "clock" if len(clocks.unproven_ranks) == 1 else "clocks"
+        said.append(f"the {clock} of {who} could not be checked against the other ranks")
     violated, checked = clocks.causality["violated"], clocks.causality["checked"]
     if violated:
         said.append(

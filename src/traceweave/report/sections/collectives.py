@@ -28,9 +28,10 @@ class Collectives:
     groups: dict[int, str]
 
     @property
-    def caused_ns(self) -> int:
-        """Waiting, summed over ranks, in collectives whose order of arrival the clocks can tell."""
-        return sum(w["caused_ns"] for w in self.waits)
+    def waited_ns(self) -> int:
+        """Waiting, summed over ranks, in collectives where the clocks can tell that ranks waited;
+        more than what was waited for a known rank."""
+        return sum(w["waited_ns"] for w in self.waits)
 
     @property
     def culprits(self) -> list[Row]:
@@ -61,21 +62,19 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
         return "No collective was matched between ranks, so who waits for whom is not known."
     if not matching["decided"]:
         return (
-            f"In none of {plural(matching['shared'], 'matched collective')} did the ranks arrive"
-            " further apart than the clocks can resolve: no rank is shown to hold up the others."
+            f"In none of {plural(matching['shared'], 'matched collective')} can the clocks tell"
+            " which rank came last: no rank is shown to hold up the others."
         )
     first = collectives.culprits[0]
-    if not first["caused_ns"]:
-        return "No rank makes the others wait."
-    part = first["caused_ns"] / collectives.caused_ns
+    part = first["caused_ns"] / collectives.waited_ns
     where = (
         f"it came last in {count(first['times_last'])} of"
-        f" {plural(matching['decided'], 'collective')} whose order the clocks can tell, and"
+        f" {plural(matching['decided'], 'collective')} where the clocks can tell who did, and"
         f" waiting for it, added up over the other ranks, took {duration(first['caused_ns'])},"
         f" {percent(part)} of all waiting"
     )
     second = collectives.culprits[1]
-    share = second["caused_ns"] / collectives.caused_ns
+    share = second["caused_ns"] / collectives.waited_ns
     if share >= 0.1:
         where += f"; rank {second['rank']} comes next with {percent(share)}"
     if part < 0.5 and part < 2 * share:
@@ -139,10 +138,15 @@ def _matched(matching: Row) -> str:
     )
     rest = []
     if matching["incomplete"]:
-        rest.append(f"{count(matching['incomplete'])} lack a rank")
+        doubt = ", so that transfer may be waiting for it" if matching["shared"] else ""
+        rest.append(f"{count(matching['incomplete'])} lack a rank{doubt}")
+    if matching["uncertain"]:
+        rest.append(f"of {count(matching['uncertain'])} it is not known whether all ranks are here")
     if matching["unmatched"]:
         rest.append(f"{plural(matching['unmatched'], 'call')} found no partner")
-    return f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
+    text = f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
+    close = matching["shared"] - matching["decided"]
+    return f"{text} In {count(close)} the clocks cannot tell who came last." if close else text
 
 
 def _shown(collectives: Collectives) -> Selection:
@@ -182,9 +186,9 @@ def _wait_table(collectives: Collectives) -> list[Table]:
         Column("Rank", "int"),
         Column("Collectives", "count"),
         Column("Times", "count", note="Where the clocks can tell who did", group="Came last"),
-        Column("Share", "percent", group="Came last"),
+        Column("Share", "percent", note="Of these collectives", group="Came last"),
         Column("Others waited for it", "duration", note="Summed over the waiting ranks"),
-        Column("Waited for others", "duration"),
+        Column("Waited for others", "duration", note="Where the clocks can tell that it did"),
         Column("Clock-free wait", "duration"),
         Column("Inside collectives", "duration", note="Waiting and transfer together"),
     )
@@ -275,8 +279,8 @@ def _tail_table(collectives: Collectives) -> list[Table]:
         Column("Number", "count"),
         *parts,
         Column("Tail", "ratio", note="p99 of the duration over its median"),
-        Column("Rank", "int", note="Rank that arrived last most often", group="Last most often"),
-        Column("Share", "percent", group="Last most often"),
+        Column("Rank", "int", note="Where the clocks can tell who was", group="Last most often"),
+        Column("Share", "percent", note="Of these collectives", group="Last most often"),
     )
     rows = tuple(
         (

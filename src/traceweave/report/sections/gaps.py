@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.quantities import duration, percent
-from traceweave.report.query import Row, analysis_relation, query_rows, query_text, standing_as
+from traceweave.report.query import Row, query_rows, query_text, standing_as
 
 CAUSES = {
     "launch_bound": "the host launched the next operation only after the device had run dry",
@@ -16,8 +17,6 @@ CAUSES = {
     " collective",
     "sync": "the host sat in a call that waits for the device",
     "data_loading": "the host was loading data",
-    "host_python": "the host ran Python code",
-    "host_op": "the host ran an operator or annotated range",
     "kernel_delay": "the next operation was ready and started within the usual launch delay",
     "unknown": "the traces do not tell",
 }

@@ -8,7 +8,7 @@ from itertools import compress
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table, Value
-from traceweave.report.quantities import count, percent, plural, rank_list
+from traceweave.report.quantities import count, name_ranks, percent, plural, rank_list
 from traceweave.report.query import Row, query_rows, query_text
 from traceweave.report.selection import MANY_RANKS, first_rows
 
@@ -37,8 +37,13 @@ class Inputs:
 
     @property
     def cpu_ranks(self) -> list[int]:
-        """Ranks without GPU work: their timeline is that of CPU operators."""
+        """Ranks without GPU work. If that is all, times are those of CPU operators."""
         return [r["rank"] for r in self.ranks if not r["has_gpu"]]
+
+    @property
+    def is_cpu_run(self) -> bool:
+        """Whether no rank recorded GPU work, so that all times are those of CPU operators."""
+        return bool(self.ranks) and len(self.cpu_ranks) == len(self.ranks)
 
     @property
     def missing_ranks(self) -> int:
@@ -87,14 +92,24 @@ def losses(inputs: Inputs) -> str:
     return "Mind what is missing: " + "; ".join(parts) + "."
 
 
+def without_gpu_work(inputs: Inputs) -> str:
+    """Say in one sentence which ranks no number counts."""
+    return (
+        f"No GPU work was recorded on {name_ranks(inputs.cpu_ranks)}, unlike the others: no number"
+        f" on this page counts {'it' if len(inputs.cpu_ranks) == 1 else 'them'}."
+    )
+
+
 def inputs_section(inputs: Inputs) -> Section:
     """Lay out ranks, groups, sources and issues."""
     notes = [losses(inputs)] if inputs.sources else []
-    if inputs.cpu_ranks:
+    if inputs.is_cpu_run:
         notes.append(
-            f"No GPU work was recorded on {_ranks(inputs.cpu_ranks)}: there, every time on this"
-            " page is that of CPU operators and of collectives run by the host."
+            "No GPU work was recorded: every time on this page is that of CPU operators and of"
+            " collectives run by the host."
         )
+    elif inputs.cpu_ranks:
+        notes.append(without_gpu_work(inputs))
     return Section(
         anchor="input",
         title="Ranks, groups and input files",
@@ -132,10 +147,6 @@ def _without_unknown(table: Table) -> Table:
         rows=tuple(tuple(compress(row, known)) for row in table.rows),
         note=" ".join(filter(None, (f"Not recorded: {', '.join(missing)}.", table.note))),
     )
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {rank_list(ranks)}"
 
 
 def _ranks_table(inputs: Inputs) -> Table:

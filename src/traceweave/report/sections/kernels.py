@@ -6,16 +6,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels, short_name
 from traceweave.report.quantities import percent, plural
-from traceweave.report.query import (
-    Row,
-    analysis_relation,
-    analysis_rows,
-    query_rows,
-    query_text,
-    standing_as,
-)
+from traceweave.report.query import Row, analysis_rows, query_rows, query_text, standing_as
 
 MOST_KERNELS = 100
 """Kernels in the table."""

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table, short_name
 from traceweave.report.quantities import percent, size
-from traceweave.report.query import (
-    Row,
-    analysis_relation,
-    query_rows,
-    query_text,
-    standing_as,
-)
+from traceweave.report.query import Row, query_rows, query_text, standing_as
 from traceweave.report.selection import Selection, select_ranks
 
 MOST_ROWS = 40

@@ -96,7 +96,7 @@ def _table(stragglers: Stragglers) -> Table:
         "Who is waited for, and why",
         (
             Column("Rank", "int"),
-            Column("Times", "count", group="Came last"),
+            Column("Times", "count", "Also by less than the clocks can tell", group="Came last"),
             Column("Share", "percent", "Of its collectives", group="Came last"),
             Column("Caused", "duration", "Over all waiting ranks", group="Waiting for it"),
             Column("Certain", "duration", "What the clocks can tell", group="Waiting for it"),
