@@ -35,7 +35,7 @@ WITH streams AS (
         sweep_stream_idle(
             list(start_local_ns),
             list(start_local_ns + duration_ns),
-            list(coalesce(launch_start_local_ns, -9223372036854775807)),
+            list(launch_start_local_ns),
             [$kernel_delay_ns]
         ) AS found
     FROM gpu_ops

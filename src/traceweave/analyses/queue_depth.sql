@@ -35,7 +35,7 @@ WITH streams AS (
         sweep_queue_depth(
             list(start_local_ns),
             list(coalesce(launch_op_id, -1)),
-            list(coalesce(launch_start_local_ns, -9223372036854775807)),
+            list(launch_start_local_ns),
             list(coalesce(launch_duration_ns, 0)),
             [$queue_limit, coalesce($interval_ns, 0)]
         ) AS found

@@ -43,8 +43,7 @@ swept AS MATERIALIZED (
         SELECT
             rank, timeline, device, lane,
             list(start_ns) AS starts, list(end_ns) AS ends, list(op_id) AS ids,
-            list(coalesce(launch_start_ns, -9223372036854775807)) AS called,
-            list(coalesce(launch_end_ns, -9223372036854775807)) AS returned
+            list(launch_start_ns) AS called, list(launch_end_ns) AS returned
         FROM ops
         GROUP BY rank, timeline, device, lane
     ) AS o

@@ -10,15 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 
-def to_numpy(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.generic]:
-    """Return the numbers of a column, none of which is NULL."""
+def to_numpy(
+    column: pa.Array | pa.ChunkedArray, null: int | None = None
+) -> npt.NDArray[np.generic]:
+    """Return the numbers of a column, `null` where there is none; without it, all are there."""
     if isinstance(column, pa.ChunkedArray):
-        parts = [to_numpy(chunk) for chunk in column.chunks]
+        parts = [to_numpy(chunk, null) for chunk in column.chunks]
         return np.concatenate([np.empty(0, _dtype(column)), *parts])
     dtype = _dtype(column)
     if not len(column):
         return np.empty(0, dtype)
-    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+    valid, data = column.buffers()
+    numbers = np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
+    if null is None or not column.null_count:
+        return numbers
+    bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")
+    return np.where(bits[column.offset : column.offset + len(column)], numbers, null)
 
 
 def to_arrow(values: npt.NDArray[np.generic]) -> pa.Array:

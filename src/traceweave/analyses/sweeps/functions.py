@@ -19,6 +19,7 @@ from duckdb.func import ARROW
 from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.streams import queue_depth, stream_idle
+from traceweave.analyses.sweeps.times import NEVER
 from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until
 
 
@@ -48,8 +49,8 @@ class Sweep:
 
 
 def _arrays(column: pa.ListArray) -> list[npt.NDArray[np.generic]]:
-    """Return the lists of a column as they are, not copied; no list and no element is NULL."""
-    return np.split(to_numpy(column.values), to_numpy(column.offsets)[1:-1])
+    """Return the lists of a column, none of which is NULL; elements that are stand for NEVER."""
+    return np.split(to_numpy(column.values, NEVER), to_numpy(column.offsets)[1:-1])
 
 
 def _lists(parts: tuple[npt.NDArray[np.generic], ...]) -> pa.ListArray:
