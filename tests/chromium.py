@@ -71,7 +71,7 @@ class Chromium:
         Time in the page is virtual and does not wait for other processes of the browser, which
         decode images and read blobs: on a busy machine it may run out before they are done.
         """
-        for _ in range(3):
+        for _ in range(8):
             visit = self.visit(page, *flags)
             with suppress(json.JSONDecodeError):
                 title(visit)
