@@ -316,6 +316,30 @@ def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
     assert found.loc["pipeline_wait", "severity"] == "info"
 
 
+@pytest.mark.parametrize("seen", [[0, 1, 5], [0, 1]])
+def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
+    build: Builder, seen: list[int]
+) -> None:
+    # alike but for the time: 300 us of one group against 100 us of the other
+    _steps(build, ranks=6)
+    build.group(0, [0, 1, 5])
+    build.group(1, [2, 3, 4])
+    for step in range(4):
+        at = step * 1000 * US
+        for group_id, ranks, length in ((0, seen, 300 * US), (1, [2, 3, 4], 100 * US)):
+            span = (at + 500 * US, at + 500 * US + length)
+            for rank in ranks:
+                build.gpu(rank, span, "communication", "nccl", 20, step=step)
+            build.collective(dict.fromkeys(ranks, span), group_id=group_id, step=step)
+    found = _by_rule(build)
+    if len(seen) == 3:
+        assert found["slow_link"]["evidence"] == (
+            "Transfers of group 0 take 3.00 times as long as those of groups of the same size"
+        )
+    else:
+        assert "slow_link" not in found
+
+
 def _kernels(build: Builder, rank: int, **lengths: int) -> None:
     """Four steps in which the rank runs each kernel once, one after the other; lengths in us."""
     for step in range(4):
