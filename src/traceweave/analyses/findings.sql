@@ -259,11 +259,9 @@ communication_bound AS (
         CASE
             WHEN c.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
                 tw_time(c.transfer_ns - coalesce(p.cost_ns, 0)), b.unit,
-                CASE WHEN c.doubtful_ns - least(c.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * b.step_ns
-                    THEN 'communication' ELSE 'transfer' END,
+                CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
                 CASE WHEN p.cost_ns > 0 THEN ' or could' ELSE '' END,
-                CASE WHEN c.doubtful_ns - least(c.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * b.step_ns
-                    THEN '; waiting for ranks that were not seen may be part of it' ELSE '' END)
+                CASE WHEN w.may_wait THEN '; waiting for ranks that were not seen may be part of it' ELSE '' END)
             ELSE format('{} of each {} is communication that no compute hides; waiting is part of it, as no other rank shows the same calls',
                 tw_time(c.transfer_ns), b.unit)
         END AS evidence,
@@ -277,6 +275,9 @@ communication_bound AS (
             ELSE 'Send less (lower precision, groups within a node)'
         END || '; or find out why it is slow: bandwidth against the links'' peak' AS advice
     FROM comm AS c CROSS JOIN basis AS b CROSS JOIN kinds AS k LEFT JOIN poor_overlap AS p ON p.cost_ns >= $min_share * b.step_ns
+    CROSS JOIN LATERAL (
+        SELECT c.doubtful_ns - least(c.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * b.step_ns AS may_wait
+    ) AS w
 ),
 -- ---- collectives: latency, links, tails
 small AS (
@@ -601,19 +602,6 @@ uneven_work AS (
     FROM kernel_times AS k CROSS JOIN basis AS b
     WHERE k.typical_share < $slow_kernels
 ),
--- the mean over the ranks: what holds one rank up at the end of a step makes the others wait in the next one
-step_lengths AS (
-    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns FROM budget WHERE step IS NOT NULL GROUP BY step
-),
-steadiness AS (
-    SELECT
-        count(*) AS steps,
-        avg(length_ns) AS mean_ns,
-        tw_percentile(length_ns, 0.5) AS p50_ns,
-        max(length_ns) AS max_ns,
-        arg_max(step, length_ns) AS longest
-    FROM step_lengths
-),
 unsteady_steps AS (
     SELECT
         'unsteady_steps' AS rule,
@@ -624,7 +612,7 @@ unsteady_steps AS (
             tw_time(p50_ns), tw_time(mean_ns), longest, tw_time(max_ns)) AS evidence,
         'breakdown' AS proof,
         'See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, longer inputs' AS advice
-    FROM steadiness
+    FROM tw_steadiness('budget')
     WHERE steps >= 3 AND mean_ns - p50_ns >= $unsteady_share * p50_ns
 ),
 costs AS (

@@ -41,22 +41,8 @@ idle AS (
     WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
     GROUP BY i.cause
 ),
-steps_by_length AS (
-    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns, arg_max(rank, window_ns) AS rank
-    FROM budget
-    WHERE step IS NOT NULL
-    GROUP BY step
-),
 steadiness AS (
-    SELECT
-        count(*) AS steps,
-        tw_percentile(length_ns, 0.5) AS p50_ns,
-        tw_percentile(length_ns, 0.95) AS p95_ns,
-        max(length_ns) AS max_ns,
-        arg_max(step, length_ns) AS longest,
-        arg_max(rank, length_ns) AS rank
-    FROM steps_by_length
-    HAVING count(*) > 0
+    FROM tw_steadiness('budget')
 ),
 mfu AS (
     SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
