@@ -15,6 +15,7 @@ from traceweave.ingestion.result import SourceResult
 from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
 from traceweave.sources.model import Issue
+from traceweave.sources.runs import name_ranks
 
 
 def record(
@@ -106,13 +107,12 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
         "SELECT rank FROM base.rank_sources WHERE EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)"
         " EXCEPT SELECT rank FROM base.gpu_ops ORDER BY rank"
     ).fetchall()
-    ranks = [str(rank) for (rank,) in found]
-    if not ranks:
+    if not found:
         return ()
-    if len(ranks) == 1:
-        return (f"rank {ranks[0]} recorded no GPU work, though others did: no number counts it",)
-    named = ", ".join(ranks[:8]) + (", ..." if len(ranks) > 8 else "")
-    return (f"{len(ranks)} ranks ({named}) recorded no GPU work: no number counts them",)
+    ranks = [rank for (rank,) in found]
+    whom = "it" if len(ranks) == 1 else "them"
+    what = "recorded no GPU work, though others did: no number counts"
+    return (f"{name_ranks(ranks)} {what} {whom}",)
 
 
 def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:
