@@ -1,7 +1,8 @@
 """Write the reference pages of docs/ from the code: `python docs/generate.py [--check]`.
 
-analyses.md comes from the headers of the analyses, schema.md from the headers of views.sql, cli.md
-from the live commands; the queries of cookbook.md are run and their answers written below them.
+analyses.md and findings.md come from the headers of the analyses and rules, schema.md from those of
+views.sql, cli.md from the live commands; the queries of cookbook.md are run and their answers
+written below them.
 With --check nothing is written and a stale page is an error.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 import click
 
 import traceweave
-from traceweave.analyses.reference import catalog_markdown
+from traceweave.analyses.reference import catalog_markdown, findings_markdown
 from traceweave.cli.main import cli
 from traceweave.cli.output import print_rows
 from traceweave.store.schema import public_relations
@@ -32,6 +33,7 @@ def pages() -> dict[str, str]:
     """Return the text of every generated page by file name."""
     return {
         "analyses.md": catalog_markdown(),
+        "findings.md": findings_markdown(),
         "schema.md": schema_page(),
         "cli.md": cli_page(),
         "cookbook.md": cookbook_page(),

@@ -13,12 +13,19 @@ import pytest
 from tests.analyses.builders import rows
 from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
-from traceweave.analyses.catalog import TOPICS, Parameter, parse
-from traceweave.analyses.runner import create_macros, macros
+from traceweave.analyses.catalog import TOPICS, called, parse, rules, shared
+from traceweave.analyses.parameters import Parameter
+from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
+from traceweave.analyses.runner import create_macros, macros, materialize
+from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.errors import QueryError, UsageError
 from traceweave.store.schema import create_tables, public_relations
 
 every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
+every_statement = pytest.mark.parametrize(
+    "statement", [*catalog(), *shared(), *rules()], ids=lambda s: f"{s.kind}_{s.name}"
+)
+every_rule = pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
 
 HEADER = """\
 -- analysis: sizes | how large
@@ -45,11 +52,54 @@ def _statement(sql: str) -> str:
     return "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--"))
 
 
-@every_analysis
-def test_its_parameters_are_those_of_its_statement(analysis: Analysis) -> None:
-    statements = duckdb.extract_statements(analysis.sql)
-    assert [statement.type for statement in statements] == [duckdb.StatementType.SELECT]
-    assert {p.name for p in analysis.parameters} == set(statements[0].named_parameters)
+@every_statement
+def test_its_parameters_are_those_of_its_statement_and_of_what_it_reads(
+    statement: Statement,
+) -> None:
+    # what is read is a table when DuckDB sees it
+    bare = CALL.sub("a_table", statement.sql.replace(EVERY_RULE, "a_table"))
+    [only] = duckdb.extract_statements(bare)
+    assert only.type == duckdb.StatementType.SELECT
+    parts = [called(kind, name) for kind, name, _ in CALL.findall(statement.sql)]
+    parts += rules() if EVERY_RULE in statement.sql else []
+    taken = [p.name for part in parts if part.kind != "analysis" for p in part.parameters]
+    given = re.findall(r":= \$(\w+)", statement.sql)
+    names = [parameter.name for parameter in statement.parameters]
+    assert sorted(names) == sorted({*only.named_parameters, *taken, *given})
+
+
+@every_statement
+def test_its_parameters_are_described(statement: Statement) -> None:
+    for parameter in statement.parameters:
+        assert parameter.meaning
+        allowed = [value for value, _ in parameter.choices]
+        assert not allowed or parameter.default in allowed
+
+
+@pytest.mark.parametrize("part", shared(), ids=lambda part: part.name)
+def test_shared_rows_have_the_columns_of_their_header(
+    part: Statement, read_only_run: duckdb.DuckDBPyConnection
+) -> None:
+    result = read_only_run.table(materialize(read_only_run, part, part.bind({})))
+    got = list(zip(result.columns, map(str, result.types), strict=True))
+    assert got == [(column.name, column.type) for column in part.columns]
+    assert all(column.meaning for column in part.columns)
+
+
+@every_rule
+def test_a_rule_gives_columns_of_findings_and_is_described(
+    rule: Rule, read_only_run: duckdb.DuckDBPyConnection
+) -> None:
+    result = read_only_run.table(materialize(read_only_run, rule, rule.bind({})))
+    known = {column.name: column.type for column in RULE_COLUMNS}
+    for name, type_ in zip(result.columns, map(str, result.types), strict=True):
+        assert name in known
+        assert name != "cost_ns" or type_ in ("DOUBLE", "BIGINT", "HUGEINT")
+    assert {"evidence", "advice"} <= set(result.columns)
+    assert rule.topic in RULE_TOPICS
+    assert rule.summary
+    assert rule.finds.endswith(".")
+    assert find(rule.proof).name == rule.proof
 
 
 @every_analysis
@@ -103,10 +153,6 @@ def test_it_is_described_in_full(analysis: Analysis) -> None:
     assert analysis.topic in TOPICS
     assert analysis.answers.endswith("?")
     assert (Path(__file__).parent / f"test_{analysis.name}.py").is_file()
-    for parameter in analysis.parameters:
-        assert parameter.meaning
-        allowed = [value for value, _ in parameter.choices]
-        assert not allowed or parameter.default in allowed
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +218,18 @@ def test_a_header_is_read_as_it_is_written() -> None:
 def test_a_malformed_header_is_refused(name: str, before: str, after: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         parse(name, HEADER.replace(before, after))
+
+
+def test_a_bare_parameter_is_a_common_one() -> None:
+    common = HEADER.replace("least BIGINT = 10 | smallest", "kernel_delay_ns")
+    parameter = parse("sizes", common).parameters[1]
+    assert (parameter.name, parameter.type, parameter.default) == (
+        "kernel_delay_ns",
+        "BIGINT",
+        30000,
+    )
+    with pytest.raises(ValueError, match="parameters.txt has no 'kernel_delay'"):
+        _ = parse("sizes", common.replace("kernel_delay_ns", "kernel_delay")).parameters
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_arguments_are_literals_or_parameters(
     header = READER.split("-- param")[0].replace("reader", "x")
     parameters = "-- param: a VARCHAR = 'default' | a\n-- param: b BIGINT = NULL | b\n"
     other = parse("x", f"{header}{parameters}-- order: a\nSELECT $a AS a, $b AS b")
-    monkeypatch.setattr("traceweave.analyses.runner.find", lambda name: {"x": other}[name])
+    monkeypatch.setattr("traceweave.analyses.runner.called", lambda _, name: {"x": other}[name])
     reader = parse("reader", READER.split("SELECT")[0] + f"SELECT a, b FROM {call}")
     sql, left = prepare(build.con, reader, {"own": "own's"})
     assert build.con.execute(sql, left or None).fetchall() == [(value, None)]

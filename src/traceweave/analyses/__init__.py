@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from traceweave.analyses.catalog import Analysis, Parameter, catalog, find
+from traceweave.analyses.catalog import Analysis, catalog, find, rules
+from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,
     catalog_markdown,
     catalog_rows,
+    findings_markdown,
     signature,
 )
 from traceweave.analyses.runner import analysis_relation, run
@@ -20,6 +22,8 @@ __all__ = [
     "catalog_markdown",
     "catalog_rows",
     "find",
+    "findings_markdown",
+    "rules",
     "run",
     "signature",
 ]

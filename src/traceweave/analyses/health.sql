@@ -15,12 +15,7 @@
 -- caveat: a rank without GPU ops, in a run where others have some, is in no number; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: findings says what each of these costs and what to try.
-WITH budget AS MATERIALIZED (
-    SELECT *
-    FROM (SELECT *, bool_or(step IS NOT NULL) OVER () AS has_steps FROM analysis_breakdown() WHERE window_ns > 0)
-    WHERE step IS NOT NULL OR NOT has_steps
-),
-totals AS MATERIALIZED (
+WITH totals AS MATERIALIZED (
     SELECT
         count(*) AS windows,
         sum(window_ns) AS window_ns,
@@ -32,7 +27,7 @@ totals AS MATERIALIZED (
         count(DISTINCT rank) AS ranks,
         CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
         any_value(has_steps) AS has_steps
-    FROM budget
+    FROM shared_budget()
     HAVING count(*) > 0
 ),
 idle AS (
@@ -41,16 +36,13 @@ idle AS (
     WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
     GROUP BY i.cause
 ),
-steadiness AS (
-    FROM tw_steadiness('budget')
-),
 mfu AS (
     SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
 ),
 late AS (
     SELECT e.late_rank, e.rank, sum(e.late_ns) / any_value(w.windows) AS late_ns
     FROM analysis_exposed_comm() AS e
-    JOIN (SELECT rank, count(*) AS windows FROM budget GROUP BY rank) AS w USING (rank)
+    JOIN shared_rank_windows() AS w USING (rank)
     CROSS JOIN totals AS t
     WHERE e.late_rank IS NOT NULL AND NOT e.is_staged AND (e.step IS NOT NULL OR NOT t.has_steps)
     GROUP BY e.late_rank, e.rank
@@ -102,7 +94,7 @@ rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
         format('median of {}; mean {}', tw_many(s.steps, 'step'), tw_time(t.window_ns / t.windows)) AS verdict,
         NULL AS rank, NULL AS step, 'breakdown' AS proof
-    FROM steadiness AS s CROSS JOIN totals AS t
+    FROM shared_steadiness() AS s CROSS JOIN totals AS t
     UNION ALL
     SELECT 1, 'recording', window_ns / windows / 1e6, 'ms', 'mean over ' || tw_many(ranks, 'rank') || '; no steps marked', NULL, NULL, 'breakdown'
     FROM totals
@@ -110,7 +102,7 @@ rows AS (
     UNION ALL
     SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'breakdown'
-    FROM steadiness
+    FROM shared_steadiness()
     WHERE steps > 2
     UNION ALL
     SELECT 3, 'MFU', 100 * m.mfu, '%',

@@ -7,7 +7,9 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from traceweave.analyses.catalog import TOPICS, Analysis, Parameter, catalog
+from traceweave.analyses.catalog import TOPICS, Analysis, catalog, rules
+from traceweave.analyses.parameters import Parameter
+from traceweave.analyses.rules import RULE_TOPICS, Rule
 
 _PYTHON_TYPES = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, "BOOLEAN": bool}
 
@@ -89,6 +91,62 @@ def catalog_markdown() -> str:
         parts.append(f"## {topic.capitalize()}")
         parts.extend(_section(analysis) for analysis in catalog() if analysis.topic == topic)
     return "\n\n".join(parts) + "\n"
+
+
+def findings_markdown() -> str:
+    """Return docs/findings.md: how to read a finding, and every rule behind them, in Markdown."""
+    parts = [
+        "# Findings",
+        "`traceweave analyze findings run.duckdb` applies the rules below to a run and sorts what"
+        " they find by what it costs. `traceweave analyze health run.duckdb` shows the run on one"
+        " screen first. A rule is one SQL file in `src/traceweave/analyses/rules/`, and this page"
+        " is made of their headers; every threshold is a parameter, so `-p warning_share=0.1`"
+        " changes it for one call.",
+        "## How to read a finding",
+        _HOW_TO_READ,
+    ]
+    for topic in RULE_TOPICS:
+        parts.append(f"## {topic.capitalize()}")
+        parts.extend(_rule(rule) for rule in rules() if rule.topic == topic)
+    return "\n\n".join([*parts, _HOW_TESTED]) + "\n"
+
+
+_HOW_TO_READ = """\
+- **cost_ns** is what a step would gain *at most* if only this were different. Costs overlap: a late
+  rank costs waiting, and its late host is idle time too, so they do not add up. Findings that are
+  not about time have none.
+- **step_share** is the cost as a share of the mean step (the device window of `breakdown`). A run
+  without marked steps counts the whole recording of a rank as one step.
+- **severity**: `critical` from `critical_share` of the step on (20 %), `warning` from
+  `warning_share` (5 %), else `info`. Below `min_share` (1 %) a finding is left out.
+- **evidence** holds the numbers, **proof** names the analysis whose rows they come from
+  (`traceweave analyze <proof> run.duckdb`), **advice** is what to try first.
+
+What the rules do not do: they call nobody late by less than what the clocks can tell; they do not
+take a pipeline's schedule for a straggler; and they guess nothing where a trace does not say (one
+rank alone cannot tell waiting from transfer, and the evidence then says so)."""
+
+_HOW_TESTED = """\
+## How the rules are tested
+
+`tests/rules` has every rule on a real trace where it applies, and on one where it must not.
+`tests/end_to_end/test_injected_causes.py` puts each cause into a simulated run, and compares the
+cost with the steps' lengths with and without it; runs without a fault (DDP, FSDP, tensor and
+pipeline parallel) have no finding above `info`."""
+
+
+_OF_ALL_RULES = {"min_share", "warning_share", "critical_share"}
+"""Parameters that are explained above the rules."""
+
+
+def _rule(rule: Rule) -> str:
+    parts = [f"### {rule.name}", f"*{_sentence(rule.summary)}* {rule.finds}"]
+    if rule.advice:
+        parts.append(f"Try: {rule.advice}")
+    own = [p for p in rule.parameters if p.name not in _OF_ALL_RULES]
+    if own:
+        parts.append("\n".join(f"- `{p.name}` ({_literal(p)}): {p.meaning}" for p in own))
+    return "\n\n".join(parts)
 
 
 def _section(analysis: Analysis) -> str:

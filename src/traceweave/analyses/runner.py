@@ -1,10 +1,11 @@
 """Asking a run one of the questions in the catalog.
 
 An analysis may read the rows of another one: `FROM analysis_gaps(p_window := 'span')`, where each
-value is a literal or a parameter of its own. Such rows are computed once per question and set of
-values, into a temporary table, which DuckDB spills to disk if memory is short. Further questions
-use them again only where the database was opened read-only: then nothing can change it while it is
-open (fitting the clocks again opens it for writing, which a reader's lock forbids).
+value is a literal or a parameter of its own; `shared_` and `rule_` rows get its own values of the
+parameters that they share. Such rows are computed once per question and set of values, into a
+temporary table, which DuckDB spills to disk if memory is short. Further questions use them again
+only where the database was opened read-only: then nothing can change it while it is open (fitting
+the clocks again opens it for writing, which a reader's lock forbids).
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from importlib import resources
 
 import duckdb
 
-from traceweave.analyses.catalog import Analysis, Value, find
+from traceweave.analyses.catalog import called, find, rules
 from traceweave.analyses.inputs import INPUTS
+from traceweave.analyses.parameters import Value
+from traceweave.analyses.rules import union_of_rules
+from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
 from traceweave.store.database import first_line
 
-_CALL = re.compile(r"\banalysis_(\w+)\(([^()]*)\)")
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
 _HEADER = "-- macro: "
@@ -69,47 +72,52 @@ def _refusing(name: str) -> Iterator[None]:
 
 def prepare(
     con: duckdb.DuckDBPyConnection,
-    analysis: Analysis,
+    statement: Statement,
     values: dict[str, Value],
     made: set[str] | None = None,
 ) -> tuple[str, dict[str, Value]]:
-    """Return the statement of `analysis`, reading tables in place of other analyses, and its
+    """Return the SQL of a statement, reading tables in place of other statements, and its
     parameters.
 
-    Creates in `con` what the statement needs: macros, inputs made in Python, and those tables;
-    `made` are the tables that were created for the same question.
+    Creates in `con` what it needs: macros, inputs made in Python, and those tables; `made` are the
+    tables that were created for the same question.
     """
     made = set() if made is None else made
-    create_macros(con, analysis.sql)
-    for need in analysis.needs:
+    create_macros(con, statement.sql)
+    for need in statement.needs:
         if not _is_there(con, f"tw_{need}", made):
             INPUTS[need](con)
         made.add(f"tw_{need}")
 
     def table(call: re.Match[str]) -> str:
-        other = find(call[1])
-        return materialize(con, other, _arguments(other, call[2], values), made)
+        part = called(call[1], call[2])
+        return materialize(con, part, _arguments(part, call[3], values), made)
 
-    sql = _CALL.sub(table, analysis.sql)
+    sql = CALL.sub(table, statement.sql)
+    if EVERY_RULE in sql:
+        found = {
+            rule: materialize(con, rule, _arguments(rule, "", values), made) for rule in rules()
+        }
+        sql = sql.replace(EVERY_RULE, f"({union_of_rules(found)})")
     left = set(re.findall(r"\$(\w+)", sql))
     return sql, {name: value for name, value in values.items() if name in left}
 
 
 def materialize(
     con: duckdb.DuckDBPyConnection,
-    analysis: Analysis,
+    statement: Statement,
     values: dict[str, Value],
     made: set[str] | None = None,
 ) -> str:
-    """Compute the rows of an analysis into a temporary table and return its name.
+    """Compute the rows of a statement into a temporary table and return its name.
 
     What a read-only database has been asked before is not computed again, nor what is in `made`.
     """
     made = set() if made is None else made
-    digest = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:16]
-    name = f"tw_rows_{analysis.name}_{digest}"
+    asked = repr((statement.kind, sorted(values.items())))
+    name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     if not _is_there(con, name, made):
-        sql, left = prepare(con, analysis, values, made)
+        sql, left = prepare(con, statement, values, made)
         con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
     made.add(name)
     return name
@@ -137,18 +145,23 @@ def _macros_of(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(needed))
 
 
-def _arguments(analysis: Analysis, text: str, values: dict[str, Value]) -> dict[str, Value]:
-    """Return the values of the parameters of `analysis` that `p_name := value, ...` sets."""
-    given: dict[str, object] = {}
-    for argument in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = (part.strip() for part in argument.partition(":="))
+def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str, Value]:
+    """Return the values of the parameters of `part`: those that `p_name := value, ...` sets, and
+    of shared rows and rules those that the statement which reads them has itself.
+    """
+    common = {parameter.name for parameter in part.parameters if parameter.name in values}
+    given: dict[str, object] = (
+        {} if part.kind == "analysis" else {name: values[name] for name in common}
+    )
+    for argument in filter(None, (argument.strip() for argument in text.split(","))):
+        name, _, value = (side.strip() for side in argument.partition(":="))
         if value.startswith("$"):
             given[name.removeprefix("p_")] = values[value[1:]]
         elif value.upper() == "NULL":
             given[name.removeprefix("p_")] = None
         else:
             given[name.removeprefix("p_")] = value.strip("'")
-    return analysis.bind(given)
+    return part.bind(given)
 
 
 def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:

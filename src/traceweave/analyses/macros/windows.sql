@@ -68,21 +68,3 @@ SELECT
     z.comm_memory_ns - before.comm_memory_ns AS comm_memory_ns,
     z.any_ns - before.any_ns AS any_ns
 FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns;
-
--- macro: tw_steadiness(budget) | how steady the steps of a run are; budget: name of a relation with rank, step, window_ns; one row, or none without steps: steps, mean_ns, p50_ns, p95_ns, max_ns, longest (the step) and rank (which was longest in it). A step is as long as its mean over the ranks: what holds one rank up at its end makes the others wait in the next one
-CREATE TEMP MACRO IF NOT EXISTS tw_steadiness(budget) AS TABLE
-SELECT
-    count(*) AS steps,
-    avg(length_ns) AS mean_ns,
-    tw_percentile(length_ns, 0.5) AS p50_ns,
-    tw_percentile(length_ns, 0.95) AS p95_ns,
-    max(length_ns) AS max_ns,
-    arg_max(step, length_ns) AS longest,
-    arg_max(rank, length_ns) AS rank
-FROM (
-    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns, arg_max(rank, window_ns) AS rank
-    FROM query_table(budget)
-    WHERE step IS NOT NULL
-    GROUP BY step
-)
-HAVING count(*) > 0;

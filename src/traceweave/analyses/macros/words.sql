@@ -44,3 +44,7 @@ CREATE TEMP MACRO IF NOT EXISTS tw_ranks(ranks) AS
         WHEN len(ranks) > 8 THEN len(ranks) || ' ranks'
         ELSE 'ranks ' || array_to_string(list_sort(ranks), ', ')
     END;
+
+-- macro: tw_shortened(name) | a name of at most 60 characters, cut where it is longer
+CREATE TEMP MACRO IF NOT EXISTS tw_shortened(name) AS
+    CASE WHEN length(name) > 60 THEN left(name, 59) || '…' ELSE name END;

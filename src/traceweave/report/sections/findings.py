@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from traceweave.analyses import rules
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.quantities import percent, plural, rank_list, told
 from traceweave.report.query import Row, analysis_rows
@@ -14,27 +15,6 @@ from traceweave.report.sections.gaps import CAUSES
 
 MOST_TOLD = 3
 """Findings that the first paragraph tells; the table has all."""
-
-_NAMES = {
-    "straggler": "waiting for a straggler",
-    "imbalance": "ranks waiting for each other",
-    "pipeline_wait": "pipeline stages waiting for each other",
-    "communication_bound": "communication that nothing hides",
-    "poor_overlap": "poor overlap of communication",
-    "small_collectives": "collectives too small",
-    "slow_link": "a slow link",
-    "long_tail": "collectives that take long now and then",
-    "launch_bound": "a host that launches too late",
-    "sync_bound": "synchronizing with the host",
-    "data_bound": "waiting for data",
-    "unexplained_idle": "unexplained idling",
-    "short_gaps": "short gaps between kernels",
-    "pageable_copies": "copies from pageable memory",
-    "exposed_copies": "copies that run alone",
-    "slow_kernels": "a rank with slow kernels",
-    "unsteady_steps": "unsteady steps",
-}
-"""Rule -> what it is about, for the headline."""
 
 
 class Point(NamedTuple):
@@ -72,8 +52,8 @@ def headline_in_words(findings: Findings) -> str:
         return "nothing was found that would save much"
     worst = costly[0]
     where = f" (rank {rank_list(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
-    name = _NAMES.get(worst["rule"], worst["rule"].replace("_", " "))
-    return f"the largest cost is {name}{where}, {percent(worst['step_share'])}"
+    about = {rule.name: rule.summary for rule in rules()}
+    return f"the largest cost is {about[worst['rule']]}{where}, {percent(worst['step_share'])}"
 
 
 def findings_in_words(findings: Findings) -> tuple[Point, ...]:

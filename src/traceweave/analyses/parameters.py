@@ -1,0 +1,107 @@
+"""The parameters of analyses: what their headers say of them, and what a caller may give."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import SupportsIndex, TypeAlias
+
+from traceweave.errors import QueryError, suggest
+from traceweave.store.schema import parse_column
+
+Value: TypeAlias = str | int | float | bool | None
+"""What a parameter can hold."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One named parameter of an analysis: its SQL type, default, and values if those are listed."""
+
+    name: str
+    type: str
+    default: Value
+    meaning: str
+    choices: tuple[tuple[str, str], ...] = ()
+    """The allowed values with their meaning; empty if every value of the type is allowed."""
+
+    def check(self, value: object) -> Value:
+        """Return `value` as this parameter takes it, read from text where it is text.
+
+        Raises QueryError if it does not fit the type or is not one of the choices.
+        """
+        if value is None and self.default is None:
+            return None
+        try:
+            checked = _convert(self.type, value)
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"parameter {self.name} takes {self.type}, not {value!r}"
+            raise QueryError(f"{message}; default: {self.default}") from error
+        allowed = [choice for choice, _ in self.choices]
+        if allowed and checked not in allowed:
+            hint = suggest(str(value), allowed)
+            message = f"parameter {self.name} cannot be {value!r}{hint}"
+            raise QueryError(f"{message}; it is one of: {', '.join(allowed)}")
+        return checked
+
+
+def parse_parameters(params: Iterable[str], choices: Iterable[str]) -> tuple[Parameter, ...]:
+    """Read the `param` and `choice` lines of a header; a bare name is that of a common parameter.
+
+    Raises ValueError for a bare name that parameters.txt does not have.
+    """
+    listed = list(choices)
+    return tuple(_parse(text, listed) if " | " in text else _common(text) for text in params)
+
+
+@cache
+def common_parameters() -> dict[str, Parameter]:
+    """Return the parameters of parameters.txt by name: what several analyses take alike."""
+    text = resources.files(__package__).joinpath("parameters.txt").read_text(encoding="utf-8")
+    lines = [line.partition(": ") for line in text.splitlines()]
+    params = [value for key, _, value in lines if key == "param"]
+    choices = [value for key, _, value in lines if key == "choice"]
+    return {parameter.name: parameter for parameter in parse_parameters(params, choices)}
+
+
+def _common(name: str) -> Parameter:
+    if name not in common_parameters():
+        raise ValueError(f"parameters.txt has no {name!r}")
+    return common_parameters()[name]
+
+
+def _parse(text: str, choices: list[str]) -> Parameter:
+    declaration, meaning = text.split(" | ", 1)
+    typed, default = declaration.split(" = ", 1)
+    name, type_ = typed.split(" ", 1)
+    listed = [parse_column(choice) for choice in choices]
+    return Parameter(
+        name=name,
+        type=type_,
+        default=None if default == "NULL" else _convert(type_, default.strip("'")),
+        meaning=meaning,
+        choices=tuple((value.strip("'"), said) for of, value, said in listed if of == name),
+    )
+
+
+def _convert(type_: str, value: object) -> Value:
+    if isinstance(value, str):
+        return _from_text(type_, value)
+    if type_ == "BOOLEAN" and isinstance(value, bool):
+        return value
+    if type_ in ("BIGINT", "DOUBLE") and not isinstance(value, bool):
+        if type_ == "DOUBLE" and isinstance(value, float):
+            return value
+        if isinstance(value, SupportsIndex):
+            return operator.index(value)
+    raise TypeError
+
+
+def _from_text(type_: str, text: str) -> Value:
+    if type_ == "VARCHAR":
+        return text
+    if type_ == "BOOLEAN":
+        return ("false", "true").index(text.lower()) == 1
+    return float(text) if type_ == "DOUBLE" else int(text)

@@ -1,0 +1,83 @@
+"""The rules behind the analysis `findings`: one .sql file in rules/ per thing that can be wrong.
+
+A rule is one SELECT with a header, as an analysis is:
+
+    -- rule: name | what it is about, for a headline       the name is the file's stem
+    -- topic: one of RULE_TOPICS
+    -- finds: what it finds, what its cost is, when it stays silent
+    -- try: what helps
+    -- proof: the analysis that shows the rows behind it
+    -- reads, needs, param, choice: as in an analysis
+
+Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
+from traceweave.store.schema import Column
+
+RULE_TOPICS = ("ranks and waiting", "communication", "idling and copies", "what costs no time")
+"""What findings are about, in the order in which a reader meets them."""
+
+RULE_COLUMNS = (
+    Column("ranks", "INTEGER[]", "the ranks it is about; NULL: the whole run"),
+    Column("group_id", "INTEGER", "the process group it is about; NULL: none in particular"),
+    Column("cost_ns", "DOUBLE", "what it costs per step, at most; NULL: time is not what it costs"),
+    Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
+    Column("evidence", "VARCHAR", "what was found, in words with its numbers"),
+    Column("proof", "VARCHAR", "NULL: the analysis that the header names"),
+    Column("advice", "VARCHAR", "what to try"),
+)
+"""The columns that a rule may give; `findings` makes its own of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule(Statement):
+    """One thing that can be wrong with a run."""
+
+    kind: ClassVar[str] = "rule"
+    allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
+        dict.fromkeys(("rule", "topic", "finds", "proof"), ONCE)
+        | dict.fromkeys(("try", "reads", "needs"), OPTIONAL)
+        | dict.fromkeys(("param", "choice"), REPEATED)
+    )
+
+    @property
+    def topic(self) -> str:
+        """One of RULE_TOPICS."""
+        return self.text("topic")
+
+    @property
+    def finds(self) -> str:
+        """What it finds, what its cost is, when it stays silent."""
+        return self.text("finds")
+
+    @property
+    def advice(self) -> str:
+        """What helps; '' where that needs no saying."""
+        return self.text("try")
+
+    @property
+    def proof(self) -> str:
+        """The analysis that shows the rows behind it."""
+        return self.text("proof")
+
+
+def union_of_rules(tables: Mapping[Rule, str]) -> str:
+    """Return a SELECT of what all rules found: rule, usual_proof and RULE_COLUMNS.
+
+    `tables` names the relation with the rows of each rule.
+    """
+    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in RULE_COLUMNS)
+    selects = [f"SELECT '' AS rule, '' AS usual_proof, {nothing} WHERE FALSE"]
+    selects += [
+        f"SELECT '{rule.name}' AS rule, '{rule.proof}' AS usual_proof, * FROM {table}"
+        for rule, table in tables.items()
+    ]
+    return "\nUNION ALL BY NAME ".join(selects)

@@ -1,0 +1,14 @@
+-- rule: compute_bound | compute
+-- topic: what costs no time
+-- finds: Compute runs for at least `compute_bound_share` (80 %) of the step. Good news: faster kernels are what is left.
+-- proof: breakdown
+-- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
+SELECT
+    format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
+        tw_percent(compute_ns / step_ns), unit) AS evidence,
+    CASE
+        WHEN has_gpu THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
+        ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A file that was cut off lacks its kernels'
+    END AS advice
+FROM shared_mean_step()
+WHERE compute_ns >= $compute_bound_share * step_ns

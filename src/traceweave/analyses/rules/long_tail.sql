@@ -1,0 +1,38 @@
+-- rule: long_tail | collectives that take long now and then
+-- topic: communication
+-- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the excess over the median as far as it is exposed.
+-- try: What shares the network at those moments; retries and errors of links.
+-- proof: tails
+-- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
+-- param: tail_share DOUBLE = 0.25 | if more of them than this share are longer, they are no tail but two kinds
+WITH transfers AS (
+    SELECT
+        c.collective_id,
+        c.op,
+        c.group_id,
+        c.bytes,
+        any_value(i.transfer_min_ns) AS transfer_ns,
+        avg(c.exposed_transfer_ns) AS exposed_ns,
+        count(*) AS ranks
+    FROM shared_exposed_calls() AS c JOIN collective_instances AS i USING (collective_id)
+    WHERE c.exposed_transfer_ns IS NOT NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p
+    GROUP BY c.collective_id, c.op, c.group_id, c.bytes
+),
+medians AS (
+    SELECT
+        *,
+        tw_percentile(transfer_ns, 0.5) OVER kind AS median_ns,
+        count(*) OVER kind AS instances
+    FROM transfers
+    WINDOW kind AS (PARTITION BY op, group_id, bytes)
+)
+SELECT
+    t.group_id,
+    sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
+    format('{} of {} {} transfers take more than {} times the median of their size, the longest {} against {}',
+        count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits($tail_factor), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
+        tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,
+    'Look for what shares the network or the GPUs at those moments; check links for retries and errors' AS advice
+FROM (SELECT *, transfer_ns > $tail_factor * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN shared_mean_step() AS s
+GROUP BY t.op, t.group_id
+HAVING count(*) FILTER (WHERE t.is_tail) BETWEEN 1 AND $tail_share * count(*)

@@ -1,0 +1,9 @@
+-- rule: missing_ranks | ranks that were not recorded
+-- topic: what costs no time
+-- finds: Fewer ranks recorded than the job has.
+-- proof: pop
+SELECT
+    format('{} of {} ranks recorded: who the others wait for among the missing is not seen', count(*), max(world_size)) AS evidence,
+    'Record every rank' AS advice
+FROM ranks
+HAVING count(*) < max(world_size)

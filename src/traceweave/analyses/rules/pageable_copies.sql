@@ -1,0 +1,22 @@
+-- rule: pageable_copies | copies from pageable memory
+-- topic: idling and copies
+-- finds: Copies between the GPU and pageable memory that compute does not hide; mean over the ranks.
+-- try: `pin_memory=True` with `non_blocking=True`.
+-- proof: copies
+WITH pageable AS (
+    SELECT
+        c.rank,
+        sum(c.time_ns - c.compute_overlap_ns) / any_value(r.windows) AS exposed_ns,
+        sum(c.bytes) / any_value(r.windows) AS bytes,
+        sum(c.bytes) / sum(c.time_ns) AS rate_gbps
+    FROM analysis_copies() AS c JOIN shared_rank_windows() AS r USING (rank)
+    WHERE c.host_memory = 'pageable'
+    GROUP BY c.rank
+)
+SELECT
+    sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
+    format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
+        tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
+    'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU' AS advice
+FROM pageable AS p CROSS JOIN shared_mean_step() AS s
+HAVING count(*) > 0

@@ -1,0 +1,16 @@
+-- rule: slow_kernels | a rank with slow kernels
+-- topic: ranks and waiting
+-- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: over the kernel names, calls per step times the difference of its median to that of the other ranks (the median over them). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more, and kernels with at least `slower_share` (80 %) of the time that are slower at all. Kernels whose own durations spread more than `kernel_spread` do different work from call to call and do not count. Not told again of a straggler by compute.
+-- try: Clock rates, power limit, temperature, ECC errors; else the shapes that rank works on.
+-- proof: kernels
+-- param: slow_kernels
+-- param: slower_share DOUBLE = 0.8 | and kernels with at least this share of their time are slower on a slow rank
+SELECT
+    [k.rank] AS ranks,
+    k.excess_ns AS cost_ns,
+    format('The same kernels take {} longer on rank {} than on {}, half of {} kernel names {} or more',
+        tw_percent(k.longer_share), k.rank, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
+        k.names, tw_percent(k.typical_share)) AS evidence,
+    'Compare clock rates, power limit, temperature and ECC errors of its GPU with the others''; else the shapes it works on' AS advice
+FROM shared_kernel_times() AS k CROSS JOIN shared_mean_step() AS s
+WHERE k.typical_share >= $slow_kernels AND k.slower_share >= $slower_share

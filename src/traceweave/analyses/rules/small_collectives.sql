@@ -1,0 +1,33 @@
+-- rule: small_collectives | collectives too small
+-- topic: communication
+-- finds: Many collectives so small that latency is a good part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than what of them is exposed.
+-- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
+-- proof: alpha_beta
+-- param: bucket_bytes BIGINT = 25000000 | collectives smaller than what latency allows could be merged to about this size
+WITH small AS (
+    SELECT
+        c.op,
+        c.group_id,
+        any_value(c.use) AS use,
+        any_value(f.alpha_ns) AS alpha_ns,
+        any_value(f.half_bytes) AS half_bytes,
+        count(*) AS calls,
+        count(DISTINCT c.rank) AS ranks,
+        sum(c.bytes) AS bytes,
+        sum(c.bare_ns) AS exposed_ns
+    FROM shared_exposed_calls() AS c JOIN analysis_alpha_beta() AS f ON f.op = c.op AND f.group_id = c.group_id
+    WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
+    GROUP BY c.op, c.group_id
+)
+SELECT
+    k.group_id,
+    -- per rank of the group; what latency costs cannot be more than what is exposed
+    least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
+    format('{} {} per {} and rank, {} on average; each costs {} before its first byte, as much as {} take to transfer',
+        round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
+    'Merge them: ' || CASE k.use
+        WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
+        WHEN 'fsdp' THEN 'larger FSDP units'
+        ELSE 'coalesced collectives, fewer and larger tensors'
+    END AS advice
+FROM small AS k CROSS JOIN shared_mean_step() AS s

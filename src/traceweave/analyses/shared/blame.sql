@@ -1,0 +1,42 @@
+-- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
+-- grain: one row per rank that came last
+-- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
+-- param: min_share
+-- param: straggler_factor
+-- column: rank INTEGER | global rank
+-- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
+-- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
+-- column: waiter INTEGER | that rank
+-- column: waiters BIGINT | ranks that wait for it
+-- column: cause VARCHAR | this and the following as in stragglers
+-- column: cause_detail VARCHAR | what the cause is made of
+-- column: times_last BIGINT | collectives in which it came last
+-- column: instances BIGINT | collectives that it shares with other ranks
+-- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up
+WITH late AS (
+    SELECT
+        late_rank AS rank,
+        CAST(sum(late_ns) AS BIGINT) AS late_ns,
+        max(late_ns / windows) AS cost_ns,
+        arg_max(rank, late_ns / windows) AS waiter,
+        count(*) FILTER (WHERE late_ns > 0) AS waiters
+    FROM (
+        SELECT late_rank, rank, sum(late_ns) AS late_ns, any_value(windows) AS windows
+        FROM shared_exposed_calls()
+        WHERE late_rank IS NOT NULL AND NOT is_staged
+        GROUP BY late_rank, rank
+    )
+    GROUP BY late_rank
+)
+SELECT
+    l.*,
+    s.cause,
+    s.cause_detail,
+    s.times_last,
+    s.instances,
+    s.cause IS DISTINCT FROM 'other_group'
+        AND l.cost_ns >= $min_share * m.step_ns
+        AND l.cost_ns >= $straggler_factor * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler
+FROM late AS l
+JOIN analysis_stragglers() AS s USING (rank)
+CROSS JOIN shared_mean_step() AS m

@@ -1,0 +1,81 @@
+-- shared: exposed_calls | collectives within the time budget: what of them no compute hides, and what they are for
+-- grain: one row per rank and collective
+-- reads: clocks, collective_instances, collectives, device_ops, groups, host_ops
+-- param: forward_share
+-- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
+-- column: step BIGINT | step in which it was issued
+-- column: op VARCHAR | which operation
+-- column: group_id INTEGER | process group
+-- column: bytes BIGINT | size
+-- column: collective_id BIGINT | the same value on all ranks of one instance
+-- column: duration_ns BIGINT | length
+-- column: wait_ns BIGINT | the wait without any clock
+-- column: exposed_ns BIGINT | how much of it no compute ran
+-- column: exposed_wait_ns BIGINT | of its first wait_ns
+-- column: exposed_transfer_ns BIGINT | of the rest
+-- column: late_rank INTEGER | the rank that started last
+-- column: late_ns BIGINT | what it alone was late, as far as no compute ran
+-- column: is_staged BOOLEAN | between stages of a pipeline
+-- column: windows BIGINT | steps of the rank
+-- column: is_p2p BOOLEAN | a send or recv
+-- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
+-- column: use VARCHAR | what it is for: 'ddp', 'fsdp', 'tp', 'pp', 'all_to_all' or 'unknown'
+-- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages whose other side is not known, nothing
+-- column: lacks_ranks BOOLEAN | members of the group were not recorded: who is not seen may have come last
+WITH
+-- Groups whose collectives are in the forward pass carry activations, as in tensor and expert parallelism. (All-gathers
+-- of parameters, as in FSDP, are there too, but can be started earlier.)
+backward_starts AS (
+    SELECT rank, step, min(start_ns) AS start_ns
+    FROM host_ops
+    WHERE starts_with(name, 'autograd::engine')
+    GROUP BY rank, step
+),
+blocking AS MATERIALIZED (
+    SELECT k.group_id
+    FROM collectives AS k
+    JOIN host_ops AS h ON h.op_id = k.host_op_id
+    JOIN backward_starts AS s ON s.rank = k.rank AND s.step IS NOT DISTINCT FROM k.step
+    WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all')
+    GROUP BY k.group_id
+    HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= $forward_share * sum(k.bytes)
+),
+-- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
+uses AS MATERIALIZED (
+    SELECT group_id, used_for FROM tw_group_roles(NULL, NULL) WHERE NOT starts_with(used_source, 'ranks: ')
+)
+SELECT
+    e.rank,
+    e.step,
+    e.op,
+    e.group_id,
+    e.bytes,
+    e.collective_id,
+    e.duration_ns,
+    e.wait_ns,
+    e.exposed_ns,
+    e.exposed_wait_ns,
+    e.exposed_transfer_ns,
+    e.late_rank,
+    e.late_ns,
+    e.is_staged,
+    r.windows,
+    e.op IN ('send', 'recv') AS is_p2p,
+    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
+    CASE
+        WHEN e.is_staged THEN 'pp'
+        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' THEN 'ddp'
+        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'fsdp'
+        WHEN u.used_for = 'tp' THEN 'tp'
+        WHEN e.op = 'all_to_all' THEN 'all_to_all'
+        ELSE 'unknown'
+    END AS use,
+    CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
+    e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks
+FROM analysis_exposed_comm() AS e
+JOIN shared_rank_windows() AS r USING (rank)
+CROSS JOIN shared_mean_step() AS s
+LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
+LEFT JOIN blocking AS k ON k.group_id = e.group_id
+LEFT JOIN uses AS u ON u.group_id = e.group_id
+WHERE e.step IS NOT NULL OR NOT s.has_steps

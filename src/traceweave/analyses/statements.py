@@ -1,0 +1,127 @@
+"""A documented SELECT: a .sql file that begins with a header of comment lines `-- key: value`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from typing import ClassVar, TypeAlias
+
+from traceweave.analyses.parameters import Parameter, Value, parse_parameters
+from traceweave.errors import QueryError, suggest
+from traceweave.store.schema import Column, parse_column
+
+ONCE, OPTIONAL, REPEATED = range(3)
+"""How often a key may stand in a header: once, once or not at all, any number of times."""
+
+Fields: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The lines of a header by their key."""
+
+CALL = re.compile(r"\b(analysis|shared|rule)_(\w+)\(([^()]*)\)")
+"""How a statement reads the rows of another one: kind, name, and values of its parameters."""
+
+EVERY_RULE = "every_rule()"
+"""How `findings` reads the rows of all rules."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One SELECT and what its header says of it."""
+
+    kind: ClassVar[str]
+    """The key of the header's first line, and what calls of its rows begin with."""
+    allowed: ClassVar[Mapping[str, int]]
+    """The keys of the header and how often each may occur."""
+
+    name: str
+    fields: Fields
+    sql: str
+    """The whole file, header included: one SELECT with parameters written $name."""
+
+    @property
+    def summary(self) -> str:
+        """What its rows are, or what it is about."""
+        return self.text(self.kind).split(" | ", 1)[1]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The public relations that it reads."""
+        return names(self.fields["reads"])
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Tables tw_<name> that inputs.py makes before the statement runs."""
+        return names(self.fields["needs"])
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What it can be given, in the order of the header."""
+        return parse_parameters(self.fields["param"], self.fields["choice"])
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of its rows."""
+        return tuple(parse_column(text) for text in self.fields["column"])
+
+    def text(self, key: str) -> str:
+        """Return a field that occurs once; '' if it is optional and not there."""
+        return next(iter(self.fields[key]), "")
+
+    def bind(self, values: Mapping[str, object]) -> dict[str, Value]:
+        """Return a value for every parameter, defaults filled in.
+
+        Raises QueryError for a name that is no parameter, or a value that does not fit.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in values:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                hint = suggest(name, known)
+                raise QueryError(
+                    f"{self.name} has no parameter {name!r}{hint}; its parameters: {listed}"
+                )
+        return {
+            name: parameter.check(values[name]) if name in values else parameter.default
+            for name, parameter in known.items()
+        }
+
+
+def names(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that header lines list, separated by commas."""
+    return tuple(name for line in lines for name in line.split(", "))
+
+
+def parse_header(of: type[Statement], name: str, sql: str) -> Fields:
+    """Read the header of the file with stem `name`; raise ValueError if it is malformed."""
+    fields: dict[str, list[str]] = {key: [] for key in of.allowed}
+    for line in sql.splitlines():
+        if not line.startswith("-- "):
+            break
+        key, separator, value = line.removeprefix("-- ").partition(": ")
+        if not separator or key not in fields:
+            raise ValueError(f"{name}.sql: no header field: {line!r}")
+        fields[key].append(value.strip())
+    wrong = [key for key, often in of.allowed.items() if not _fits(often, len(fields[key]))]
+    if wrong:
+        raise ValueError(f"{name}.sql: these belong in the header once: {', '.join(wrong)}")
+    stem = fields[of.kind][0].split(" | ", 1)[0]
+    if stem != name:
+        raise ValueError(f"{name}.sql: the header says it is {stem!r}")
+    return {key: tuple(lines) for key, lines in fields.items()}
+
+
+def _fits(often: int, lines: int) -> bool:
+    return often == REPEATED or lines == 1 or (often == OPTIONAL and lines == 0)
+
+
+@cache
+def sql_files(folder: str) -> dict[str, str]:
+    """Return the text of every .sql file in a folder of this package ('': itself), by stem."""
+    files = resources.files(__package__).joinpath(folder).iterdir()
+    return {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in sorted(files, key=lambda file: file.name)
+        if file.name.endswith(".sql")
+    }
