@@ -19,6 +19,7 @@ from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
 from traceweave.analyses.runner import create_macros, macros, materialize
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.errors import QueryError, UsageError
+from traceweave.store.schema import create_macros as create_store_macros
 from traceweave.store.schema import create_tables, public_relations
 
 every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
@@ -121,6 +122,7 @@ def only_what_is_read(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with nothing in it but an empty table for each of `reads`."""
     with empty_database() as con:
+        create_store_macros(con)
         for relation in public_relations():
             if relation.name in analysis.reads:
                 columns = ", ".join(f'"{column.name}" {column.type}' for column in relation.columns)
@@ -228,7 +230,7 @@ def test_a_bare_parameter_is_a_common_one() -> None:
         "BIGINT",
         30000,
     )
-    with pytest.raises(ValueError, match="parameters.txt has no 'kernel_delay'"):
+    with pytest.raises(ValueError, match=r"parameters\.txt has no 'kernel_delay'"):
         _ = parse("sizes", common.replace("kernel_delay_ns", "kernel_delay")).parameters
 
 

@@ -14,6 +14,7 @@ NAMES = (
     "rank", "step", "instances", "times_last", "caused_wait_ns", "cause", "below_resolution",
     "resolved_wait_ns", "delay_max_ns", "last_share", "note", "cause_detail", "cause_share",
     "times_shortest", "shortest_share", "worst_steps", "worst_share", "host", "host_share", "stage",
+    "known_instances", "known_last", "waited_ns", "waited_free_ns", "inside_ns",
 )  # fmt: skip
 NEVER = "it was never last"
 TOO_SMALL = "its delays are smaller than what the clocks can tell"
@@ -63,6 +64,11 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 None,
                 None,
                 None,
+                3,
+                2,
+                20,
+                20,
+                185,
             ),
             (
                 0,
@@ -85,6 +91,11 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 None,
                 None,
                 None,
+                3,
+                1,
+                95,
+                95,
+                260,
             ),
             (
                 1,
@@ -107,6 +118,11 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 None,
                 None,
                 None,
+                2,
+                0,
+                50,
+                50,
+                165,
             ),
         )
     ]

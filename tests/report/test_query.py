@@ -55,9 +55,9 @@ def test_a_relation_goes_with_its_block_when_something_fails() -> None:
 
 def test_a_query_keeps_its_order_as_a_relation(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
-    with query_as(con, "shown_waits", "waits") as rows:
+    with query_as(con, "shown_ranks", "ranks") as rows:
         assert rows["rank"].to_pylist() == [0, 1, 2, 3]
-        assert con.table("shown_waits").fetchall() == [tuple(r.values()) for r in rows.to_pylist()]
+        assert con.table("shown_ranks").fetchall() == [tuple(r.values()) for r in rows.to_pylist()]
 
 
 def test_rows_of_an_analysis_come_in_its_order(make_run: MakeRun) -> None:

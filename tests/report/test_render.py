@@ -140,11 +140,12 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
         "CREATE TEMP VIEW memory_live AS SELECT 0 AS rank, '' AS device, '' AS host_op,"
         " '' AS range, 1 AS bytes, 1 AS blocks, 1 AS largest_bytes, 1 AS share, '' AS note"
     )
-    for relation in ("waits", "timeline_steps", "timeline_ranks", "timeline_ops", "timeline_gaps"):
+    con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS resolved_wait_ns")
+    for relation in ("timeline_steps", "timeline_ranks", "timeline_ops", "timeline_gaps"):
         name = relation.replace("timeline", "shown")
         con.execute(f"CREATE TEMP TABLE {name} AS {query_text(relation)}")
     queries = [code for code in codes if not code.startswith("traceweave ")]
-    assert len(queries) >= 16
+    assert len(queries) >= 15
     for query in queries:
         assert con.execute(query).description
 

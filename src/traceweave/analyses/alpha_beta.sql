@@ -2,7 +2,7 @@
 -- answers: What does a collective of a group cost before its first byte, and how fast does it move the rest?
 -- topic: communication
 -- grain: one row per operation and process group
--- reads: clocks, collective_instances, collectives
+-- reads: collective_instances
 -- param: time VARCHAR = 'transfer' | which time is fitted
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks can tell it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
@@ -20,6 +20,7 @@
 -- column: error_p50_share DOUBLE | median over the sizes of |median time - fit| / median time; NULL with fewer than three sizes, which any line fits
 -- column: error_max_share DOUBLE | largest of the same
 -- column: unresolved_sizes BIGINT | sizes left out because half of their transfers or more are shorter than what the clocks can tell
+-- column: bus_factor DOUBLE | effective bytes / bytes, as nccl-tests defines it; NULL: see note
 -- column: note VARCHAR | why a value is NULL, and what the times may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
@@ -36,7 +37,8 @@ WITH rated AS (
         measured,
         incomplete,
         ranks_seen,
-        bytes * tw_bus_factor(op, ranks) AS effective_bytes,
+        bus_factor,
+        bytes * bus_factor AS effective_bytes,
         CASE WHEN $time = 'shortest' THEN transfer_min_p50_ns
              WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns
     FROM analysis_bandwidth()
@@ -51,6 +53,7 @@ counted AS (
         r.op,
         r.group_id,
         any_value(r.ranks) AS ranks,
+        any_value(r.bus_factor) AS bus_factor,
         bool_or(r.measured > 0) AS is_measured,
         bool_or(r.bytes > 0 AND r.measured > 0) AS has_bytes,
         bool_or(r.effective_bytes > 0) AS has_factor,
@@ -68,8 +71,7 @@ spans AS (
         count(*) AS sizes,
         CAST(sum(instances) AS BIGINT) AS instances,
         min(bytes) AS bytes_min,
-        max(bytes) AS bytes_max,
-        max(x) / max(bytes) AS factor
+        max(bytes) AS bytes_max
     FROM sizes
     GROUP BY op, group_id
 ),
@@ -100,7 +102,6 @@ judged AS (
         s.instances,
         s.bytes_min,
         s.bytes_max,
-        s.factor,
         l.alpha_ns,
         l.ns_per_byte,
         e.error_p50_share,
@@ -126,7 +127,7 @@ SELECT
     CASE WHEN obstacle IS NULL AND alpha_ns >= 0 THEN CAST(round(alpha_ns) AS BIGINT) END AS alpha_ns,
     CASE WHEN obstacle IS NULL THEN 1 / ns_per_byte END AS beta_gbps,
     CASE WHEN obstacle IS NULL AND alpha_ns >= 0
-        THEN CAST(round(alpha_ns / ns_per_byte / factor) AS BIGINT) END AS half_bytes,
+        THEN CAST(round(alpha_ns / ns_per_byte / bus_factor) AS BIGINT) END AS half_bytes,
     sizes,
     coalesce(instances, 0) AS instances,
     bytes_min,
@@ -134,6 +135,7 @@ SELECT
     CASE WHEN obstacle IS NULL AND sizes > 2 THEN error_p50_share END AS error_p50_share,
     CASE WHEN obstacle IS NULL AND sizes > 2 THEN error_max_share END AS error_max_share,
     unresolved_sizes,
+    bus_factor,
     nullif(concat_ws('; ',
         CASE
             WHEN obstacle IS NOT NULL THEN obstacle

@@ -2,7 +2,7 @@
 -- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
 -- topic: communication
 -- grain: one row per operation, process group and size
--- reads: clocks, collective_instances, collectives
+-- reads: collective_instances
 -- param: slow_factor DOUBLE = 2 | a transfer that takes more than this many times the median of its row counts as slow
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
@@ -23,22 +23,14 @@
 -- column: peer_ratio DOUBLE | transfer_p50_ns / the median of it over all groups with the same operation, size and number of ranks; NULL if there is no other group
 -- column: incomplete BIGINT | measured operations that lack a member of the group: their transfer may include waiting for it
 -- column: ranks_seen BIGINT | members of the group that show them: the fewest of any measured operation; NULL if there is none
+-- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL: see note
 -- column: note VARCHAR | why a bandwidth is NULL, and what a transfer may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
--- caveat: a transfer is unresolved if it is shorter than the largest residual_p95_ns of the ranks that took part; without one on every rank none is resolved.
+-- caveat: a transfer is unresolved if it is shorter than resolution_ns of collective_instances; where that is NULL none is resolved.
 -- caveat: who was not recorded may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.
 -- caveat: operations that share the links at the same moment share the bandwidth too.
 -- caveat: peer_ratio above 1 points at a slow group, hence a slow host or link among its ranks.
-WITH resolutions AS (
-    SELECT k.collective_id, max(coalesce(c.residual_ns, 9223372036854775807)) AS resolution_ns
-    FROM collectives AS k
-    LEFT JOIN (
-        SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank
-    ) AS c USING (rank)
-    WHERE k.collective_id IS NOT NULL
-    GROUP BY k.collective_id
-),
-timed AS (
+WITH timed AS (
     SELECT
         i.op,
         i.group_id,
@@ -46,11 +38,12 @@ timed AS (
         i.bytes,
         i.transfer_min_ns,
         i.ranks_seen,
+        i.bus_factor,
         -- one rank alone cannot tell transfer from waiting
         CASE WHEN i.ranks_seen > 1 THEN i.transfer_ns END AS transfer_ns,
-        CASE WHEN i.ranks_seen > 1 AND i.transfer_ns > 0 AND i.transfer_ns >= r.resolution_ns
+        CASE WHEN i.ranks_seen > 1 AND i.transfer_ns > 0 AND i.transfer_ns >= i.resolution_ns
             THEN i.transfer_ns END AS resolved_ns
-    FROM collective_instances AS i JOIN resolutions AS r USING (collective_id)
+    FROM collective_instances AS i
 ),
 medians AS (
     SELECT
@@ -74,7 +67,8 @@ measured AS (
         -- the median is resolved if the row's middle is: more than half of the transfers are
         2 * count(resolved_ns) > count(transfer_ns) AS is_resolved,
         count(transfer_ns) FILTER (WHERE ranks_seen < ranks) AS incomplete,
-        min(ranks_seen) FILTER (WHERE transfer_ns IS NOT NULL) AS ranks_seen
+        min(ranks_seen) FILTER (WHERE transfer_ns IS NOT NULL) AS ranks_seen,
+        any_value(bus_factor) AS bus_factor
     FROM medians
     GROUP BY op, group_id, ranks, bytes
 ),
@@ -83,7 +77,6 @@ rated AS (
         *,
         CASE WHEN is_resolved AND transfer_p50_ns > 0 THEN bytes / transfer_p50_ns END AS algbw_p50_gbps,
         bytes / transfer_best_ns AS algbw_best_gbps,
-        tw_bus_factor(op, ranks) AS factor,
         CASE WHEN count(*) OVER peers > 1 THEN quantile_disc(transfer_p50_ns, 0.5) OVER peers END AS peer_p50_ns
     FROM measured
     WINDOW peers AS (PARTITION BY op, ranks, bytes)
@@ -99,21 +92,22 @@ SELECT
     transfer_best_ns,
     algbw_p50_gbps,
     algbw_best_gbps,
-    algbw_p50_gbps * factor AS busbw_p50_gbps,
-    algbw_best_gbps * factor AS busbw_best_gbps,
+    algbw_p50_gbps * bus_factor AS busbw_p50_gbps,
+    algbw_best_gbps * bus_factor AS busbw_best_gbps,
     unresolved,
     slow,
     transfer_min_p50_ns,
-    bytes / nullif(transfer_min_p50_ns, 0) * factor AS busbw_free_p50_gbps,
+    bytes / nullif(transfer_min_p50_ns, 0) * bus_factor AS busbw_free_p50_gbps,
     CASE WHEN peer_p50_ns > 0 THEN transfer_p50_ns / peer_p50_ns END AS peer_ratio,
     incomplete,
     ranks_seen,
+    bus_factor,
     nullif(concat_ws('; ',
         CASE
             WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be told apart'
             WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
             WHEN algbw_p50_gbps IS NULL THEN 'half of the transfers or more are shorter than what the clocks can tell'
-            WHEN factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
+            WHEN bus_factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
         END,
         tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer at most, bandwidth at least')), '') AS note
 FROM rated

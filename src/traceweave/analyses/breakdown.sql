@@ -2,7 +2,7 @@
 -- answers: How much of every step is communication that no compute hides, and how much is nothing at all?
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
--- reads: clocks, device_ops, steps
+-- reads: clock_spans, device_ops, steps
 -- param: window VARCHAR = 'device' | the stretch of time that is measured
 -- choice: window 'device' | from the step's first GPU op to the next step's first; these windows tile the timeline
 -- choice: window 'host' | the step's range on the host, as the profiler or NVTX marked it
@@ -32,7 +32,7 @@
 SELECT
     m.rank,
     step,
-    tw_common_ns(start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS window_start_ns,
+    aligned_ns(start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS window_start_ns,
     window_ns,
     compute_ns,
     comm_ns,
@@ -53,5 +53,5 @@ SELECT
         CASE WHEN comm_ns > 0 AND compute_ns = 0 THEN 'no compute: efficiencies are NULL' END
     ), '') AS note
 FROM tw_window_times($window) AS m
-LEFT JOIN tw_clocks() AS c ON c.rank = m.rank AND m.start_ns >= c.from_ns AND m.start_ns < c.until_ns
+LEFT JOIN clock_spans AS c ON c.rank = m.rank AND m.start_ns >= c.from_local_ns AND m.start_ns < c.until_local_ns
 ORDER BY m.rank, step NULLS FIRST, window_start_ns, window_ns

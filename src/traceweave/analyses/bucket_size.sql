@@ -2,7 +2,7 @@
 -- answers: Would the gradients be reduced sooner after the backward pass if every k buckets were one?
 -- topic: parallelism
 -- grain: one row per data-parallel group and number of buckets merged into one
--- reads: clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
+-- reads: collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | as in ddp_buckets
 -- param: min_bytes BIGINT = 1024 | as in ddp_buckets
 -- param: time VARCHAR = 'transfer' | which time of the collectives is fitted, as in alpha_beta
@@ -69,7 +69,7 @@ merged AS (
 timed AS (
     SELECT
         m.*,
-        f.alpha_ns + m.bytes * tw_bus_factor('all_reduce', f.ranks) / f.beta_gbps AS reduce_ns
+        f.alpha_ns + m.bytes * f.bus_factor / f.beta_gbps AS reduce_ns
     FROM merged AS m LEFT JOIN fits AS f ON f.group_id IS NOT DISTINCT FROM m.group_id
 ),
 -- a bucket ends at the latest of: any bucket's readiness up to it, plus all reductions from that one on

@@ -2,7 +2,7 @@
 -- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
 -- topic: time
 -- grain: one row per rank, direction, host memory and, with interval_ns, stretch of time
--- reads: clocks, device_ops, gpu_ops
+-- reads: clock_spans, device_ops, gpu_ops
 -- param: interval_ns BIGINT = NULL | cut the time into stretches of this length, for the rate over time; NULL: one stretch per rank
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
@@ -122,7 +122,7 @@ SELECT
     kind,
     copy_kind,
     host_memory,
-    tw_common_ns(interval_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS interval_start_ns,
+    aligned_ns(interval_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS interval_start_ns,
     count,
     bytes,
     bytes_max,
@@ -137,6 +137,6 @@ SELECT
     tw_ratio(compute_overlap_ns, time_ns) AS hidden_fraction,
     CASE WHEN bytes IS NULL THEN 'the trace does not say how many bytes: no rates' END AS note
 FROM summed AS s
-LEFT JOIN tw_clocks() AS c
-    ON c.rank = s.rank AND s.interval_start_ns >= c.from_ns AND s.interval_start_ns < c.until_ns
+LEFT JOIN clock_spans AS c
+    ON c.rank = s.rank AND s.interval_start_ns >= c.from_local_ns AND s.interval_start_ns < c.until_local_ns
 ORDER BY s.rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns

@@ -2,7 +2,7 @@
 -- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and who was late?
 -- topic: communication
 -- grain: one row per rank and collective
--- reads: clocks, collective_instances, collectives, device_ops, groups
+-- reads: collective_instances, collectives, device_ops, groups
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
 -- column: op VARCHAR | which operation
@@ -48,44 +48,30 @@ calls AS MATERIALIZED (
                 THEN k.start_ns + k.duration_ns - i.transfer_min_ns
         END AS waited_until_ns,
         i.last_start_ns,
-        i.last_rank
+        i.last_start_ns - i.last_delay_ns AS second_start_ns,
+        i.last_rank,
+        i.last_is_known
     FROM collectives AS k
     LEFT JOIN collective_instances AS i USING (collective_id)
-),
-delays AS (
-    SELECT collective_id, any_value(last_start_ns) AS last_start_ns, max(start_ns) AS second_start_ns
-    FROM calls
-    WHERE waited_until_ns IS NOT NULL AND rank <> last_rank
-    GROUP BY collective_id
-),
-resolutions AS (
-    SELECT k.collective_id, max(coalesce(c.residual_ns, 9223372036854775807)) AS resolution_ns
-    FROM calls AS k
-    LEFT JOIN (SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank) AS c USING (rank)
-    GROUP BY k.collective_id
-),
-late AS (
-    SELECT d.collective_id, d.second_start_ns, d.last_start_ns
-    FROM delays AS d JOIN resolutions AS r USING (collective_id)
-    WHERE d.last_start_ns - d.second_start_ns >= greatest(r.resolution_ns, 1)
 ),
 -- a rank that waits in several collectives at once waits for the first of them: no moment is charged twice
 charged AS (
     SELECT
-        k.call_id,
-        l.last_start_ns AS late_until_ns,
+        call_id,
+        last_start_ns AS late_until_ns,
         least(
             greatest(
-                k.start_ns,
-                l.second_start_ns,
-                max(l.last_start_ns) OVER (
-                    PARTITION BY k.rank ORDER BY greatest(k.start_ns, l.second_start_ns), l.last_start_ns, k.call_id
+                start_ns,
+                second_start_ns,
+                max(last_start_ns) OVER (
+                    PARTITION BY rank ORDER BY greatest(start_ns, second_start_ns), last_start_ns, call_id
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 )
             ),
-            l.last_start_ns
+            last_start_ns
         ) AS late_from_ns
-    FROM calls AS k JOIN late AS l ON l.collective_id = k.collective_id AND k.rank <> k.last_rank
+    FROM calls
+    WHERE last_is_known AND waited_until_ns IS NOT NULL AND rank <> last_rank
 ),
 -- on the rank's own clock, which hardly strays from the common one within a collective
 edges AS (

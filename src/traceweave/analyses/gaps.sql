@@ -2,7 +2,7 @@
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
 -- grain: one row per gap; a gap that crosses the edge of a window is cut there
--- reads: clocks, device_ops, gpu_ops, host_ops, steps
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do
@@ -70,8 +70,8 @@ SELECT
     nullif(g.device, -1) AS device,
     nullif(g.lane, -1) AS stream,
     g.step,
-    tw_common_ns(g.start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
-    tw_common_ns(g.end_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
+    aligned_ns(g.start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(g.end_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     g.end_ns - g.start_ns AS duration_ns,
     g.cause,
     h.host_op,
@@ -79,14 +79,14 @@ SELECT
     before_op.name AS before_op,
     h.host_op_kind,
     h.host_op_ns,
-    tw_common_ns(g.launch_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS launch_start_ns,
+    aligned_ns(g.launch_start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS launch_start_ns,
     g.sync_op,
     waited_for_op.name AS waited_for_op,
     g.timeline,
     a.after_op_id,
     g.before_op_id
 FROM gaps AS g
-LEFT JOIN tw_clocks() AS c ON c.rank = g.rank AND g.start_ns >= c.from_ns AND g.start_ns < c.until_ns
+LEFT JOIN clock_spans AS c ON c.rank = g.rank AND g.start_ns >= c.from_local_ns AND g.start_ns < c.until_local_ns
 LEFT JOIN tw_gap_hosts('hosted') AS h USING (gap_id)
 LEFT JOIN after_ops AS a USING (gap_id)
 LEFT JOIN named AS after_op ON after_op.op_id = a.after_op_id

@@ -2,7 +2,7 @@
 -- answers: How much time does each cause of idling take, and what does the host do meanwhile?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
--- reads: clocks, device_ops, gpu_ops, host_ops, steps
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
 -- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
 -- choice: window 'host' | the step's range on the host

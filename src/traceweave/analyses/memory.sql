@@ -2,7 +2,7 @@
 -- answers: How much memory was allocated and reserved at the peak, when, and how fragmented was it?
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
--- reads: clocks, memory_events, steps
+-- reads: clock_spans, memory_events, steps
 -- param: per VARCHAR = 'run' | what the peak is looked for in
 -- choice: per 'run' | the whole trace
 -- choice: per 'step' | every step, by its range on the host; step is NULL for events outside any
@@ -75,7 +75,7 @@ SELECT
     first_allocated_bytes,
     last_allocated_bytes,
     peak_allocated_bytes,
-    tw_common_ns(peak_at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
+    aligned_ns(peak_at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
     reserved_at_peak_bytes,
     peak_reserved_bytes,
     tw_ratio(reserved_at_peak_bytes - peak_allocated_bytes, reserved_at_peak_bytes) AS fragmentation_at_peak,
@@ -85,5 +85,5 @@ SELECT
         CASE WHEN peak_reserved_bytes IS NULL THEN 'nothing is reserved here, or the trace does not say: no fragmentation' END
     ), '') AS note
 FROM summed AS m
-LEFT JOIN tw_clocks() AS c ON c.rank = m.rank AND m.peak_at_ns >= c.from_ns AND m.peak_at_ns < c.until_ns
+LEFT JOIN clock_spans AS c ON c.rank = m.rank AND m.peak_at_ns >= c.from_local_ns AND m.peak_at_ns < c.until_local_ns
 ORDER BY m.rank, device, step NULLS FIRST

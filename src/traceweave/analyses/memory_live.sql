@@ -2,7 +2,7 @@
 -- answers: Which operators hold the memory when most of it is allocated?
 -- topic: time
 -- grain: one row per rank, device and operator with memory that it allocated and that was not yet released at the peak
--- reads: clocks, memory_events, host_ops
+-- reads: clock_spans, host_ops, memory_events
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
 -- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or for the rest that was allocated before the trace
@@ -121,10 +121,10 @@ SELECT
     h.blocks,
     h.largest_bytes,
     tw_ratio(CAST(h.bytes AS BIGINT), k.allocated_bytes) AS share,
-    tw_common_ns(k.at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
+    aligned_ns(k.at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS peak_at_ns,
     h.ambiguous_blocks,
     h.note
 FROM held AS h
 JOIN peaks AS k USING (rank, device)
-LEFT JOIN tw_clocks() AS c ON c.rank = h.rank AND k.at_ns >= c.from_ns AND k.at_ns < c.until_ns
+LEFT JOIN clock_spans AS c ON c.rank = h.rank AND k.at_ns >= c.from_local_ns AND k.at_ns < c.until_local_ns
 ORDER BY h.rank, device, bytes DESC, h.host_op NULLS LAST, h.range NULLS LAST

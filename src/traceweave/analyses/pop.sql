@@ -2,7 +2,7 @@
 -- answers: Is time lost because ranks have unequal work, or because all of them do something else than compute?
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
--- reads: clocks, device_ops, ranks, steps
+-- reads: clock_spans, device_ops, ranks, steps
 -- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
 -- choice: window 'host' | the step's range on the host

@@ -2,7 +2,7 @@
 -- answers: How far is the host ahead of each stream, and is it ever held up by a full queue?
 -- topic: time
 -- grain: one row per rank, device, stream and, with interval_ns, stretch of time
--- reads: clocks, gpu_ops
+-- reads: clock_spans, gpu_ops
 -- param: queue_limit BIGINT = 1024 | a queue that holds this many launches is full
 -- param: interval_ns BIGINT = NULL | cut the time into stretches of this length; NULL: one stretch per stream
 -- column: rank INTEGER | global rank
@@ -53,7 +53,7 @@ SELECT
     s.rank,
     nullif(s.device, -1) AS device,
     nullif(s.stream, -1) AS stream,
-    tw_common_ns(s.start_ns, k.offset_ns, k.drift_ppm, k.reference_local_ns) AS interval_start_ns,
+    aligned_ns(s.start_ns, k.offset_ns, k.drift_ppm, k.reference_local_ns) AS interval_start_ns,
     s.window_ns,
     s.launches,
     s.depth_max,
@@ -67,5 +67,5 @@ SELECT
     s.unlaunched,
     CASE WHEN s.unlaunched > 0 THEN 'launches of ' || s.unlaunched || ' ops are not in the trace' END AS note
 FROM stretches AS s
-LEFT JOIN tw_clocks() AS k ON k.rank = s.rank AND s.start_ns >= k.from_ns AND s.start_ns < k.until_ns
+LEFT JOIN clock_spans AS k ON k.rank = s.rank AND s.start_ns >= k.from_local_ns AND s.start_ns < k.until_local_ns
 ORDER BY s.rank, device, stream, interval_start_ns

@@ -2,7 +2,7 @@
 -- answers: Who makes everybody wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
+-- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
@@ -28,6 +28,11 @@
 -- column: host VARCHAR | host of the rank; NULL if unknown
 -- column: host_share DOUBLE | part of the wait caused by all ranks that the ranks of its host caused; NULL if nobody waited or the host is unknown
 -- column: stage VARCHAR | 'first', 'middle' or 'last' stage of its pipeline; NULL if it is in none
+-- column: known_instances BIGINT | collectives of this rank in which the clocks can tell who came last
+-- column: known_last BIGINT | those of times_last: what resolved_wait_ns is the sum of
+-- column: waited_ns BIGINT | how long it waited for others itself, in collectives where the clocks can tell that ranks waited
+-- column: waited_free_ns BIGINT | the same over all of them without clocks: its duration minus the shortest over the ranks
+-- column: inside_ns BIGINT | time inside these collectives, waiting and transfer together
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: to arrive 1 ms after 7 others is 7 ms. What one of them loses per step, findings says.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
@@ -35,7 +40,7 @@
 -- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
 -- caveat: worst_steps, worst_share, host_share and stage speak of the whole run, in rows of a step too; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the wait for the first stage is no fault of it.
--- caveat: the resolution of a delay is the largest residual_p95_ns of the ranks that took part; without one nothing is resolved.
+-- caveat: the clocks can tell a delay where last_is_known of collective_instances says so.
 WITH arrivals AS MATERIALIZED (
     SELECT
         w.collective_id,
@@ -49,22 +54,23 @@ WITH arrivals AS MATERIALIZED (
         w.start_local_ns + w.duration_ns AS own_end_ns,
         w.duration_ns,
         w.wait_ns,
+        w.wait_free_ns,
         w.is_last,
         w.last_rank,
-        coalesce(c.residual_p95_ns, 9223372036854775807) AS residual_ns
+        i.below_resolution,
+        i.last_delay_ns AS delay_ns,
+        i.last_is_known,
+        i.ranks_seen - 1 AS waiting_ranks
     FROM collective_waits AS w
     JOIN collective_instances AS i USING (collective_id)
-    LEFT JOIN (
-        SELECT rank, max(residual_p95_ns) AS residual_p95_ns FROM clocks GROUP BY rank
-    ) AS c ON c.rank = w.rank
     WHERE i.ranks_seen > 1
 ),
 delays AS MATERIALIZED (
     SELECT
         collective_id,
-        max(start_ns) FILTER (WHERE is_last) - max(start_ns) FILTER (WHERE NOT is_last) AS delay_ns,
-        count(DISTINCT rank) - 1 AS waiting_ranks,
-        max(residual_ns) AS resolution_ns,
+        any_value(delay_ns) AS delay_ns,
+        any_value(waiting_ranks) AS waiting_ranks,
+        any_value(last_is_known) AS last_is_known,
         min(duration_ns) AS shortest_ns,
         count(*) FILTER (WHERE duration_ns = shortest_of_ns) AS shortest_ranks,
         -- who takes part, where the group alone does not say it
@@ -80,8 +86,11 @@ charged AS MATERIALIZED (
         -- two that arrive together are both not last
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns END AS delay_ns,
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns * d.waiting_ranks END AS wait_ns,
-        d.delay_ns >= d.resolution_ns AS is_resolved,
-        a.duration_ns = d.shortest_ns AND d.shortest_ranks = 1 AS is_shortest
+        d.last_is_known,
+        a.duration_ns = d.shortest_ns AND d.shortest_ranks = 1 AS is_shortest,
+        CASE WHEN NOT a.below_resolution THEN a.wait_ns END AS waited_ns,
+        a.wait_free_ns,
+        a.duration_ns
     FROM arrivals AS a JOIN delays AS d USING (collective_id)
 ),
 ranked AS (
@@ -91,9 +100,14 @@ ranked AS (
         count(*) AS instances,
         count(delay_ns) AS times_last,
         CAST(coalesce(sum(wait_ns), 0) AS BIGINT) AS caused_wait_ns,
-        CAST(coalesce(sum(wait_ns) FILTER (WHERE is_resolved), 0) AS BIGINT) AS resolved_wait_ns,
+        CAST(coalesce(sum(wait_ns) FILTER (WHERE last_is_known), 0) AS BIGINT) AS resolved_wait_ns,
         max(delay_ns) AS delay_max_ns,
-        count(*) FILTER (WHERE is_shortest) AS times_shortest
+        count(*) FILTER (WHERE is_shortest) AS times_shortest,
+        count(*) FILTER (WHERE last_is_known) AS known_instances,
+        count(delay_ns) FILTER (WHERE last_is_known) AS known_last,
+        CAST(coalesce(sum(waited_ns), 0) AS BIGINT) AS waited_ns,
+        CAST(sum(wait_free_ns) AS BIGINT) AS waited_free_ns,
+        CAST(sum(duration_ns) AS BIGINT) AS inside_ns
     FROM charged
     GROUP BY rank, step
 ),
@@ -191,7 +205,7 @@ legs AS MATERIALIZED (
         d.pair,
         d.delay_ns,
         d.waiting_ranks,
-        d.delay_ns > 0 AND d.delay_ns >= d.resolution_ns AS is_late,
+        d.last_is_known AS is_late,
         lag(a.collective_id) OVER by_start AS previous_id,
         lag(a.own_end_ns) OVER by_start AS from_ns,
         lag(2 * (z.compute_ns - a.computed_ns) > a.duration_ns) OVER by_start AS is_overlapped
@@ -404,7 +418,12 @@ SELECT
     r.host,
     tw_ratio(coalesce(h.wait_ns, 0), CASE WHEN r.host IS NOT NULL THEN (SELECT CAST(sum(wait_ns) AS BIGINT) FROM charged) END)
         AS host_share,
-    s.stage
+    s.stage,
+    e.known_instances,
+    e.known_last,
+    e.waited_ns,
+    e.waited_free_ns,
+    e.inside_ns
 FROM explained AS e
 LEFT JOIN worst AS w ON w.rank = e.rank
 LEFT JOIN ranks AS r ON r.rank = e.rank

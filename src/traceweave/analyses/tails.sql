@@ -2,7 +2,7 @@
 -- answers: Which collectives have long tails, is the time waiting or transfer, and who arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
--- reads: clocks, collectives, collective_instances, collective_waits
+-- reads: collectives, collective_instances, collective_waits
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: bytes_from BIGINT | lower end of the size bucket; NULL if the size is unknown
@@ -35,7 +35,7 @@
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
--- caveat: the clocks can tell who came last where it was later than the last but one by the largest residual_p95_ns of the ranks that took part or more.
+-- caveat: the clocks can tell who came last where last_is_known of collective_instances says so.
 -- caveat: who was not recorded may have come last: where members of the group are missing, waiting for them counts as transfer.
 -- caveat: transfer can be negative where the clocks are off by more than it.
 WITH shared AS (
@@ -107,9 +107,6 @@ transfer_tails AS (
     FROM collective_instances JOIN shared USING (collective_id)
     GROUP BY ALL
 ),
-told AS (
-    SELECT collective_id FROM tw_last_arrivals() WHERE is_told
-),
 last_ranks AS (
     SELECT
         op,
@@ -117,7 +114,8 @@ last_ranks AS (
         tw_bytes_from(bytes) AS bytes_from,
         last_rank,
         tw_ratio(count(*), sum(count(*)) OVER (PARTITION BY op, group_id, tw_bytes_from(bytes))) AS last_rank_share
-    FROM collective_instances JOIN told USING (collective_id)
+    FROM collective_instances
+    WHERE last_is_known
     GROUP BY op, group_id, tw_bytes_from(bytes), last_rank
     QUALIFY row_number() OVER (
         PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank

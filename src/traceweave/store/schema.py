@@ -1,6 +1,7 @@
 """The tables of a traceweave database: creating them, and their documentation.
 
-tables.sql holds the base tables, views.sql the public relations with a documented header each.
+tables.sql holds the base tables, macros.sql what queries may call, views.sql the public relations
+with a documented header each.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import duckdb
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised whenever a database written before can no longer be read by the code after."""
 
 
@@ -36,9 +37,15 @@ class Relation:
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty base tables, the public relations and their comments in `con`."""
     con.execute(_text("tables.sql"))
+    create_macros(con)
     con.execute(_text("views.sql"))
     con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
     _write_comments(con)
+
+
+def create_macros(con: duckdb.DuckDBPyConnection) -> None:
+    """Create what queries may call beside the public relations."""
+    con.execute(_text("macros.sql"))
 
 
 @cache

@@ -79,27 +79,29 @@ SELECT
 FROM base.rank_sources
 GROUP BY rank;
 
--- Internal: `clocks` with a closed span for each row and a NULL-safe identity for ranks without a row, so that every
--- view below aligns with the same join. It is a join from the left where there are many rows, although every rank has a row
--- here: DuckDB expects next to no rows from an inner join on a range of times, and then builds its hash tables on the ops.
-CREATE VIEW base.clock_spans AS
+-- relation: clock_spans | one row per rank and piece of its clock, with both ends, for every rank: aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns) brings a moment between them on the common clock
+-- column: rank INTEGER | global rank
+-- column: from_local_ns BIGINT | the row holds from here
+-- column: until_local_ns BIGINT | to before here
+-- column: offset_ns BIGINT | this and the following as in clocks; 0 for a rank that has no row there
+-- column: drift_ppm DOUBLE | rate difference, parts per million
+-- column: reference_local_ns BIGINT | local time at which offset_ns is exact
+-- It is a join from the left where there are many rows, although every rank has a row here: DuckDB expects next to no rows
+-- from an inner join on a range of times, and then builds its hash tables on the ops.
+CREATE VIEW clock_spans AS
 WITH known AS (
     SELECT DISTINCT rank FROM base.rank_sources
 )
 SELECT
     known.rank,
     CASE WHEN row_number() OVER by_rank = 1 THEN -9223372036854775807
-         ELSE coalesce(from_local_ns, -9223372036854775807) END AS from_ns,
-    coalesce(lead(from_local_ns) OVER by_rank, 9223372036854775807) AS until_ns,
+         ELSE coalesce(from_local_ns, -9223372036854775807) END AS from_local_ns,
+    coalesce(lead(from_local_ns) OVER by_rank, 9223372036854775807) AS until_local_ns,
     coalesce(offset_ns, 0) AS offset_ns,
-    coalesce(drift_ppm, 0) * 1e-6 AS drift,
-    coalesce(reference_local_ns, 0) AS reference_ns
+    coalesce(drift_ppm, 0) AS drift_ppm,
+    coalesce(reference_local_ns, 0) AS reference_local_ns
 FROM known LEFT JOIN clocks USING (rank)
 WINDOW by_rank AS (PARTITION BY known.rank ORDER BY from_local_ns NULLS FIRST);
-
--- Internal: the alignment formula (DESIGN section 3). The product is small (a drift times a run), so a double holds it exactly enough.
-CREATE MACRO base.align(local_ns, offset_ns, drift, reference_ns) AS
-    local_ns + coalesce(offset_ns, 0) + CAST(round(coalesce(drift, 0) * (local_ns - coalesce(reference_ns, 0))) AS BIGINT);
 
 -- Internal: the same clocks, one row per rank, for the relations that have millions of rows. Of a join from the left with what
 -- is grouped by the key DuckDB expects as many rows as come in; it compares nothing but ranks, and where rows that ask for
@@ -108,20 +110,21 @@ CREATE VIEW base.rank_clocks AS
 SELECT
     rank,
     any_value(offset_ns) AS offset_ns,
-    any_value(drift) AS drift,
-    any_value(reference_ns) AS reference_ns,
+    any_value(drift_ppm) AS drift_ppm,
+    any_value(reference_local_ns) AS reference_local_ns,
     CASE WHEN count(*) > 1 THEN
-        list({from_ns: from_ns, offset_ns: offset_ns, drift: drift, reference_ns: reference_ns} ORDER BY from_ns)
+        list({from_local_ns: from_local_ns, offset_ns: offset_ns, drift_ppm: drift_ppm, reference_local_ns: reference_local_ns}
+            ORDER BY from_local_ns)
     END AS pieces
-FROM base.clock_spans
+FROM clock_spans
 GROUP BY rank;
 
 -- Internal: a moment on the common clock, by the piece of the rank's clock that holds at `at_ns`; clock: columns of rank_clocks.
-CREATE MACRO base.align_by(local_ns, at_ns, offset_ns, drift, reference_ns, pieces) AS
-    CASE WHEN pieces IS NULL THEN base.align(local_ns, offset_ns, drift, reference_ns)
+CREATE MACRO base.align_by(local_ns, at_ns, offset_ns, drift_ppm, reference_local_ns, pieces) AS
+    CASE WHEN pieces IS NULL THEN aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns)
     ELSE list_transform(
-        list_filter(pieces, lambda p: p.from_ns <= at_ns)[-1:],
-        lambda p: base.align(local_ns, p.offset_ns, p.drift, p.reference_ns)
+        list_filter(pieces, lambda p: p.from_local_ns <= at_ns)[-1:],
+        lambda p: aligned_ns(local_ns, p.offset_ns, p.drift_ppm, p.reference_local_ns)
     )[1] END;
 
 -- relation: steps | one row per rank and training step
@@ -140,18 +143,18 @@ CREATE VIEW steps AS
 SELECT
     s.rank,
     s.step,
-    base.align(s.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(s.start_local_ns + s.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    aligned_ns(s.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(s.start_local_ns + s.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     s.duration_ns,
-    base.align(s.device_start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_start_ns,
-    base.align(s.device_end_local_ns, c.offset_ns, c.drift, c.reference_ns) AS device_end_ns,
+    aligned_ns(s.device_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS device_start_ns,
+    aligned_ns(s.device_end_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS device_end_ns,
     s.source,
     s.start_local_ns,
     s.device_start_local_ns,
     s.device_end_local_ns
 FROM base.steps AS s
-JOIN base.clock_spans AS c
-    ON s.rank = c.rank AND s.start_local_ns >= c.from_ns AND s.start_local_ns < c.until_ns;
+JOIN clock_spans AS c
+    ON s.rank = c.rank AND s.start_local_ns >= c.from_local_ns AND s.start_local_ns < c.until_local_ns;
 
 -- relation: gpu_ops | one row per kernel, copy or memset on a GPU
 -- column: rank INTEGER | global rank
@@ -193,8 +196,8 @@ SELECT
     o.name,
     o.device,
     o.stream,
-    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
-    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
     o.duration_ns,
     o.start_local_ns,
     o.step,
@@ -207,8 +210,8 @@ SELECT
     o.context,
     o.source_id,
     o.args,
-    base.align_by(o.launch_start_local_ns, o.launch_start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS launch_start_ns,
-    base.align_by(o.launch_start_local_ns + o.launch_duration_ns, o.launch_start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces)
+    base.align_by(o.launch_start_local_ns, o.launch_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS launch_start_ns,
+    base.align_by(o.launch_start_local_ns + o.launch_duration_ns, o.launch_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces)
         AS launch_end_ns,
     o.launch_duration_ns,
     o.launch_start_local_ns,
@@ -252,8 +255,8 @@ SELECT
     o.name,
     o.pid,
     o.tid,
-    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
-    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
     o.duration_ns,
     o.depth,
     o.parent_id,
@@ -296,8 +299,8 @@ SELECT
     k.seq,
     k.dtype,
     k.bytes,
-    base.align(k.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    aligned_ns(k.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     k.duration_ns,
     k.start_local_ns,
     k.stream,
@@ -309,9 +312,18 @@ SELECT
     k.peer,
     k.evidence
 FROM base.collective_calls AS k
-JOIN base.clock_spans AS c
-    ON k.rank = c.rank AND k.start_local_ns >= c.from_ns AND k.start_local_ns < c.until_ns
+JOIN clock_spans AS c
+    ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
 LEFT JOIN base.matches AS m USING (call_id);
+
+-- Internal: busbw / algbw of an operation on this many ranks, as nccl-tests defines it (PERFORMANCE.md of NVIDIA/nccl-tests);
+-- NULL for operations that it does not define or if ranks is unknown.
+CREATE MACRO base.bus_factor(op, ranks) AS
+    CASE
+        WHEN op = 'all_reduce' THEN 2 * (ranks - 1) / ranks
+        WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN (ranks - 1) / ranks
+        WHEN op IN ('broadcast', 'reduce', 'send_recv') AND ranks IS NOT NULL THEN CAST(1 AS DOUBLE)
+    END;
 
 -- relation: collective_instances | one row per matched collective operation of the whole run
 -- column: collective_id BIGINT | unique per instance
@@ -329,11 +341,15 @@ LEFT JOIN base.matches AS m USING (call_id);
 -- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns
 -- column: last_rank INTEGER | the rank that arrived last
 -- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; where complete is not true it was at least this
--- column: busbw_gbps DOUBLE | algbw_gbps times the operation's factor of nccl-tests
+-- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
 -- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
--- column: below_resolution BOOLEAN | the arrival skew, first to last, is smaller than what the clocks can tell; who came last they may not tell either where it is larger: that takes as much between the last two
+-- column: below_resolution BOOLEAN | the arrival skew, first to last, is smaller than what the clocks can tell
+-- column: resolution_ns BIGINT | what the clocks can tell: the largest residual_p95_ns of the ranks that took part; NULL if one of them has none
+-- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
+-- column: last_is_known BOOLEAN | the clocks can tell who came last: last_delay_ns is not below resolution_ns, and not 0
+-- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
 CREATE VIEW collective_instances AS
 WITH per_instance AS (
     SELECT
@@ -344,6 +360,7 @@ WITH per_instance AS (
         max(k.bytes) AS bytes,
         min(k.start_ns) AS first_start_ns,
         max(k.start_ns) AS last_start_ns,
+        max(k.start_ns, 2)[2] AS last_but_one_ns,
         min(k.end_ns) AS first_end_ns,
         max(k.end_ns) AS last_end_ns,
         CAST(sum(k.start_ns - t.origin_ns) AS BIGINT) AS starts_sum_ns,
@@ -351,7 +368,7 @@ WITH per_instance AS (
         arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
         mode(k.step) AS step,
         min(k.duration_ns) AS transfer_min_ns,
-        max(coalesce(r.residual_p95_ns, 9223372036854775807)) AS resolution_ns
+        CASE WHEN count(r.residual_p95_ns) = count(*) THEN max(r.residual_p95_ns) END AS resolution_ns
     FROM collectives AS k
     CROSS JOIN (SELECT min(first_local_ns) AS origin_ns FROM base.rank_sources) AS t
     LEFT JOIN (
@@ -366,7 +383,8 @@ timed AS (
         CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
         last_start_ns - first_start_ns AS arrival_skew_ns,
         last_end_ns - last_start_ns AS transfer_ns,
-        ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns AS wait_total_ns
+        ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns AS wait_total_ns,
+        last_start_ns - last_but_one_ns AS last_delay_ns
     FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
 )
 SELECT
@@ -385,16 +403,15 @@ SELECT
     wait_total_ns,
     last_rank,
     bytes / nullif(greatest(transfer_ns, 0), 0) AS algbw_gbps,
-    bytes / nullif(greatest(transfer_ns, 0), 0) * CASE
-        WHEN op = 'all_reduce' THEN 2 * (ranks_expected - 1) / ranks_expected
-        WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter')
-            THEN (ranks_expected - 1) / ranks_expected
-        WHEN op IN ('broadcast', 'reduce', 'send_recv') THEN 1
-    END AS busbw_gbps,
+    bytes / nullif(greatest(transfer_ns, 0), 0) * base.bus_factor(op, ranks_expected) AS busbw_gbps,
     ranks_seen = ranks_expected AS complete,
     step,
     transfer_min_ns,
-    arrival_skew_ns < resolution_ns AS below_resolution
+    coalesce(arrival_skew_ns < resolution_ns, TRUE) AS below_resolution,
+    resolution_ns,
+    last_delay_ns,
+    coalesce(last_delay_ns > 0 AND last_delay_ns >= resolution_ns, FALSE) AS last_is_known,
+    base.bus_factor(op, ranks_expected) AS bus_factor
 FROM timed;
 
 -- relation: collective_waits | one row per rank and matched collective: how long it waited, and for whom
@@ -447,8 +464,8 @@ FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 CREATE VIEW device_ops AS
 SELECT
     o.rank, 'gpu' AS timeline, o.op_id, o.category, o.name, o.device, o.stream, o.step,
-    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS start_ns,
-    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift, c.reference_ns, c.pieces) AS end_ns,
+    base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
+    base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
     o.launch_op_id, o.duration_ns, o.start_local_ns,
     o.launch_start_local_ns, o.launch_duration_ns
 FROM base.gpu_ops AS o
@@ -488,11 +505,11 @@ WHERE k.gpu_op_id IS NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NU
 CREATE VIEW memory_events AS
 SELECT
     e.rank, e.device, e.name,
-    base.align(e.at_local_ns, c.offset_ns, c.drift, c.reference_ns) AS at_ns,
+    aligned_ns(e.at_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS at_ns,
     e.value, 'bytes' AS unit, e.address, e.total_allocated_bytes, e.total_reserved_bytes, e.op_id, e.args, e.at_local_ns
 FROM base.memory_events AS e
-LEFT JOIN base.clock_spans AS c
-    ON e.rank = c.rank AND e.at_local_ns >= c.from_ns AND e.at_local_ns < c.until_ns;
+LEFT JOIN clock_spans AS c
+    ON e.rank = c.rank AND e.at_local_ns >= c.from_local_ns AND e.at_local_ns < c.until_local_ns;
 
 -- relation: counters | one row per sampled value
 -- column: rank INTEGER | global rank; NULL if it belongs to the host
@@ -505,11 +522,11 @@ LEFT JOIN base.clock_spans AS c
 CREATE VIEW counters AS
 SELECT
     e.rank, e.device, e.name,
-    base.align(e.at_local_ns, c.offset_ns, c.drift, c.reference_ns) AS at_ns,
+    aligned_ns(e.at_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS at_ns,
     e.value, e.unit, e.op_id
 FROM base.counters AS e
-LEFT JOIN base.clock_spans AS c
-    ON e.rank = c.rank AND e.at_local_ns >= c.from_ns AND e.at_local_ns < c.until_ns;
+LEFT JOIN clock_spans AS c
+    ON e.rank = c.rank AND e.at_local_ns >= c.from_local_ns AND e.at_local_ns < c.until_local_ns;
 
 -- relation: flows | one row per arrow between two ops
 -- column: rank INTEGER | global rank
@@ -539,9 +556,9 @@ SELECT rank, kind, from_op_id, to_op_id FROM base.flows;
 CREATE VIEW other_events AS
 SELECT
     e.rank, e.op_id, e.phase, e.category, e.name, e.pid, e.tid,
-    base.align(e.start_local_ns, c.offset_ns, c.drift, c.reference_ns) AS start_ns,
-    base.align(e.start_local_ns + e.duration_ns, c.offset_ns, c.drift, c.reference_ns) AS end_ns,
+    aligned_ns(e.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(e.start_local_ns + e.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     e.duration_ns, e.start_local_ns, e.source_id, e.args
 FROM base.other_events AS e
-LEFT JOIN base.clock_spans AS c
-    ON e.rank = c.rank AND coalesce(e.start_local_ns, 0) >= c.from_ns AND coalesce(e.start_local_ns, 0) < c.until_ns;
+LEFT JOIN clock_spans AS c
+    ON e.rank = c.rank AND coalesce(e.start_local_ns, 0) >= c.from_local_ns AND coalesce(e.start_local_ns, 0) < c.until_local_ns;

@@ -6,8 +6,9 @@
 SELECT
     [b.rank] AS ranks,
     b.cost_ns,
-    format('Rank {} keeps {} waiting {} per {}, last in {} of {} collectives',
-        b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit, b.times_last, b.instances)
+    format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
+        b.known_last, tw_many(b.known_instances, 'collective'))
+    || CASE WHEN b.known_instances < b.instances THEN ' where the clocks can tell' ELSE '' END
     || CASE b.cause
         WHEN 'compute' THEN ': it computes longer' || coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ': its host is late (' || b.cause_detail || ')'

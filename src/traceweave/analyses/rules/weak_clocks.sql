@@ -3,6 +3,7 @@
 -- finds: Waiting that costs `min_share` of a step or more lies below what the clocks can tell, or collectives end before they begin.
 -- try: Record all ranks over the same, more steps.
 -- proof: clock_quality
+-- reads: clocks
 -- param: warning_share
 -- param: min_share
 SELECT

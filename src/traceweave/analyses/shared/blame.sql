@@ -1,6 +1,6 @@
 -- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
 -- grain: one row per rank that came last
--- reads: clocks, collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
+-- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: min_share
 -- param: straggler_factor
 -- column: rank INTEGER | global rank
@@ -10,8 +10,9 @@
 -- column: waiters BIGINT | ranks that wait for it
 -- column: cause VARCHAR | this and the following as in stragglers
 -- column: cause_detail VARCHAR | what the cause is made of
--- column: times_last BIGINT | collectives in which it came last
--- column: instances BIGINT | collectives that it shares with other ranks
+-- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
+-- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
+-- column: instances BIGINT | all that it shares with other ranks
 -- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up
 WITH late AS (
     SELECT
@@ -32,7 +33,8 @@ SELECT
     l.*,
     s.cause,
     s.cause_detail,
-    s.times_last,
+    s.known_last,
+    s.known_instances,
     s.instances,
     s.cause IS DISTINCT FROM 'other_group'
         AND l.cost_ns >= $min_share * m.step_ns

@@ -1,6 +1,6 @@
 -- shared: budget | the time budget of every step, or of whole recordings where no step is marked
 -- grain: one row per rank and step; per rank where has_steps is false
--- reads: clocks, device_ops, steps
+-- reads: clock_spans, device_ops, steps
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
 -- column: timeline VARCHAR | 'gpu' or 'cpu'

@@ -1,6 +1,6 @@
 -- shared: idling | what the mean step idles for each cause, and on which ranks
 -- grain: one row per cause
--- reads: clocks, device_ops, gpu_ops, host_ops, steps
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
 -- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few

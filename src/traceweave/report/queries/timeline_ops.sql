@@ -29,14 +29,6 @@ lanes AS (
     GROUP BY rank, device, stream
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY sum(end_ns - start_ns) DESC, device, stream) <= 8
 ),
-delays AS (
-    SELECT
-        w.collective_id,
-        min(w.wait_ns) FILTER (NOT w.is_last) >= greatest(max(coalesce(c.residual_ns, 9223372036854775807)), 1) AS is_told
-    FROM collective_waits AS w
-    LEFT JOIN (SELECT rank, max(residual_p95_ns) AS residual_ns FROM clocks GROUP BY rank) AS c USING (rank)
-    GROUP BY w.collective_id
-),
 calls AS (
     SELECT
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
@@ -44,13 +36,12 @@ calls AS (
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
         max(i.last_start_ns) AS last_start_ns,
-        CASE WHEN arg_max(coalesce(d.is_told, FALSE), (i.last_start_ns, -i.last_rank))
+        CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.last_start_ns, -i.last_rank))
              THEN arg_max(i.last_rank, (i.last_start_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution
     FROM collectives AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
     LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND i.ranks_seen >= 2
-    LEFT JOIN delays AS d ON d.collective_id = i.collective_id
     GROUP BY ALL
 ),
 marked AS (

@@ -1,5 +1,5 @@
 -- At most eight ranks for the timeline, and why each was chosen; `shown` tells which of them appear at first.
--- `breakdown` and `waits` hold the rows of `traceweave analyze breakdown` and of the query “Waiting per rank”,
+-- `breakdown` and `waits` hold the rows of `traceweave analyze breakdown` and `traceweave analyze stragglers`,
 -- `shown_steps` those of “Steps on the timeline”.
 WITH placed AS (
     SELECT
@@ -12,8 +12,8 @@ WITH placed AS (
 reasons AS (
     SELECT rank, 1 AS importance, 'most waited for' AS why
     FROM waits
-    WHERE caused_ns > 0
-    QUALIFY row_number() OVER (ORDER BY caused_ns DESC, rank) = 1
+    WHERE resolved_wait_ns > 0
+    QUALIFY row_number() OVER (ORDER BY resolved_wait_ns DESC, rank) = 1
     UNION ALL
     SELECT slowest_rank, 2, 'slowest in step ' || step FROM shown_steps WHERE role = 'longest'
     UNION ALL
@@ -31,5 +31,5 @@ SELECT
     min(r.importance) < 7 AS shown
 FROM reasons AS r LEFT JOIN waits AS w USING (rank)
 GROUP BY r.rank
-QUALIFY row_number() OVER (ORDER BY min(r.importance), max(w.caused_ns) DESC NULLS LAST, r.rank) <= 8
+QUALIFY row_number() OVER (ORDER BY min(r.importance), max(w.resolved_wait_ns) DESC NULLS LAST, r.rank) <= 8
 ORDER BY r.rank

@@ -20,7 +20,7 @@ _QUANTILES = ("p50", "p95", "p99", "max")
 
 @dataclass(frozen=True)
 class Collectives:
-    """Rows of analysis tails, rows of query waits, the row of query matching, and group names."""
+    """Rows of the analyses tails and stragglers, the row of query matching, and group names."""
 
     tails: list[Row]
     waits: list[Row]
@@ -35,8 +35,8 @@ class Collectives:
 
     @property
     def culprits(self) -> list[Row]:
-        """Rows of waits, the rank that the others waited for most first."""
-        return sorted(self.waits, key=lambda w: (-w["caused_ns"], w["rank"]))
+        """Rows of stragglers, the rank that the others waited for most first."""
+        return sorted(self.waits, key=lambda w: (-w["resolved_wait_ns"], w["rank"]))
 
 
 def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
@@ -47,7 +47,7 @@ def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
     }
     return Collectives(
         tails=analysis_rows(con, "tails"),
-        waits=query_rows(con, "waits"),
+        waits=sorted(analysis_rows(con, "stragglers"), key=lambda row: row["rank"]),
         matching=query_rows(con, "matching")[0],
         groups=groups,
     )
@@ -66,15 +66,15 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
             " which rank came last: no rank is shown to hold up the others."
         )
     first = collectives.culprits[0]
-    part = first["caused_ns"] / collectives.waited_ns
+    part = first["resolved_wait_ns"] / collectives.waited_ns
     where = (
-        f"it came last in {count(first['times_last'])} of"
-        f" {plural(matching['decided'], 'collective')} where the clocks can tell who did, and"
-        f" waiting for it, added up over the other ranks, took {duration(first['caused_ns'])},"
-        f" {percent(part)} of all waiting"
+        f"it came last in {count(first['known_last'])} of"
+        f" {plural(matching['decided'], 'collective')} where the clocks can tell who did, and what"
+        " it alone was late, added up over the other ranks, is"
+        f" {duration(first['resolved_wait_ns'])}, {percent(part)} of all waiting"
     )
     second = collectives.culprits[1]
-    share = second["caused_ns"] / collectives.waited_ns
+    share = second["resolved_wait_ns"] / collectives.waited_ns
     if share >= 0.1:
         where += f"; rank {second['rank']} comes next with {percent(share)}"
     if part < 0.5 and part < 2 * share:
@@ -86,8 +86,8 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
 
 def waiting_in_words(collectives: Collectives) -> str:
     """Say in one sentence how much of the time inside collectives is waiting, by no clock."""
-    inside = sum(w["duration_ns"] for w in collectives.waits)
-    waited = sum(w["waited_clock_free_ns"] for w in collectives.waits)
+    inside = sum(w["inside_ns"] for w in collectives.waits)
+    waited = sum(w["waited_free_ns"] for w in collectives.waits)
     if not inside:
         return ""
     return (
@@ -115,7 +115,7 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
         figures=tuple(figures),
         tables=(*_wait_table(collectives), *_tail_table(collectives)),
         origins=(
-            Origin("Waiting per rank", query_text("waits")),
+            Origin("Waiting per rank", "traceweave analyze stragglers run.duckdb"),
             Origin("Tails", "traceweave analyze tails run.duckdb"),
             Origin("Matching", query_text("matching")),
         ),
@@ -150,7 +150,7 @@ def _matched(matching: Row) -> str:
 
 
 def _shown(collectives: Collectives) -> Selection:
-    return select_ranks(collectives.waits, lambda row: row["caused_ns"])
+    return select_ranks(collectives.waits, lambda row: row["resolved_wait_ns"])
 
 
 def _wait_figure(collectives: Collectives) -> list[Figure]:
@@ -167,7 +167,10 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
             {"label": "This rank waited for others", "role": "waited"},
         ],
         "variants": [
-            {"label": "", "values": [[w[k] for w in waits] for k in ("caused_ns", "waited_ns")]}
+            {
+                "label": "",
+                "values": [[w[k] for w in waits] for k in ("resolved_wait_ns", "waited_ns")],
+            }
         ],
     }
     label = (
@@ -187,7 +190,7 @@ def _wait_table(collectives: Collectives) -> list[Table]:
         Column("Collectives", "count"),
         Column("Times", "count", note="Where the clocks can tell who did", group="Came last"),
         Column("Share", "percent", note="Of these collectives", group="Came last"),
-        Column("Others waited for it", "duration", note="Summed over the waiting ranks"),
+        Column("Others waited for it", "duration", note="What it alone was late, for each of them"),
         Column("Waited for others", "duration", note="Where the clocks can tell that it did"),
         Column("Clock-free wait", "duration"),
         Column("Inside collectives", "duration", note="Waiting and transfer together"),
@@ -196,16 +199,16 @@ def _wait_table(collectives: Collectives) -> list[Table]:
         (
             w["rank"],
             w["instances"],
-            w["times_last"],
-            w["times_last"] / w["decided"] if w["decided"] else None,
-            w["caused_ns"],
+            w["known_last"],
+            w["known_last"] / w["known_instances"] if w["known_instances"] else None,
+            w["resolved_wait_ns"],
             w["waited_ns"],
-            w["waited_clock_free_ns"],
-            w["duration_ns"],
+            w["waited_free_ns"],
+            w["inside_ns"],
         )
         for w in _shown(collectives).rows
     )
-    note = _shown(collectives).note("waiting caused", "the query behind this table")
+    note = _shown(collectives).note("waiting caused", "traceweave analyze stragglers run.duckdb")
     return [Table("waits", "Waiting per rank", columns, rows, note=note)]
 
 

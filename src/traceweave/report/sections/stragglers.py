@@ -86,21 +86,20 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
 
 
 def _table(stragglers: Stragglers) -> Table:
-    keys = ("times_last", "last_share", "caused_wait_ns", "resolved_wait_ns", "delay_max_ns")
+    keys = ("resolved_wait_ns", "delay_max_ns")
     more = ("cause", "cause_detail", "cause_share", "worst_share", "shortest_share", "host")
     rows = stragglers.rows
     if len(rows) > MOST_ROWS:
-        rows = [row for row in rows if row["times_last"]]
+        rows = [row for row in rows if row["known_last"]]
     return Table(
         "stragglers",
         "Who is waited for, and why",
         (
             Column("Rank", "int"),
-            Column("Times", "count", "Also by less than the clocks can tell", group="Came last"),
-            Column("Share", "percent", "Of its collectives", group="Came last"),
-            Column("Caused", "duration", "Over all waiting ranks", group="Waiting for it"),
-            Column("Certain", "duration", "What the clocks can tell", group="Waiting for it"),
-            Column("Longest delay", "duration", own_unit=True, group="Waiting for it"),
+            Column("Times", "count", "Where the clocks can tell who did", group="Came last"),
+            Column("Share", "percent", "Of these collectives", group="Came last"),
+            Column("Waiting for it", "duration", "What it alone was late, for each waiting rank"),
+            Column("Longest delay", "duration", own_unit=True),
             Column("Cause", "name"),
             Column("Namely", "name", "Class of kernels, cause of the gaps, or the other group"),
             Column("Share", "percent", "The cause / all that it did longer than the others"),
@@ -109,7 +108,12 @@ def _table(stragglers: Stragglers) -> Table:
             Column("Host", "name"),
         ),
         tuple(
-            (row["rank"], *(row[key] for key in keys), *(row[key] for key in more))
+            (
+                row["rank"],
+                row["known_last"],
+                row["known_last"] / row["known_instances"] if row["known_instances"] else None,
+                *(row[key] for key in (*keys, *more)),
+            )
             for row in rows[:MOST_ROWS]
         ),
         note=_note(stragglers, len(rows)),

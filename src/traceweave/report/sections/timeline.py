@@ -35,7 +35,7 @@ _WINDOWS = {
     "window_ns": "BIGINT",
     "compute_ns": "BIGINT",
 }
-_WAITS = {"rank": "INTEGER", "caused_ns": "BIGINT"}
+_WAITS = {"rank": "INTEGER", "resolved_wait_ns": "BIGINT"}
 _WAITING = "For the last rank to arrive; also where the clocks cannot tell who that was"
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
