@@ -98,6 +98,23 @@ def test_columns_of_analyses_and_sql_are_measured(
     )
 
 
+def test_percentiles_are_the_nearest_rank_as_in_the_analyses(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    # 1500, 1010, 990 and 1000 ns: between the two in the middle lies 1005, which none of them took
+    rule = """
+        [[rule]]
+        name = "{0}"
+        analysis = "breakdown"
+        column = "window_ns"
+        aggregate = "{0}"
+        where = "rank = 1 AND window_ns > 900"
+        max = 0
+        """
+    found = checked(run, tmp_path, "".join(map(rule.format, ("median", "p95", "p99"))))
+    assert [outcome.value for outcome in found.outcomes] == [1000.0, 1500.0, 1500.0]
+
+
 CHANGE = """
     [[rule]]
     name = "compute"

@@ -48,7 +48,7 @@ WITH timed AS (
 medians AS (
     SELECT
         *,
-        quantile_disc(transfer_ns, 0.5) OVER (PARTITION BY op, group_id, ranks, bytes) AS transfer_p50_ns
+        tw_percentile(transfer_ns, 0.5) OVER (PARTITION BY op, group_id, ranks, bytes) AS transfer_p50_ns
     FROM timed
 ),
 measured AS (
@@ -77,7 +77,7 @@ rated AS (
         *,
         CASE WHEN is_resolved AND transfer_p50_ns > 0 THEN bytes / transfer_p50_ns END AS algbw_p50_gbps,
         bytes / transfer_best_ns AS algbw_best_gbps,
-        CASE WHEN count(*) OVER peers > 1 THEN quantile_disc(transfer_p50_ns, 0.5) OVER peers END AS peer_p50_ns
+        CASE WHEN count(*) OVER peers > 1 THEN tw_percentile(transfer_p50_ns, 0.5) OVER peers END AS peer_p50_ns
     FROM measured
     WINDOW peers AS (PARTITION BY op, ranks, bytes)
 )

@@ -103,9 +103,9 @@ summed AS (
         merged,
         max(buckets) AS buckets,
         CAST(max(bytes_max) AS BIGINT) AS bytes_max,
-        CAST(round(median(reduce_ns)) AS BIGINT) AS reduce_ns,
-        CAST(round(median(tail_ns)) AS BIGINT) AS tail_ns,
-        CAST(round(median(measured_tail_ns)) AS BIGINT) AS measured_tail_ns,
+        CAST(round(tw_percentile(reduce_ns, 0.5)) AS BIGINT) AS reduce_ns,
+        CAST(round(tw_percentile(tail_ns, 0.5)) AS BIGINT) AS tail_ns,
+        CAST(round(tw_percentile(measured_tail_ns, 0.5)) AS BIGINT) AS measured_tail_ns,
         count(*) AS steps,
         bool_or(tail_ns IS NULL AND reduce_ns IS NOT NULL) AS is_unready
     FROM predicted

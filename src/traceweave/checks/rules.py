@@ -18,15 +18,16 @@ from traceweave.errors import QueryError, UsageError, suggest
 
 AGGREGATES = {
     "mean": "avg({})",
-    "median": "median({})",
+    "median": "quantile_disc({}, 0.5)",
     "min": "min({})",
     "max": "max({})",
     "sum": "sum({})",
-    "p95": "quantile_cont({}, 0.95)",
-    "p99": "quantile_cont({}, 0.99)",
+    "p95": "quantile_disc({}, 0.95)",
+    "p99": "quantile_disc({}, 0.99)",
     "count": "count({})",
 }
-"""How the values of a column become one number, as DuckDB writes it."""
+"""How the values of a column become one number, as DuckDB writes it; percentiles are the nearest
+rank, as in the analyses."""
 
 LIMITS = ("max", "min", "max_increase", "max_decrease")
 """Limits on the value itself, and on its change against the baseline."""
