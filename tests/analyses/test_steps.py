@@ -14,16 +14,20 @@ def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
         "step", "ranks", "first_start_ns", "last_end_ns",
         "duration_min_ns", "duration_p50_ns", "duration_max_ns", "slowest_rank",
         "device_ranks", "device_min_ns", "device_p50_ns", "device_max_ns", "device_slowest_rank",
-        "source",
+        "source", "length_ns", "length_source", "longest_rank",
     ]  # fmt: skip
     assert rows(build.con, "steps") == [
         dict(
-            zip(names, (5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1, "ProfilerStep"), strict=True)
+            zip(
+                names,
+                (5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1, "ProfilerStep", 15, "device", 1),
+                strict=True,
+            )
         ),
         dict(
             zip(
                 names,
-                (6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None, "ProfilerStep"),
+                (6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None, "ProfilerStep", 8, "host", 2),
                 strict=True,
             )
         ),
@@ -46,6 +50,25 @@ def test_ranks_whose_steps_come_from_different_places(build: Builder) -> None:
     assert rows(build.con, "steps")[0]["source"] == "inferred"
     build.con.execute("UPDATE base.steps SET source = 'nvtx' WHERE rank = 1")
     assert rows(build.con, "steps")[0]["source"] == "several"
+
+
+def test_host_ranges_are_the_length_where_the_lead_of_the_host_shrinks(build: Builder) -> None:
+    build.rank(0)
+    # the host takes 100 for each step; its lead of 60 over the GPU melts away, 20 a step
+    for step, start in enumerate((60, 140, 220, 300)):
+        build.step(0, step, host=(100 * step, 100 * step + 100), device=(start, start + 80))
+    build.con.execute("UPDATE base.steps SET device_end_local_ns = 430 WHERE step = 3")
+    got = [(row["length_ns"], row["length_source"]) for row in rows(build.con, "steps")]
+    assert got == [(100, "host")] * 4
+
+
+def test_device_windows_are_the_length_where_the_host_runs_ahead(build: Builder) -> None:
+    build.rank(0)
+    # ns_resolution of the corpus, in ms: the host is done early until its queue is full
+    for step, (host, device) in enumerate(((35, 98), (72, 96), (96, 96), (96, 96), (96, 95))):
+        build.step(0, step, host=(0, host), device=(0, device))
+    got = [(row["length_ns"], row["length_source"]) for row in rows(build.con, "steps")]
+    assert got == [(98, "device"), (96, "device"), (96, "device"), (96, "device"), (95, "device")]
 
 
 def test_an_empty_run_has_no_rows(build: Builder) -> None:

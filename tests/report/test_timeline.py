@@ -37,7 +37,7 @@ def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
         {
             "role": "median",
             "step": 0,
-            "slowest_ns": 100 * MS,
+            "length_ns": 100 * MS,
             "slowest_rank": 0,
             "from_ns": T0,
             "until_ns": T0 + 100 * MS + 300,
@@ -45,7 +45,7 @@ def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
         {
             "role": "longest",
             "step": 1,
-            "slowest_ns": 100 * MS,
+            "length_ns": 100 * MS,
             "slowest_rank": 0,
             "from_ns": T0 + 100 * MS,
             "until_ns": T0 + 200 * MS + 300,

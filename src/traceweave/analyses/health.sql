@@ -11,7 +11,7 @@
 -- column: step BIGINT | the step it is about; NULL: all, or none in particular
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
--- caveat: a step is as long as its mean over the ranks: what holds one rank up at the end of a step makes the others wait in the next one. Step time is the median over the steps.
+-- caveat: step time is the median over the steps of length_ns of steps, a mean over the ranks.
 -- caveat: a rank without GPU ops, in a run where others have some, is in no number; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: findings says what each of these costs and what to try.
@@ -92,8 +92,11 @@ lost AS (
 ),
 rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
-        format('median of {}; mean {}', tw_many(s.steps, 'step'), tw_time(t.window_ns / t.windows)) AS verdict,
-        NULL AS rank, NULL AS step, 'breakdown' AS proof
+        format('median of {}; mean {}', tw_many(s.steps, 'step'), tw_time(s.mean_ns))
+        || CASE WHEN s.source = 'host' AND s.device_min_ns IS NOT NULL
+            THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
+            ELSE '' END AS verdict,
+        NULL AS rank, NULL AS step, 'steps' AS proof
     FROM shared_steadiness() AS s CROSS JOIN totals AS t
     UNION ALL
     SELECT 1, 'recording', window_ns / windows / 1e6, 'ms', 'mean over ' || tw_many(ranks, 'rank') || '; no steps marked', NULL, NULL, 'breakdown'
@@ -101,7 +104,7 @@ rows AS (
     WHERE NOT has_steps
     UNION ALL
     SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
-        CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'breakdown'
+        CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
     FROM shared_steadiness()
     WHERE steps > 2
     UNION ALL

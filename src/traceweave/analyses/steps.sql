@@ -17,25 +17,69 @@
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
 -- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx', or 'inferred' where nobody marked it, from kernels that repeat; 'several' if the ranks differ
+-- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
+-- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not
+-- column: longest_rank INTEGER | the rank on which that is longest
 -- order: step
 -- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the run may see its steps begin elsewhere, and ranks count theirs from 0 each.
+-- caveat: device windows tile the timeline, but they shrink and grow by what the host is ahead of the GPU: where its lead changes while it records, and host ranges spread less than half as much, those say how long a step takes.
+-- caveat: length_ns is a mean, since what holds one rank up at the end of a step makes the others wait in the next one.
 -- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers tells them apart.
+WITH measured AS (
+    SELECT *, device_end_local_ns - device_start_local_ns AS device_ns FROM steps
+),
+per_step AS MATERIALIZED (
+    SELECT
+        step,
+        count(DISTINCT rank) AS ranks,
+        min(start_ns) AS first_start_ns,
+        max(end_ns) AS last_end_ns,
+        min(duration_ns) AS duration_min_ns,
+        tw_percentile(duration_ns, 0.5) AS duration_p50_ns,
+        max(duration_ns) AS duration_max_ns,
+        CAST(avg(duration_ns) AS BIGINT) AS duration_mean_ns,
+        first(rank ORDER BY duration_ns DESC, rank) AS slowest_rank,
+        count(DISTINCT rank) FILTER (WHERE device_ns IS NOT NULL) AS device_ranks,
+        min(device_ns) AS device_min_ns,
+        tw_percentile(device_ns, 0.5) AS device_p50_ns,
+        max(device_ns) AS device_max_ns,
+        CAST(avg(device_ns) AS BIGINT) AS device_mean_ns,
+        first(rank ORDER BY device_ns DESC, rank) FILTER (WHERE device_ns IS NOT NULL) AS device_slowest_rank,
+        CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source
+    FROM measured
+    GROUP BY step
+),
+spreads AS (
+    SELECT
+        (max(device_mean_ns) - min(device_mean_ns)) / nullif(tw_percentile(device_mean_ns, 0.5), 0) AS device_spread,
+        (max(duration_mean_ns) - min(duration_mean_ns)) / nullif(tw_percentile(duration_mean_ns, 0.5), 0) AS host_spread
+    FROM per_step
+    -- a step without GPU work has no device window to compare
+    WHERE device_mean_ns IS NOT NULL
+),
+judged AS (
+    SELECT
+        p.*,
+        device_mean_ns IS NOT NULL AND NOT coalesce(s.device_spread > 0.1 AND 2 * s.host_spread < s.device_spread, FALSE) AS by_device
+    FROM per_step AS p CROSS JOIN spreads AS s
+)
 SELECT
     step,
-    count(DISTINCT rank) AS ranks,
-    min(start_ns) AS first_start_ns,
-    max(end_ns) AS last_end_ns,
-    min(duration_ns) AS duration_min_ns,
-    tw_percentile(duration_ns, 0.5) AS duration_p50_ns,
-    max(duration_ns) AS duration_max_ns,
-    first(rank ORDER BY duration_ns DESC, rank) AS slowest_rank,
-    count(DISTINCT rank) FILTER (WHERE device_end_ns IS NOT NULL) AS device_ranks,
-    min(device_end_local_ns - device_start_local_ns) AS device_min_ns,
-    tw_percentile(device_end_local_ns - device_start_local_ns, 0.5) AS device_p50_ns,
-    max(device_end_local_ns - device_start_local_ns) AS device_max_ns,
-    first(rank ORDER BY device_end_local_ns - device_start_local_ns DESC, rank)
-        FILTER (WHERE device_end_ns IS NOT NULL) AS device_slowest_rank,
-    CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source
-FROM steps
-GROUP BY step
+    ranks,
+    first_start_ns,
+    last_end_ns,
+    duration_min_ns,
+    duration_p50_ns,
+    duration_max_ns,
+    slowest_rank,
+    device_ranks,
+    device_min_ns,
+    device_p50_ns,
+    device_max_ns,
+    device_slowest_rank,
+    source,
+    CASE WHEN by_device THEN device_mean_ns ELSE duration_mean_ns END AS length_ns,
+    CASE WHEN by_device THEN 'device' ELSE 'host' END AS length_source,
+    CASE WHEN by_device THEN device_slowest_rank ELSE slowest_rank END AS longest_rank
+FROM judged
 ORDER BY step

@@ -2,7 +2,7 @@
 -- topic: ranks and waiting
 -- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; a step is as long as its mean over the ranks. Cost: mean less median.
 -- try: See what grew in the long steps (`breakdown`): evaluation, checkpoints, garbage collection, recompilation.
--- proof: breakdown
+-- proof: slow_steps
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
 SELECT
     mean_ns - p50_ns AS cost_ns,

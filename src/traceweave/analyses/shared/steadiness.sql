@@ -1,5 +1,6 @@
--- shared: steadiness | how steady the steps are; a step is as long as its mean over the ranks: what holds one rank up at its end makes the others wait in the next one
+-- shared: steadiness | how steady the steps are, by the length that the analysis steps gives them
 -- grain: one row; none without steps
+-- reads: steps
 -- column: steps BIGINT | different steps
 -- column: mean_ns DOUBLE | mean length
 -- column: p50_ns BIGINT | median length
@@ -7,6 +8,18 @@
 -- column: max_ns BIGINT | longest
 -- column: longest BIGINT | the longest step
 -- column: rank INTEGER | the rank that was longest in it
+-- column: source VARCHAR | 'device' or 'host': what the lengths are of
+-- column: device_min_ns BIGINT | shortest device window over the steps, mean over the ranks; NULL without any
+-- column: device_max_ns BIGINT | longest
+WITH lengths AS (
+    SELECT s.*, w.device_ns
+    FROM analysis_steps() AS s
+    LEFT JOIN (
+        SELECT step, CAST(avg(device_end_local_ns - device_start_local_ns) AS BIGINT) AS device_ns FROM steps GROUP BY step
+    ) AS w USING (step)
+    -- a step that launched nothing, in a run that has a GPU, is none
+    WHERE s.length_source = 'device' OR s.device_ranks > 0 OR NOT EXISTS (FROM steps WHERE device_start_local_ns IS NOT NULL)
+)
 SELECT
     count(*) AS steps,
     avg(length_ns) AS mean_ns,
@@ -14,11 +27,9 @@ SELECT
     tw_percentile(length_ns, 0.95) AS p95_ns,
     max(length_ns) AS max_ns,
     arg_max(step, length_ns) AS longest,
-    arg_max(rank, length_ns) AS rank
-FROM (
-    SELECT step, CAST(avg(window_ns) AS BIGINT) AS length_ns, arg_max(rank, window_ns) AS rank
-    FROM shared_budget()
-    WHERE step IS NOT NULL
-    GROUP BY step
-)
+    arg_max(longest_rank, length_ns) AS rank,
+    any_value(length_source) AS source,
+    min(device_ns) AS device_min_ns,
+    max(device_ns) AS device_max_ns
+FROM lengths
 HAVING count(*) > 0

@@ -1,9 +1,10 @@
--- The steps on the timeline: the one of median length and the longest, a step being as long as on its slowest rank;
--- `breakdown` holds the rows of `traceweave analyze breakdown run.duckdb`. The stretch shown spans all ranks that were
--- in the step while the slowest one was: clocks that nothing aligned may put the others elsewhere.
+-- The steps on the timeline: the one of median length and the longest, by the mean over the ranks; `breakdown` holds the
+-- rows of `traceweave analyze breakdown run.duckdb`. The stretch shown spans all ranks that were in the step while the
+-- slowest one was: clocks that nothing aligned may put the others elsewhere.
 WITH lengths AS (
     SELECT
         step,
+        CAST(avg(window_ns) AS BIGINT) AS length_ns,
         max(window_ns) AS slowest_ns,
         arg_max(rank, (window_ns, -rank)) AS slowest_rank,
         arg_max(window_start_ns, (window_ns, -rank)) AS slowest_from_ns
@@ -11,7 +12,7 @@ WITH lengths AS (
     GROUP BY step
 ),
 placed AS (
-    SELECT *, row_number() OVER (ORDER BY slowest_ns, step) AS place, count(*) OVER () AS steps
+    SELECT *, row_number() OVER (ORDER BY length_ns, step) AS place, count(*) OVER () AS steps
     FROM lengths
 ),
 chosen AS (
@@ -22,7 +23,7 @@ chosen AS (
 SELECT
     c.role,
     c.step,
-    c.slowest_ns,
+    c.length_ns,
     c.slowest_rank,
     min(b.window_start_ns) AS from_ns,
     max(b.window_start_ns + b.window_ns) AS until_ns
@@ -31,5 +32,5 @@ JOIN breakdown AS b
     ON b.step IS NOT DISTINCT FROM c.step
     AND b.window_start_ns < c.slowest_from_ns + c.slowest_ns
     AND b.window_start_ns + b.window_ns > c.slowest_from_ns
-GROUP BY c.role, c.step, c.slowest_ns, c.slowest_rank
+GROUP BY c.role, c.step, c.length_ns, c.slowest_rank
 ORDER BY c.role DESC

@@ -13,7 +13,7 @@ from traceweave.report.sections.budget import BREAKDOWN_COMMAND, PARTS, Budget, 
 from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
 
 MAX_CELLS = 6_000
-"""Ranks times steps above which the page keeps only the slowest steps apart."""
+"""Ranks times steps above which the page keeps only the longest steps apart."""
 
 MAX_ROWS = 128
 """Rows of the heat map; of more ranks, neighbours share a row."""
@@ -80,10 +80,11 @@ def _kept_steps(budget: Budget) -> list[int]:
     keep = max(MAX_CELLS // max(rows, 1), 1)
     if len(budget.steps) <= keep:
         return budget.steps
-    longest: defaultdict[int, int] = defaultdict(int)
+    lengths: defaultdict[int, list[int]] = defaultdict(list)
     for row in budget.rows:
-        longest[row["step"]] = max(longest[row["step"]], row["window_ns"])
-    return sorted(sorted(longest, key=lambda step: (-longest[step], step))[:keep])
+        lengths[row["step"]].append(row["window_ns"])
+    mean = {step: sum(windows) / len(windows) for step, windows in lengths.items()}
+    return sorted(sorted(mean, key=lambda step: (-mean[step], step))[:keep])
 
 
 def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:

@@ -120,7 +120,7 @@ def _told(timeline: Timeline) -> str:
 def _step_name(step: Row) -> str:
     if step["step"] is None:
         return "the whole recording"
-    return f"step {step['step']} ({step['role']}, {duration(step['slowest_ns'])})"
+    return f"step {step['step']} ({step['role']}, {duration(step['length_ns'])})"
 
 
 def _figure(timeline: Timeline) -> Figure:
