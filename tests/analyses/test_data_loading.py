@@ -26,8 +26,9 @@ def test_loading_and_the_idle_time_it_causes(build: Builder) -> None:
             "longest_ns": 50_000,
             "loading_op": LOADER,
             "loading_share": 0.5,
-            "gpu_idle_ns": 60_000,
-            "gpu_idle_share": 0.6,
+            # until the launch has returned
+            "gpu_idle_ns": 56_000,
+            "gpu_idle_share": 0.56,
             "note": None,
         },
         {

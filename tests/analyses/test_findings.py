@@ -122,7 +122,7 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
         build.gpu(
             0,
             (at + 1000 * US, at + 1000 * US),
-            launch=build.launch(0, (at + 990 * US, at + 991 * US)),
+            launch=build.launch(0, (at + 990 * US, at + 1000 * US)),
         )
         build.host(0, (at + 500 * US, at + 980 * US), "next_batch", "annotation")
     found = _by_rule(build)

@@ -25,7 +25,7 @@ def _run(build: Builder) -> None:
             build.gpu(
                 rank,
                 (at + 100_000, at + 100_000),
-                launch=build.launch(rank, (at + 95_000, at + 95_010)),
+                launch=build.launch(rank, (at + 95_000, at + 100_000)),
             )
     build.group(0, [0, 1])
     build.collective({0: (40_000, 80_000), 1: (40_000, 80_000)}, step=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.analyses.builders import Builder, rows
 
 
@@ -26,19 +28,16 @@ def test_idle_time_is_divided_by_cause_to_the_nanosecond(build: Builder) -> None
         for r in rows(build.con, "idle_causes")
     ]
     assert got == [
-        ("data_loading", 40_000, 1, 40_000, "enumerate(DataLoader)#x", 39_000),
-        ("launch_bound", 10_000, 1, 10_000, None, None),
-        ("kernel_delay", 2_000, 1, 2_000, None, None),
+        # the launch returns 0.5 us before its kernel starts
+        ("data_loading", 39_500, 1, 39_500, "enumerate(DataLoader)#x", 39_000),
+        ("kernel_delay", 6_500, 3, 4_000, None, None),
+        ("launch_bound", 6_000, 1, 6_000, None, None),
         ("short", 500, None, None, None, None),
     ]
     (window,) = rows(build.con, "breakdown")
     assert window["idle_ns"] == 52_500 == sum(idle for _, idle, *_ in got)
-    assert {r["window_share"] * 90_000 for r in rows(build.con, "idle_causes")} == {
-        40_000,
-        10_000,
-        2_000,
-        500,
-    }
+    shares = [r["window_share"] * 90_000 for r in rows(build.con, "idle_causes")]
+    assert shares == pytest.approx([39_500, 6_500, 6_000, 500])
 
 
 def test_gaps_of_two_devices_are_scaled_to_the_time_both_idle(build: Builder) -> None:

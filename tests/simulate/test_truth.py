@@ -79,7 +79,9 @@ def test_breakdown_equals_a_count_of_nanoseconds() -> None:
 def test_an_injected_gap_is_found_with_its_cause_rank_and_step(cause: str, scope: str) -> None:
     gap = Gap(cause, 5_000_000, step=1, ranks=(1,))  # type: ignore[arg-type]
     table = simulate(Config(ranks=2, steps=3, layers=4, gaps=(gap,))).truth.gaps(scope)  # type: ignore[arg-type]
+    # what is left of the gap once the launch has returned is the kernel's own delay
     mine = table[(table["injected"] == cause) & (table["rank"] == 1)]
+    mine = mine[mine["cause"] != "kernel_delay"]
     assert mine["step"].tolist() == ([1] if cause == "data_loading" else [2])
     assert mine["cause"].tolist() == [cause]
     assert (mine["duration_ns"] >= 4_900_000).all()

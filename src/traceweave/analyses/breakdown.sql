@@ -3,10 +3,7 @@
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
 -- reads: clock_spans, device_ops, steps
--- param: window VARCHAR = 'device' | the stretch of time that is measured
--- choice: window 'device' | from the step's first GPU op to the next step's first; these windows tile the timeline
--- choice: window 'host' | the step's range on the host, as the profiler or NVTX marked it
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
 -- column: window_start_ns BIGINT | start of the window, common clock

@@ -2,12 +2,10 @@
 -- answers: How long did the training loop wait for data, and was the GPU idle meanwhile?
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
--- reads: device_ops, gpu_ops, host_ops, steps
--- param: window VARCHAR = 'host' | the stretch of time that is measured, as in breakdown
--- choice: window 'device' | from the step's first GPU op to the next step's first
--- choice: window 'host' | the step's range on the host
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
--- param: min_gap_ns BIGINT = 10000 | gaps of the device shorter than this are not charged to data loading
+-- reads: device_ops, gpu_ops, host_ops, other_events, steps
+-- param: window = 'host'
+-- param: min_gap_ns
+-- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
 -- column: window_ns BIGINT | length of the window
@@ -73,7 +71,7 @@ named AS (
 ),
 idle AS (
     SELECT rank, step, CAST(sum(end_ns - start_ns) AS BIGINT) AS gpu_idle_ns
-    FROM tw_gaps($window, 'device', $min_gap_ns, 30000, 'none')
+    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'none')
     WHERE cause = 'data_loading'
     GROUP BY rank, step
 )

@@ -4,7 +4,7 @@
 -- grain: one row per rank, step and all-gather or reduce-scatter of a sharded group
 -- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | take this group for sharded; NULL: all groups that the traces show to be data parallel and that do both operations
--- param: release_ns BIGINT = 30000 | compute that goes on within this time of a collective's end waited for it
+-- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
 -- column: group_id INTEGER | process group

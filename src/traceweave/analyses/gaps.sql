@@ -1,17 +1,14 @@
 -- analysis: gaps | when nothing ran on a device or stream, why, and what the host did meanwhile
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
--- grain: one row per gap; a gap that crosses the edge of a window is cut there
--- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
+-- grain: one row per gap, or part of one: a gap is cut where the call that launched the next op returned, and at the edges of windows
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do
--- param: min_gap_ns BIGINT = 10000 | leave out gaps shorter than this; idle_causes counts all of them
--- param: kernel_delay_ns BIGINT = 30000 | a queued op that starts within this time was just being started; a longer gap has another cause
--- param: window VARCHAR = 'device' | the stretch of time in which gaps count, as in breakdown
--- choice: window 'device' | from the step's first GPU op to the next step's first
--- choice: window 'host' | the step's range on the host
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- param: min_gap_ns
+-- param: kernel_delay_ns
+-- param: window
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number; NULL on the cpu timeline
 -- column: stream BIGINT | stream, or thread on the cpu timeline; NULL: the whole device
@@ -19,8 +16,8 @@
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length on the rank's own clock
--- column: cause VARCHAR | 'launch_bound', 'sync', 'data_loading', 'dependency', 'kernel_delay' or 'unknown': see the caveats
--- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for 'kernel_delay', which waits for no host
+-- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay' or 'device_delay', or 'unknown': see the caveats
+-- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for the device's part, which waits for no host
 -- column: after_op VARCHAR | the op that ended last before the gap; NULL if there is none
 -- column: before_op VARCHAR | the op that ended it; NULL if there is none
 -- column: host_op_kind VARCHAR | kind of host_op
@@ -31,13 +28,17 @@
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- column: after_op_id BIGINT | op_id of after_op
 -- column: before_op_id BIGINT | op_id of before_op
+-- column: whole_ns BIGINT | length of the whole gap, of which this may be a part, within the window
 -- order: rank, device NULLS FIRST, stream NULLS FIRST, start_ns
--- caveat: launch_bound: the call that launched the next op began after the previous op had ended, or took up more than half of the gap; the device had nothing to do.
--- caveat: sync: launch_bound, and the launching thread was in a call that waits for the device when the gap began or for more than half of it: a synchronizing one, or a copy call that returned only when its copy to or from unpinned memory had ended.
--- caveat: data_loading: launch_bound, and a range named like data loading covers more than half of the gap; on the cpu timeline the name alone decides.
--- caveat: dependency: the next op was queued, and an op of another stream ended within the gap, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.
--- caveat: kernel_delay: the next op was queued, and the gap is not longer than kernel_delay_ns.
--- caveat: unknown: a longer gap with the next op queued and nothing to wait for, a launch that is not in the trace, no op that follows, or a rank without a GPU.
+-- caveat: before the launching call of the next op has returned, a gap is the host's; after that it is the device's. A launch that is still under way when its op starts has no device's part.
+-- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.
+-- caveat: data_loading: a range of data loading covers more than half of the host's part; on the cpu timeline of the gap.
+-- caveat: allocator, module_loading, profiler_overhead: calls of the launching thread that allocate or free memory of the GPU (cudaMalloc, cudaFree), load code onto it, or what the profiler recorded as its own overhead, cover more than half of the host's part.
+-- caveat: sync: the launching thread was in a call that waits for the device when the gap began or for more than half of the host's part: a synchronizing one, or a copy call that returned only when its copy to or from unpinned memory had ended.
+-- caveat: dependency: an op of another stream ended within the device's part, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.
+-- caveat: kernel_delay: from the end of the op before, or the return of the launching call if that is later, the next op took no longer than kernel_delay_ns to start.
+-- caveat: device_delay: it took longer: another process has the GPU, its queue is full, or the op waits for an event.
+-- caveat: unknown: a launch that is not in the trace, no op that follows, or a rank without a GPU.
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
@@ -46,7 +47,9 @@ WITH gaps AS MATERIALIZED (
     SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, 'each')
 ),
 hosted AS MATERIALIZED (
-    SELECT gap_id, rank, pid, tid, start_ns, end_ns FROM gaps WHERE cause <> 'kernel_delay'
+    SELECT gap_id, rank, pid, tid, start_ns, end_ns
+    FROM gaps
+    WHERE cause NOT IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'device')
 ),
 after_ops AS MATERIALIZED (
     SELECT g.gap_id, max(o.op_id) AS after_op_id
@@ -84,7 +87,8 @@ SELECT
     waited_for_op.name AS waited_for_op,
     g.timeline,
     a.after_op_id,
-    g.before_op_id
+    g.before_op_id,
+    g.whole_ns
 FROM gaps AS g
 LEFT JOIN clock_spans AS c ON c.rank = g.rank AND g.start_ns >= c.from_local_ns AND g.start_ns < c.until_local_ns
 LEFT JOIN tw_gap_hosts('hosted') AS h USING (gap_id)

@@ -2,7 +2,7 @@
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
--- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, memory_events, ranks, sources, steps
+-- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, memory_events, other_events, ranks, sources, steps
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
 -- column: unit VARCHAR | its unit: 'ms', '%', 'GB', 'us', 'x' (times)
@@ -124,33 +124,14 @@ rows AS (
     UNION ALL
     SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
     UNION ALL
-    SELECT
-        CASE i.cause
-            WHEN 'launch_bound' THEN 13 WHEN 'sync' THEN 14 WHEN 'data_loading' THEN 15 WHEN 'dependency' THEN 16
-            WHEN 'kernel_delay' THEN 17 WHEN 'unknown' THEN 18 ELSE 19
-        END,
-        'idle: ' || replace(i.cause, '_', ' '),
-        100.0 * i.idle_ns / t.window_ns,
-        '%',
-        CASE i.cause
-            WHEN 'launch_bound' THEN 'the host launches too late'
-            WHEN 'sync' THEN 'the host had waited for the GPU'
-            WHEN 'data_loading' THEN 'the host waits for data'
-            WHEN 'dependency' THEN 'waits for another stream'
-            WHEN 'kernel_delay' THEN 'queued kernels take time to start'
-            WHEN 'unknown' THEN 'no cause is recorded'
-            ELSE 'gaps too short to have a cause'
-        END,
-        NULL,
-        NULL,
-        'idle_causes'
-    FROM idle AS i CROSS JOIN totals AS t
+    SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%', c.words, NULL, NULL, 'idle_causes'
+    FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
     UNION ALL
-    SELECT 20, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
+    SELECT 30, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
         CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
     FROM totals
     UNION ALL
-    SELECT 21, 'worst straggler', l.late_ns / 1e6, 'ms',
+    SELECT 31, 'worst straggler', l.late_ns / 1e6, 'ms',
         CASE
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL THEN 'nobody is late beyond clock noise'
@@ -160,15 +141,15 @@ rows AS (
     FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE
     WHERE t.comm_ns > 0
     UNION ALL
-    SELECT 22, 'longest tail', duration_p99_ns / 1e6, 'ms',
+    SELECT 32, 'longest tail', duration_p99_ns / 1e6, 'ms',
         format('p99 of {}, {} x median', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
     FROM tail
     UNION ALL
-    SELECT 23, 'memory peak', peak_bytes / 1e9, 'GB',
+    SELECT 33, 'memory peak', peak_bytes / 1e9, 'GB',
         'most in use' || coalesce('; ' || tw_percent(fragmentation_at_peak) || ' of it free', ''), rank, NULL, 'memory'
     FROM memory
     UNION ALL
-    SELECT 24, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
+    SELECT 34, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
         CASE
             WHEN ranks = 1 THEN 'one rank needs no alignment'
             WHEN loose > 0 THEN format('{} of {} ranks are not aligned', loose, ranks)
@@ -178,13 +159,13 @@ rows AS (
         END, rank, NULL, 'clock_quality'
     FROM clocked
     UNION ALL
-    SELECT 25, 'ranks', ranks, '',
+    SELECT 35, 'ranks', ranks, '',
         CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END
         || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END,
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL
-    SELECT 26, 'no GPU work', count(*), '', 'ranks that no number here counts', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
+    SELECT 36, 'no GPU work', count(*), '', 'ranks that no number here counts', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
     WHERE rank NOT IN (SELECT rank FROM device_ops) AND EXISTS (FROM device_ops WHERE timeline = 'gpu')
     HAVING count(*) > 0

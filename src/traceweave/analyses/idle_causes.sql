@@ -2,16 +2,15 @@
 -- answers: How much time does each cause of idling take, and what does the host do meanwhile?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
--- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
--- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
--- choice: window 'device' | from the step's first GPU op to the next step's first
--- choice: window 'host' | the step's range on the host
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
+-- param: window
+-- param: min_gap_ns
+-- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
--- column: cause VARCHAR | cause of the gaps, as gaps has it; 'short' for gaps too short to have one
+-- column: cause VARCHAR | cause of the gaps, as gaps has it; 'short' for gaps shorter than min_gap_ns
 -- column: idle_ns BIGINT | time in which nothing ran for this cause; over the causes it adds up to idle_ns of breakdown
--- column: gaps BIGINT | gaps with this cause; NULL for 'short'
+-- column: gaps BIGINT | gaps, or parts of gaps, with this cause; NULL for 'short'
 -- column: longest_ns BIGINT | longest of them; NULL for 'short'
 -- column: window_ns BIGINT | length of the window
 -- column: window_share DOUBLE | idle_ns / window_ns, 0 to 1
@@ -26,11 +25,13 @@ WITH windows AS (
 -- those of queued ops summed up: there are too many of them from 1 us on
 found AS MATERIALIZED (
     SELECT gap_id, rank, step, cause, pid, tid, start_ns, end_ns, gaps, gaps_ns, longest_ns
-    FROM tw_gaps($window, 'device', 1000, 30000, 'summed')
+    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'summed')
 ),
--- a queued op needed nothing of the host
+-- what was launched needed nothing of the host any more
 hosted AS MATERIALIZED (
-    SELECT gap_id, rank, pid, tid, start_ns, end_ns FROM found WHERE cause <> 'kernel_delay'
+    SELECT gap_id, rank, pid, tid, start_ns, end_ns
+    FROM found
+    WHERE cause NOT IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'device')
 ),
 hosts AS (
     SELECT rank, step, cause, host_op, CAST(sum(host_op_ns) AS BIGINT) AS host_op_ns

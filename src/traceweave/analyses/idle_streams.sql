@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank, device and stream
 -- reads: gpu_ops
--- param: kernel_delay_ns BIGINT = 30000 | a shorter idle time before work that was queued is the time it takes to start
+-- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number
 -- column: stream BIGINT | stream

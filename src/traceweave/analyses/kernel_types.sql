@@ -3,10 +3,7 @@
 -- topic: time
 -- grain: one row per rank, step and combination that occurs; step is NULL for the whole span of the rank
 -- reads: device_ops, steps
--- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
--- choice: window 'device' | from the step's first GPU op to the next step's first
--- choice: window 'host' | the step's range on the host
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
 -- column: kernel_type VARCHAR | what ran, joined by ' overlapping ': 'compute', 'communication', 'memory'; 'idle': nothing

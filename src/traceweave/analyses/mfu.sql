@@ -4,10 +4,7 @@
 -- grain: one row per rank and step; step NULL: all steps of a rank; rank NULL: the whole run
 -- reads: device_ops, gpu_ops, host_ops, ranks, steps
 -- needs: gpu_peaks
--- param: window VARCHAR = 'device' | the time that FLOPs are divided by
--- choice: window 'device' | from the step's first GPU op to the next step's first; these windows tile the timeline
--- choice: window 'host' | the step's range on the host, as the profiler or NVTX marked it
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- param: window
 -- param: model_flops DOUBLE = NULL | FLOPs of the model in one step on one rank, forward and backward, for instance 6 * parameters * tokens of the step / ranks (of the whole window where there are no steps); NULL: counted from shapes
 -- param: dtype VARCHAR = 'auto' | type of number whose peak is the measure
 -- choice: dtype 'auto' | the one that most of the run's FLOPs are in

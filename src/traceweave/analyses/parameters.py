@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import SupportsIndex, TypeAlias
@@ -48,9 +48,10 @@ class Parameter:
 
 
 def parse_parameters(params: Iterable[str], choices: Iterable[str]) -> tuple[Parameter, ...]:
-    """Read the `param` and `choice` lines of a header; a bare name is that of a common parameter.
+    """Read the `param` and `choice` lines of a header.
 
-    Raises ValueError for a bare name that parameters.txt does not have.
+    A bare name, or `name = default`, is a common parameter. Raises ValueError for a bare name that
+    parameters.txt does not have.
     """
     listed = list(choices)
     return tuple(_parse(text, listed) if " | " in text else _common(text) for text in params)
@@ -66,10 +67,12 @@ def common_parameters() -> dict[str, Parameter]:
     return {parameter.name: parameter for parameter in parse_parameters(params, choices)}
 
 
-def _common(name: str) -> Parameter:
+def _common(text: str) -> Parameter:
+    name, _, default = text.partition(" = ")
     if name not in common_parameters():
         raise ValueError(f"parameters.txt has no {name!r}")
-    return common_parameters()[name]
+    common = common_parameters()[name]
+    return replace(common, default=_parse_default(common.type, default)) if default else common
 
 
 def _parse(text: str, choices: list[str]) -> Parameter:
@@ -80,10 +83,14 @@ def _parse(text: str, choices: list[str]) -> Parameter:
     return Parameter(
         name=name,
         type=type_,
-        default=None if default == "NULL" else _convert(type_, default.strip("'")),
+        default=_parse_default(type_, default),
         meaning=meaning,
         choices=tuple((value.strip("'"), said) for of, value, said in listed if of == name),
     )
+
+
+def _parse_default(type_: str, text: str) -> Value:
+    return None if text == "NULL" else _convert(type_, text.strip("'"))
 
 
 def _convert(type_: str, value: object) -> Value:

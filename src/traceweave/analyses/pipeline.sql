@@ -4,7 +4,7 @@
 -- grain: one row per rank and step, of the ranks that send to and receive from each other in a chain
 -- reads: collective_waits, collectives, device_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else
--- param: release_ns BIGINT = 30000 | compute that goes on within this time of a receive's end waited for it
+-- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step; NULL outside any step
 -- column: first_rank INTEGER | the rank of the pipeline's first stage: names the pipeline; NULL: see note

@@ -3,10 +3,7 @@
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
 -- reads: clock_spans, device_ops, ranks, steps
--- param: window VARCHAR = 'device' | the stretch of time that is measured, as in breakdown
--- choice: window 'device' | from the step's first GPU op to the next step's first
--- choice: window 'host' | the step's range on the host
--- choice: window 'span' | from the rank's first op to the end of its last; step is NULL
+-- param: window
 -- column: step BIGINT | step number; NULL: the ranks' whole spans
 -- column: ranks BIGINT | ranks that recorded it
 -- column: runtime_ns BIGINT | the longest window over the ranks

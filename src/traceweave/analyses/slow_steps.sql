@@ -2,11 +2,13 @@
 -- answers: Which steps are outliers, on which rank, and is it compute, communication, copies or idle time that grew?
 -- topic: time
 -- grain: one row per rank and step that is slow
--- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
 -- param: min_excess_share DOUBLE = 0.1 | a step is slow if it took longer than the rank's median step by this share of it
 -- param: window VARCHAR = 'device' | how a step is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
 -- choice: window 'host' | the step's range on the host
+-- param: min_gap_ns
+-- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number
 -- column: window_ns BIGINT | length of the step
@@ -24,7 +26,7 @@
 -- order: excess_ns DESC, rank, step
 -- caveat: a rank with fewer than three steps has no usual one, and no row.
 -- caveat: where ranks wait for each other, one slow rank slows the step of all: there exposed_comm grows, and on the rank itself something else. stragglers tells them apart.
--- caveat: gaps shorter than 10 us are not looked into: 'idle: short'.
+-- caveat: gaps shorter than min_gap_ns are not looked into: 'idle: short'.
 -- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
 WITH parts AS MATERIALIZED (
     SELECT rank, step, window_ns, compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns
@@ -59,7 +61,7 @@ slow AS MATERIALIZED (
 ),
 caused AS (
     SELECT rank, step, cause, CAST(sum(gaps_ns) AS BIGINT) AS idle_ns
-    FROM tw_gaps($window, 'device', 10000, 30000, 'summed')
+    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'summed')
     WHERE step IS NOT NULL
     GROUP BY rank, step, cause
 ),

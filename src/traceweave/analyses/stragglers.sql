@@ -2,18 +2,20 @@
 -- answers: Who makes everybody wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
+-- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
 -- param: min_excess_share DOUBLE = 0.1 | what the rank did longer than the others must make up at least this share of its lateness to be named as the cause
 -- param: queued_ns BIGINT = 10000 | where all others start a collective within this time after their previous one, they had it queued: what holds the last rank up is older
+-- param: min_gap_ns
+-- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which this rank issued the collectives; NULL: all of them
 -- column: instances BIGINT | collectives of this rank that were seen on another rank too
 -- column: times_last BIGINT | those in which it arrived after all the others
 -- column: caused_wait_ns BIGINT | sum over these of (its start - the start of the last but one) * number of waiting ranks
--- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group' or 'unknown_idle'; NULL: see note
+-- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group', 'device_delay' or 'unknown_idle'; NULL: see note
 -- column: below_resolution BOOLEAN | at least half of caused_wait_ns rests on delays smaller than what the clocks can tell; false if it never was last
 -- column: resolved_wait_ns BIGINT | the part of caused_wait_ns that rests on delays the clocks can tell
 -- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it never was last
@@ -36,7 +38,7 @@
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: to arrive 1 ms after 7 others is 7 ms. What one of them loses per step, findings says.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
--- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps calls launch_bound or sync.
+-- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps lays to the host, data loading apart.
 -- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
 -- caveat: worst_steps, worst_share, host_share and stage speak of the whole run, in rows of a step too; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the wait for the first stage is no fault of it.
@@ -161,19 +163,37 @@ ops AS NOT MATERIALIZED (
 busy AS (
     SELECT rank, at_ns, compute_ns, busy_ns, any_ns FROM tw_busy_until('ops', 'edges')
 ),
--- the same sweep over the gaps that the host caused, with the cause in place of the kind of work
-gaps AS (
+-- the same sweep over gaps by their cause, three causes at a time in place of the three kinds of work
+gaps AS MATERIALIZED (
+    SELECT rank, cause, start_ns, end_ns
+    FROM tw_gaps('span', 'device', $min_gap_ns, $kernel_delay_ns, 'summed')
+    WHERE start_ns IS NOT NULL AND cause NOT IN ('kernel_delay', 'dependency', 'unknown')
+),
+late_hosts AS (
     SELECT
         rank,
         CASE cause WHEN 'launch_bound' THEN 'compute' WHEN 'sync' THEN 'communication' ELSE 'memory' END AS category,
         start_ns,
         end_ns
-    FROM tw_gaps('span', 'device', 1000, 30000, 'none')
+    FROM gaps
     WHERE cause IN ('launch_bound', 'sync', 'data_loading')
+),
+stalls AS (
+    SELECT
+        rank,
+        CASE cause WHEN 'allocator' THEN 'compute' WHEN 'device_delay' THEN 'communication' ELSE 'memory' END AS category,
+        start_ns,
+        end_ns
+    FROM gaps
+    WHERE cause IN ('allocator', 'device_delay', 'module_loading', 'profiler_overhead')
 ),
 idle AS (
     SELECT rank, at_ns, compute_ns AS launch_ns, comm_ns AS sync_ns, memory_ns AS loading_ns
-    FROM tw_busy_until('gaps', 'edges')
+    FROM tw_busy_until('late_hosts', 'edges')
+),
+stalled AS (
+    SELECT rank, at_ns, compute_ns AS allocator_ns, comm_ns AS device_ns, memory_ns AS code_ns
+    FROM tw_busy_until('stalls', 'edges')
 ),
 totals AS MATERIALIZED (
     SELECT
@@ -184,9 +204,13 @@ totals AS MATERIALIZED (
         b.any_ns,
         i.launch_ns,
         i.sync_ns,
-        i.loading_ns
+        i.loading_ns,
+        s.allocator_ns,
+        s.code_ns,
+        s.device_ns
     FROM busy AS b
     JOIN idle AS i USING (rank, at_ns)
+    JOIN stalled AS s USING (rank, at_ns)
 ),
 -- Totals are joined one at a time: of two at once DuckDB may take the pairs of a rank first, billions of them.
 begun AS MATERIALIZED (
@@ -253,6 +277,9 @@ spent AS MATERIALIZED (
         z.launch_ns - before.launch_ns AS launch_ns,
         z.sync_ns - before.sync_ns AS sync_ns,
         z.loading_ns - before.loading_ns AS loading_ns,
+        z.allocator_ns - before.allocator_ns AS allocator_ns,
+        z.code_ns - before.code_ns AS code_ns,
+        z.device_ns - before.device_ns AS device_ns,
         (s.start_ns - s.from_ns) - (z.any_ns - before.any_ns) AS idle_ns
     FROM entered AS s
     JOIN totals AS z ON z.rank = s.rank AND z.at_ns = s.start_ns
@@ -268,6 +295,9 @@ others AS (
         avg(launch_ns) AS launch_ns,
         avg(sync_ns) AS sync_ns,
         avg(loading_ns) AS loading_ns,
+        avg(allocator_ns) AS allocator_ns,
+        avg(code_ns) AS code_ns,
+        avg(device_ns) AS device_ns,
         avg(idle_ns) AS idle_ns
     FROM spent
     WHERE NOT is_last
@@ -285,8 +315,11 @@ compared AS MATERIALIZED (
         l.launch_ns - o.launch_ns AS launch_ns,
         l.sync_ns - o.sync_ns AS sync_ns,
         l.loading_ns - o.loading_ns AS loading_ns,
-        (l.idle_ns - l.launch_ns - l.sync_ns - l.loading_ns)
-            - (o.idle_ns - o.launch_ns - o.sync_ns - o.loading_ns) AS other_ns
+        l.allocator_ns - o.allocator_ns AS allocator_ns,
+        l.code_ns - o.code_ns AS code_ns,
+        l.device_ns - o.device_ns AS device_ns,
+        (l.idle_ns - l.launch_ns - l.sync_ns - l.loading_ns - l.allocator_ns - l.code_ns - l.device_ns)
+            - (o.idle_ns - o.launch_ns - o.sync_ns - o.loading_ns - o.allocator_ns - o.code_ns - o.device_ns) AS other_ns
     FROM spent AS l JOIN others AS o USING (collective_id, previous_id)
     WHERE l.is_last
 ),
@@ -296,13 +329,18 @@ summed AS (
         step,
         sum(delay_ns * waiting_ranks) AS late_ns,
         sum(waiting_ranks * compute_ns) AS "compute",
-        sum(waiting_ranks * (launch_ns + sync_ns)) AS host_bound,
+        sum(waiting_ranks * (launch_ns + sync_ns + allocator_ns + code_ns)) AS host_bound,
         sum(waiting_ranks * loading_ns) AS data_loading,
         sum(waiting_ranks * copies_ns) AS copies,
         sum(waiting_ranks * comm_ns) AS other_group,
+        sum(waiting_ranks * device_ns) AS device_delay,
         sum(waiting_ranks * other_ns) AS unknown_idle,
-        CASE WHEN sum(waiting_ranks * sync_ns) > sum(waiting_ranks * launch_ns)
-            THEN 'sync' ELSE 'launch_bound' END AS gap_cause
+        list_sort([
+            {ns: sum(waiting_ranks * launch_ns), cause: 'launch_bound'},
+            {ns: sum(waiting_ranks * sync_ns), cause: 'sync'},
+            {ns: sum(waiting_ranks * allocator_ns), cause: 'allocator'},
+            {ns: sum(waiting_ranks * code_ns), cause: 'module_loading'}
+        ])[-1].cause AS gap_cause
     FROM compared
     GROUP BY rank, step
 ),
@@ -317,7 +355,7 @@ causes AS (
         excess_ns / sum(excess_ns) OVER (PARTITION BY rank, step) AS cause_share
     FROM (
         UNPIVOT summed
-        ON "compute", host_bound, data_loading, copies, other_group, unknown_idle
+        ON "compute", host_bound, data_loading, copies, other_group, device_delay, unknown_idle
         INTO NAME cause VALUE excess_ns
     )
     WHERE excess_ns > 0

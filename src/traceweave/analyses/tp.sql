@@ -4,7 +4,7 @@
 -- grain: one row per rank, step and tensor-parallel group
 -- reads: collective_waits, collectives, device_ops, groups, host_ops, steps
 -- param: group_id BIGINT = NULL | take this group for tensor parallel; NULL: all groups that the traces show to be
--- param: release_ns BIGINT = 30000 | compute that goes on within this time of a collective's end waited for it
+-- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which they were issued; NULL outside any step
 -- column: group_id INTEGER | process group

@@ -1,13 +1,13 @@
 """Where nothing runs, and why: the gaps of one rank's device or compute stream.
 
-The cause of a gap, looking at the op that ends it:
+A gap is cut where the call that launched the op which ends it returned. The causes of the parts:
 
-data_loading  launched after the gap began; the data loader ran for more than half of the gap
-sync          launched after the gap began, when the host was in a synchronizing call
-launch_bound  launched after the gap began
-dependency    launched before, and waited for another stream until it started
-kernel_delay  launched before, waited for nothing, and the gap is shorter than 30 us
-unknown       none of these
+data_loading  before: the data loader ran for more than half of the part
+sync          before: the host was in a synchronizing call when the gap began
+launch_bound  before: neither
+dependency    after: the op waited for another stream until it started
+kernel_delay  after: it waited for nothing, and started within 30 us
+device_delay  after: it waited for nothing, and started later
 """
 
 from __future__ import annotations
@@ -52,21 +52,22 @@ def gaps_of(
         )
         if step is None:
             continue
-        rows.append(
-            {
-                "rank": rank,
-                "device": device_of(run, rank),
-                "stream": stream,
-                "step": step,
-                "start_ns": run.epoch(begin),
-                "end_ns": run.epoch(end),
-                "duration_ns": end - begin,
-                "cause": causes.of(after, begin, end),
-                "after_op": run.gpu.kinds[run.gpu.kind[before]].kernel.name,
-                "before_op": run.gpu.kinds[run.gpu.kind[after]].kernel.name,
-                "injected": _injected(run, rank, after),
-            }
-        )
+        for start, until, cause in causes.parts(after, begin, end):
+            rows.append(
+                {
+                    "rank": rank,
+                    "device": device_of(run, rank),
+                    "stream": stream,
+                    "step": step,
+                    "start_ns": run.epoch(start),
+                    "end_ns": run.epoch(until),
+                    "duration_ns": until - start,
+                    "cause": cause,
+                    "after_op": run.gpu.kinds[run.gpu.kind[before]].kernel.name,
+                    "before_op": run.gpu.kinds[run.gpu.kind[after]].kernel.name,
+                    "injected": _injected(run, rank, after),
+                }
+            )
     return rows
 
 
@@ -99,19 +100,29 @@ class _Causes:
         self.run, self.rank = run, rank
         self.syncs, self.loads = syncs, loads
 
-    def of(self, op: int, begin: int, end: int) -> str:
-        """Return the cause of the gap that `op` ends."""
-        launch = int(self.run.calls.start[self.run.gpu_call[op], self.rank])
-        if launch >= begin:
-            loading = np.minimum(self.loads[:, 1], end) - np.maximum(self.loads[:, 0], begin)
-            if (loading * 2 > end - begin).any():
-                return "data_loading"
-            waiting = (self.syncs[:, 0] <= begin) & (self.syncs[:, 1] > begin)
-            return "sync" if waiting.any() else "launch_bound"
+    def parts(self, op: int, begin: int, end: int) -> list[tuple[int, int, str]]:
+        """Return the parts (start, end, cause) of the gap that `op` ends."""
+        returned = int(self.run.calls.end[self.run.gpu_call[op], self.rank])
+        cut = min(max(returned, begin), end)
+        parts = []
+        if cut > begin:
+            parts.append((begin, cut, self._of_host(begin, cut)))
+        if end > cut:
+            parts.append((cut, end, self._of_device(op, cut, end)))
+        return parts
+
+    def _of_host(self, begin: int, end: int) -> str:
+        loading = np.minimum(self.loads[:, 1], end) - np.maximum(self.loads[:, 0], begin)
+        if (loading * 2 > end - begin).any():
+            return "data_loading"
+        waiting = (self.syncs[:, 0] <= begin) & (self.syncs[:, 1] > begin)
+        return "sync" if waiting.any() else "launch_bound"
+
+    def _of_device(self, op: int, begin: int, end: int) -> str:
         waited = self.run.dependency.get(op)
         if waited is not None and int(waited[self.rank]) == end:
             return "dependency"
-        return "kernel_delay" if end - begin < KERNEL_DELAY_NS else "unknown"
+        return "kernel_delay" if end - begin <= KERNEL_DELAY_NS else "device_delay"
 
 
 def _injected(run: Run, rank: int, op: int) -> str | None:

@@ -1,7 +1,24 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
--- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many gaps the row is of, their sum and the longest; queued: what becomes of gaps whose next op was queued, most by far: 'each' has its row; 'summed': those of the cause kernel_delay have one per window, without gap_id (per device only); 'none' has one
--- reads: device_ops, gpu_ops, host_ops, steps
+-- macro: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words)
+CREATE TEMP MACRO IF NOT EXISTS tw_gap_causes() AS TABLE
+SELECT *
+FROM (VALUES
+    ('launch_bound', 1, 'host', 'the host launches too late'),
+    ('sync', 2, 'host', 'the host had waited for the GPU'),
+    ('data_loading', 3, 'host', 'the host waits for data'),
+    ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU'),
+    ('module_loading', 5, 'host', 'code is loaded onto the GPU'),
+    ('profiler_overhead', 6, 'host', 'the profiler holds the host up'),
+    ('dependency', 7, 'device', 'it waits for another stream'),
+    ('kernel_delay', 8, 'device', 'what was launched takes its time to start'),
+    ('device_delay', 9, 'device', 'what was launched long ago does not start'),
+    ('unknown', 10, NULL, 'no launch is recorded'),
+    ('short', 11, NULL, 'gaps too short to have a cause')
+) AS causes(cause, place, whose, words);
+
+-- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
+-- reads: device_ops, gpu_ops, host_ops, other_events, steps
 CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) AS TABLE
 WITH windows AS MATERIALIZED (
     SELECT
@@ -26,8 +43,8 @@ ops AS NOT MATERIALIZED (
         launch_end_ns
     FROM tw_own_ops()
 ),
--- every stretch of nothing, cut at the edges of the windows (sweeps): it may have no beginning (before the first op)
--- or no end (after the last one, where the thread to watch is the one that launched that)
+-- every stretch of nothing, cut at the edges of the windows and where its launch returned (sweeps): it may have no
+-- beginning (before the first op) or no end (after the last one, where the thread to watch is the one that launched that)
 swept AS MATERIALIZED (
     SELECT
         o.rank,
@@ -51,7 +68,7 @@ swept AS MATERIALIZED (
         SELECT rank, list(start_ns ORDER BY number) AS starts, list(end_ns ORDER BY number) AS ends FROM windows GROUP BY rank
     ) AS w USING (rank)
 ),
--- queued, and over within kernel_delay_ns
+-- launched, and running within kernel_delay_ns
 summed AS (
     SELECT s.rank, s.timeline, s.device, s.lane, w.step, s.gaps, s.gaps_ns, s.longest_ns
     FROM (
@@ -78,8 +95,10 @@ cut AS MATERIALIZED (
             device,
             lane,
             unnest(found.number) AS number,
+            unnest(found.whose) AS whose,
             unnest(found.start_ns) AS start_ns,
             unnest(found.end_ns) AS end_ns,
+            unnest(found.whole_ns) AS whole_ns,
             nullif(unnest(found.free_from_ns), -9223372036854775807) AS free_from_ns,
             nullif(unnest(found.free_until_ns), -9223372036854775807) AS free_until_ns,
             nullif(unnest(found.before_op_id), -1) AS before_op_id,
@@ -100,25 +119,21 @@ threads AS (
     FROM host_ops
     WHERE op_id IN (SELECT watched_op_id FROM cut WHERE timeline = 'cpu')
 ),
-launched AS MATERIALIZED (
+parts AS MATERIALIZED (
     SELECT
-        cut.* EXCLUDE (free_until_ns, watched_op_id),
-        coalesce(cut.free_until_ns, cut.end_ns) - coalesce(cut.free_from_ns, cut.start_ns) AS hole_ns,
-        -- the start of the call decides, not its end: a kernel often starts before the call that launches it returns
-        coalesce(
-            launch_start_ns >= coalesce(free_from_ns, start_ns)
-            OR 2 * tw_shared_ns(launch_start_ns, launch_end_ns, start_ns, end_ns) > end_ns - start_ns,
-            FALSE
-        ) AS is_late,
+        cut.* EXCLUDE (whose, free_until_ns, watched_op_id, launch_end_ns),
+        CASE whose WHEN 1 THEN 'host' WHEN 2 THEN 'device' END AS whose,
+        -- what lay between the end of the last op, or the return of the call, and the start of this op
+        free_until_ns - greatest(free_from_ns, launch_end_ns) AS delay_ns,
         threads.pid,
         threads.tid
     FROM cut LEFT JOIN threads ON threads.op_id = cut.watched_op_id
 ),
--- Work that was queued waits for no host. So these are the gaps for which it matters what the host did.
+-- What was launched waits for no host. So these are the parts for which it matters what the host did.
 hosted AS MATERIALIZED (
     SELECT gap_id, rank, pid, tid, start_ns, end_ns, launch_start_ns
-    FROM launched
-    WHERE pid IS NOT NULL AND (is_late OR launch_start_ns IS NULL)
+    FROM parts
+    WHERE pid IS NOT NULL AND whose IS DISTINCT FROM 'device'
 ),
 copies AS MATERIALIZED (
     SELECT
@@ -151,7 +166,7 @@ syncs AS (
     GROUP BY launch_op_id
     HAVING any_value(end_ns) >= max(copied_until_ns)
 ),
--- the call that ran when the gap began, and the one in its middle, which is where one is that covers more than half
+-- the call that ran when the part began, and the one in its middle, which is where one is that covers more than half
 moments AS (
     SELECT *, start_ns AS at_ns FROM hosted
     UNION ALL
@@ -187,10 +202,58 @@ loaded AS (
         AND g.start_ns + (g.end_ns - g.start_ns) // 2 >= r.start_ns
     WHERE 2 * tw_shared_ns(r.start_ns, r.end_ns, g.start_ns, g.end_ns) > g.end_ns - g.start_ns
 ),
+-- calls and records that hold the host up, each of which may be short: together they can cover most of a part.
+-- What the profiler says of its own overhead it says of no thread.
+burdens AS MATERIALIZED (
+    SELECT
+        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid,
+        CASE WHEN tw_is_allocation(name) THEN 'allocator' ELSE 'module_loading' END AS cause,
+        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+    FROM host_ops
+    WHERE kind IN ('runtime', 'driver') AND (tw_is_allocation(name) OR tw_is_module_loading(name))
+    UNION ALL
+    SELECT
+        rank, NULL, NULL, CASE WHEN tw_is_module_loading(name) THEN 'module_loading' ELSE 'profiler_overhead' END,
+        start_local_ns, start_local_ns + duration_ns
+    FROM other_events
+    WHERE category = 'overhead' AND duration_ns > 0
+),
+burdened_parts AS (
+    SELECT h.gap_id, h.start_ns, h.end_ns, b.cause, b.rank, b.pid, b.tid
+    FROM hosted AS h
+    JOIN (SELECT DISTINCT rank, pid, tid, cause FROM burdens) AS b
+        ON b.rank = h.rank AND (b.pid IS NULL OR (b.pid = h.pid AND b.tid = h.tid))
+),
+-- how long the burdens of one sort and thread had run up to the start and the end of each part (sweeps)
+carried AS (
+    SELECT
+        unnest(p.gap_ids) AS gap_id,
+        p.cause,
+        unnest(p.lengths) AS length_ns,
+        unnest(sweep_union_until(b.starts, b.ends, p.until).union_ns)
+            - unnest(sweep_union_until(b.starts, b.ends, p.since).union_ns) AS carried_ns
+    FROM (
+        SELECT
+            rank, pid, tid, cause,
+            list(gap_id) AS gap_ids, list(start_ns) AS since, list(end_ns) AS until, list(end_ns - start_ns) AS lengths
+        FROM burdened_parts
+        GROUP BY rank, pid, tid, cause
+    ) AS p
+    JOIN (
+        SELECT rank, pid, tid, cause, list(start_ns) AS starts, list(end_ns) AS ends FROM burdens GROUP BY rank, pid, tid, cause
+    ) AS b
+        ON b.rank = p.rank AND b.pid IS NOT DISTINCT FROM p.pid AND b.tid IS NOT DISTINCT FROM p.tid AND b.cause = p.cause
+),
+burdened AS (
+    SELECT gap_id, arg_max(cause, (carried_ns, cause)) AS cause
+    FROM (SELECT gap_id, cause, sum(carried_ns) AS carried_ns, any_value(length_ns) AS length_ns FROM carried GROUP BY gap_id, cause)
+    WHERE 2 * carried_ns > length_ns
+    GROUP BY gap_id
+),
 -- nothing of the idle stream itself ends within its gap: what does is another stream's
 waited AS (
     SELECT g.gap_id, o.op_id AS waited_for_op_id, o.end_ns AS waited_until_ns
-    FROM (SELECT gap_id, rank, device, lane, start_ns, end_ns FROM launched WHERE per = 'stream') AS g
+    FROM (SELECT gap_id, rank, device, lane, start_ns, end_ns FROM parts WHERE per = 'stream') AS g
     ASOF JOIN (SELECT rank, device, lane, op_id, end_ns FROM ops WHERE per = 'stream' AND timeline = 'gpu') AS o
         ON o.rank = g.rank AND o.device = g.device AND g.end_ns >= o.end_ns
     WHERE o.end_ns > g.start_ns AND o.lane <> g.lane
@@ -204,6 +267,7 @@ SELECT
     g.step,
     g.start_ns,
     g.end_ns,
+    g.whole_ns,
     g.free_from_ns,
     g.before_op_id,
     g.pid,
@@ -213,24 +277,24 @@ SELECT
     w.waited_for_op_id,
     CASE
         WHEN g.timeline = 'cpu' AND l.gap_id IS NOT NULL THEN 'data_loading'
-        WHEN g.timeline = 'cpu' OR g.launch_start_ns IS NULL THEN 'unknown'
-        WHEN g.is_late AND l.gap_id IS NOT NULL THEN 'data_loading'
-        WHEN g.is_late AND s.sync_op IS NOT NULL THEN 'sync'
-        WHEN g.is_late THEN 'launch_bound'
+        WHEN g.whose IS NULL THEN 'unknown'
+        WHEN g.whose = 'host' AND l.gap_id IS NOT NULL THEN 'data_loading'
+        WHEN g.whose = 'host' THEN coalesce(b.cause, CASE WHEN s.sync_op IS NOT NULL THEN 'sync' END, 'launch_bound')
         WHEN g.end_ns - w.waited_until_ns <= kernel_delay_ns THEN 'dependency'
-        WHEN g.hole_ns <= kernel_delay_ns THEN 'kernel_delay'
-        ELSE 'unknown'
+        WHEN g.delay_ns <= kernel_delay_ns THEN 'kernel_delay'
+        ELSE 'device_delay'
     END AS cause,
     1::BIGINT AS gaps,
     g.end_ns - g.start_ns AS gaps_ns,
     g.end_ns - g.start_ns AS longest_ns
-FROM launched AS g
+FROM parts AS g
 LEFT JOIN synced AS s USING (gap_id)
 LEFT JOIN loaded AS l USING (gap_id)
+LEFT JOIN burdened AS b USING (gap_id)
 LEFT JOIN waited AS w USING (gap_id)
 UNION ALL
 SELECT
-    NULL, rank, timeline, device, lane, step, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'kernel_delay',
+    NULL, rank, timeline, device, lane, step, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'kernel_delay',
     gaps, gaps_ns, longest_ns
 FROM summed;
 

@@ -7,6 +7,14 @@ CREATE TEMP MACRO IF NOT EXISTS tw_is_sync(name) AS
     OR (contains(name, 'Memcpy') AND regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'))
     OR name IN ('aten::item', 'aten::_local_scalar_dense');
 
+-- macro: tw_is_allocation(name) | whether a call allocates or frees memory of the GPU
+CREATE TEMP MACRO IF NOT EXISTS tw_is_allocation(name) AS
+    regexp_matches(name, '^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|MemPool)|^(cu|hip)Mem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|Address)');
+
+-- macro: tw_is_module_loading(name) | whether a call, or what the profiler says of its overhead, is the loading or compiling of code for the GPU
+CREATE TEMP MACRO IF NOT EXISTS tw_is_module_loading(name) AS
+    regexp_matches(name, '(?i)^(cu|hip)(da)?(Module|Library)(Load|Get)|^cuKernelGet|^cuLink|module load|function load|driver compiler');
+
 -- macro: tw_is_data_loading(name) | whether a host range is the training loop waiting for its next batch, as PyTorch marks it (enumerate(DataLoader)#...) or people call it
 CREATE TEMP MACRO IF NOT EXISTS tw_is_data_loading(name) AS
     regexp_matches(name, '(?i)data_?load|load_?(batch|data)|(get|next|fetch)_?(batch|data)|batch_?(fetch|load)|prefetch');

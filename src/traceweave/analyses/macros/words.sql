@@ -48,3 +48,11 @@ CREATE TEMP MACRO IF NOT EXISTS tw_ranks(ranks) AS
 -- macro: tw_shortened(name) | a name of at most 60 characters, cut where it is longer
 CREATE TEMP MACRO IF NOT EXISTS tw_shortened(name) AS
     CASE WHEN length(name) > 60 THEN left(name, 59) || '…' ELSE name END;
+
+-- macro: tw_steps(steps) | a list of steps in words, as 'step 3' or 'steps 0, 3'; more than eight are counted: '12 steps'
+CREATE TEMP MACRO IF NOT EXISTS tw_steps(steps) AS
+    CASE
+        WHEN len(steps) = 1 THEN 'step ' || steps[1]
+        WHEN len(steps) > 8 THEN len(steps) || ' steps'
+        ELSE 'steps ' || array_to_string(list_sort(steps), ', ')
+    END;

@@ -14,6 +14,7 @@ SELECT
         WHEN 'host_bound' THEN ': its host is late (' || b.cause_detail || ')'
         WHEN 'data_loading' THEN ': it waits for data'
         WHEN 'copies' THEN ': it copies longer'
+        WHEN 'device_delay' THEN ': its GPU starts late what was launched'
         WHEN 'unknown_idle' THEN ': it idles longer, no cause recorded'
         ELSE ': no cause found'
     END AS evidence,
@@ -22,6 +23,7 @@ SELECT
         WHEN 'host_bound' THEN 'Look for what else runs on its CPU cores: binding, logging, checkpoints'
         WHEN 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN 'copies' THEN 'Copy from pinned memory without blocking'
+        WHEN 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
         ELSE 'Record CPU activity and a longer window'
     END AS advice
 FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s

@@ -1,18 +1,12 @@
 -- rule: unexplained_idle | unexplained idling
 -- topic: idling and copies
--- finds: Work was queued and did not start, or its launch is not in the trace.
--- try: See `gaps`; record CPU activity too.
+-- finds: The launch of what ended the gap is not in the trace, or nothing follows.
+-- try: Record CPU activity too.
 -- proof: idle_causes
 SELECT
     ranks,
     cost_ns,
-    opening || CASE cause
-        WHEN 'unknown' THEN ', though work was queued or its launch is not recorded'
-        ELSE ' waiting for another stream'
-    END || details AS evidence,
-    CASE cause
-        WHEN 'unknown' THEN 'See gaps: work that waits for events, another process on the GPU, or a recording without CPU activity'
-        ELSE 'Start that stream''s work earlier'
-    END AS advice
+    opening || ', and no launch is recorded that would say why' || details AS evidence,
+    'Record CPU activity too (ProfilerActivity.CPU, nsys --trace=cuda); see gaps' AS advice
 FROM shared_idling()
-WHERE cause IN ('unknown', 'dependency')
+WHERE cause = 'unknown'

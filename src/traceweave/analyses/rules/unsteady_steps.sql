@@ -1,13 +1,33 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; a step is as long as its mean over the ranks. Cost: mean less median.
--- try: See what grew in the long steps (`breakdown`): evaluation, checkpoints, garbage collection, recompilation.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; a step is as long as `steps` says. The evidence names what grew most in the longest step, by `slow_steps`. Cost: mean less median.
+-- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is allocated anew.
 -- proof: slow_steps
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
+WITH grown AS (
+    SELECT s.step, s.grew, sum(s.grew_ns) / count(*) AS grew_ns, count(*) AS ranks
+    FROM analysis_slow_steps() AS s
+    WHERE s.step = (SELECT longest FROM shared_steadiness()) AND s.grew IS NOT NULL
+    GROUP BY s.step, s.grew
+    QUALIFY row_number() OVER (ORDER BY sum(s.grew_ns) DESC, s.grew) = 1
+)
 SELECT
-    mean_ns - p50_ns AS cost_ns,
-    format('Steps take {} at the median, {} on average; the longest, step {}, {}',
-        tw_time(p50_ns), tw_time(mean_ns), longest, tw_time(max_ns)) AS evidence,
-    'See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, longer inputs' AS advice
-FROM shared_steadiness()
-WHERE steps >= 3 AND mean_ns - p50_ns >= $unsteady_share * p50_ns
+    t.mean_ns - t.p50_ns AS cost_ns,
+    format('Steps take {} at the median, {} on average; the longest, step {}, {}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns))
+    || coalesce(format(': there {} grew by {}', CASE g.grew
+        WHEN 'compute' THEN 'compute'
+        WHEN 'exposed_comm' THEN 'communication that no compute hides'
+        WHEN 'exposed_memory' THEN 'time in which only copies run'
+        ELSE 'idle time (' || coalesce(c.words, 'no cause') || ')'
+    END, tw_time(g.grew_ns)), '') AS evidence,
+    CASE
+        WHEN g.grew = 'compute' THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
+        WHEN g.grew = 'exposed_comm' THEN 'See stragglers for that step: the rank that the others waited for did something else there'
+        WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
+        WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'
+        ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
+    END AS advice
+FROM shared_steadiness() AS t
+LEFT JOIN grown AS g ON TRUE
+LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
+WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns

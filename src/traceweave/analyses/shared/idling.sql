@@ -1,35 +1,67 @@
--- shared: idling | what the mean step idles for each cause, and on which ranks
+-- shared: idling | what the mean step idles for each cause, on which ranks, and whether that is a stall that hit few steps
 -- grain: one row per cause
--- reads: clock_spans, device_ops, gpu_ops, host_ops, steps
+-- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
+-- param: stall_share
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
--- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few
--- column: gaps DOUBLE | gaps per step and rank concerned
--- column: host_op VARCHAR | what the host is in for a third of that time or more
+-- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few; without what stalls add
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
-WITH by_rank AS (
-    SELECT
-        i.rank,
-        i.cause,
-        sum(i.idle_ns) / any_value(r.windows) AS idle_ns,
-        CAST(sum(i.gaps) AS BIGINT) / any_value(r.windows) AS gaps
+-- column: host_op VARCHAR | what the host is in for a third of that time or more
+-- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
+-- column: steps BIGINT | all steps
+-- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over the ranks
+-- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
+WITH idle AS MATERIALIZED (
+    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.host_op, i.host_op_ns, r.windows
     FROM analysis_idle_causes() AS i
     JOIN shared_rank_windows() AS r USING (rank)
     CROSS JOIN shared_mean_step() AS s
     WHERE (i.step IS NOT NULL OR NOT s.has_steps) AND (i.timeline = 'gpu' OR i.cause = 'data_loading')
-    GROUP BY i.rank, i.cause
 ),
+-- a step without gaps of a cause has none of it: that counts in the median
+by_step AS MATERIALIZED (
+    SELECT c.cause, t.step, coalesce(sum(i.idle_ns), 0) / t.ranks AS idle_ns
+    FROM (SELECT DISTINCT cause FROM idle) AS c
+    CROSS JOIN (SELECT step, count(*) AS ranks FROM shared_budget() WHERE step IS NOT NULL GROUP BY step) AS t
+    LEFT JOIN idle AS i ON i.cause = c.cause AND i.step = t.step
+    GROUP BY c.cause, t.step, t.ranks
+),
+usual AS (
+    SELECT cause, count(*) AS steps, tw_percentile(idle_ns, 0.5) AS usual_ns, sum(idle_ns) AS total_ns FROM by_step GROUP BY cause
+),
+stalls AS MATERIALIZED (
+    SELECT b.cause, list(b.step ORDER BY b.step) AS stalled_steps, any_value(u.usual_ns) AS usual_ns, sum(b.idle_ns - u.usual_ns) / any_value(u.steps) AS stall_ns
+    FROM by_step AS b JOIN usual AS u USING (cause) CROSS JOIN shared_mean_step() AS s
+    WHERE b.cause IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'host' OR cause = 'device_delay')
+        AND u.steps > 2 AND b.idle_ns > 2 * u.usual_ns AND b.idle_ns - u.usual_ns >= $stall_share * s.step_ns
+    GROUP BY b.cause
+    HAVING 3 * count(*) <= any_value(u.steps) AND 2 * sum(b.idle_ns - u.usual_ns) > any_value(u.total_ns)
+),
+-- what the host is in for a third of the time or more: over all steps, and in those with a stall
 hosts AS (
-    SELECT cause, host_op
-    FROM (
-        SELECT i.cause, i.host_op, sum(i.host_op_ns) AS host_op_ns, sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause) AS idle_ns
-        FROM analysis_idle_causes() AS i
-        GROUP BY i.cause, i.host_op
-    )
-    WHERE host_op IS NOT NULL AND 3 * host_op_ns >= idle_ns
-    QUALIFY row_number() OVER (PARTITION BY cause ORDER BY host_op_ns DESC, host_op) = 1
+    SELECT i.cause, i.host_op
+    FROM idle AS i
+    GROUP BY i.cause, i.host_op
+    QUALIFY i.host_op IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
+        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.host_op) = 1
+),
+stall_hosts AS (
+    SELECT i.cause, i.host_op
+    FROM idle AS i JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step)
+    GROUP BY i.cause, i.host_op
+    QUALIFY i.host_op IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
+        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.host_op) = 1
+),
+by_rank AS (
+    SELECT
+        rank,
+        cause,
+        sum(idle_ns) / any_value(windows) AS idle_ns,
+        CAST(sum(gaps) AS BIGINT) / any_value(windows) AS gaps
+    FROM idle
+    GROUP BY rank, cause
 ),
 by_cause AS (
     SELECT
@@ -41,23 +73,35 @@ by_cause AS (
         avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
         bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS is_blamed
     FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
-    LEFT JOIN (
-        SELECT rank
-        FROM shared_blame()
-        WHERE is_straggler
-    ) AS b USING (rank)
+    LEFT JOIN (SELECT rank FROM shared_blame() WHERE is_straggler) AS b USING (rank)
     CROSS JOIN shared_mean_step() AS s
     GROUP BY i.cause, s.ranks
+),
+costs AS (
+    SELECT
+        i.cause,
+        CASE WHEN NOT i.is_common AND t.cause IS NULL THEN i.affected END AS ranks,
+        CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
+        CASE WHEN t.cause IS NULL THEN i.gaps END AS gaps,
+        NOT i.is_common AND i.is_blamed AS is_blamed,
+        t.stalled_steps,
+        t.stall_ns
+    FROM by_cause AS i LEFT JOIN stalls AS t USING (cause)
 )
 SELECT
-    i.cause,
-    CASE WHEN NOT i.is_common THEN i.affected END AS ranks,
-    CASE WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
-    i.gaps,
+    c.cause,
+    c.ranks,
+    CAST(c.cost_ns AS DOUBLE) AS cost_ns,
+    format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
+        coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
+    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || tw_shortened(h.host_op), '') AS details,
+    c.is_blamed,
     h.host_op,
-    format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END,
-        tw_time(CASE WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END), s.unit,
-        CASE WHEN i.is_common THEN '' ELSE ' on ' || tw_ranks(i.affected) END) AS opening,
-    coalesce(format(' ({})', tw_about(i.gaps, 'gap')), '') || coalesce(', most in ' || tw_shortened(h.host_op), '') AS details,
-    NOT i.is_common AND i.is_blamed AS is_blamed
-FROM by_cause AS i CROSS JOIN shared_mean_step() AS s LEFT JOIN hosts AS h USING (cause)
+    c.stalled_steps,
+    s.steps,
+    c.stall_ns,
+    x.host_op AS stall_host_op
+FROM costs AS c
+CROSS JOIN shared_mean_step() AS s
+LEFT JOIN hosts AS h USING (cause)
+LEFT JOIN stall_hosts AS x USING (cause)

@@ -72,8 +72,10 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
             dict.fromkeys(
                 (
                     "number",
+                    "whose",
                     "start_ns",
                     "end_ns",
+                    "whole_ns",
                     "free_from_ns",
                     "free_until_ns",
                     "before_op_id",

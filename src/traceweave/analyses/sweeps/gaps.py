@@ -37,6 +37,10 @@ class Holes(NamedTuple):
     """End of that call."""
 
 
+UNKNOWN, HOST, DEVICE = range(3)
+"""Whose a part of a gap is: no launch is recorded; before the launching call returned; after."""
+
+
 def gaps(
     starts: Numbers,
     ends: Numbers,
@@ -47,14 +51,14 @@ def gaps(
     window_ends: Numbers,
     limits: Numbers,
 ) -> tuple[Numbers, ...]:
-    """Return the stretches in which no op ran, by windows, and sums over those of queued ops.
+    """Return the stretches in which no op ran, by windows, each cut where its launch returned.
 
     Ops with equal starts are taken by their `ids`; `called` and `returned` are start and end of
     the call that launched each, NEVER where no call is recorded. Windows follow each other.
-    `limits`: shortest length that counts; longest stretch that is a queued op's own delay.
-    Columns: number of the window, from 1; start and end, cut at its edges; the columns of Holes,
-    NEVER for FOREVER. Then what ended with an op launched in time, summed up and left out before:
-    window, how many, their sum, the longest.
+    `limits`: shortest length that counts; longest part that is a launched op's own delay.
+    Columns: number of the window, from 1; whose the part is; start and end; length of the whole gap
+    within the window; the columns of Holes, NEVER for FOREVER. Then the parts that are an op's own
+    delay, summed up and left out before: window, how many, their sum, the longest.
     """
     least = max(int(limits[0]), 1)
     holes = _holes(Ops(starts, ends, ids, called, returned), least)
@@ -64,14 +68,52 @@ def gaps(
     long = end - begin >= least
     if not bool(np.all(long)):
         which, window, begin, end = (column[long] for column in (which, window, begin, end))
-    queued = _were_queued(holes, which, begin, end, int(limits[1]))
-    kept = np.flatnonzero(~queued)
+    parts = _parts(holes, which, begin, end)
+    which, window = which[parts.of], window[parts.of]
+    delayed = (parts.whose == DEVICE) & _are_short(holes, which, int(limits[1]))
+    kept = np.flatnonzero(~delayed)
     cut = Holes(*(column[which[kept]] for column in holes))
     cut.free_until[cut.free_until == FOREVER] = NEVER
+    lengths = parts.end - parts.start
     return (
-        *(window[kept] + 1, begin[kept], end[kept], *cut),
-        *_sums(window[queued] + 1, (end - begin)[queued]),
+        *(window[kept] + 1, parts.whose[kept], parts.start[kept], parts.end[kept]),
+        (end - begin)[parts.of[kept]],
+        *cut,
+        *_sums(window[delayed] + 1, lengths[delayed]),
     )
+
+
+class _Parts(NamedTuple):
+    """Parts of gaps, in the order of their starts."""
+
+    of: npt.NDArray[np.intp]
+    """The place of the gap."""
+    whose: Numbers
+    start: Numbers
+    end: Numbers
+
+
+def _parts(holes: Holes, which: Numbers, begin: Numbers, end: Numbers) -> _Parts:
+    """Cut gaps, `begin` to `end` within the hole `which`, where the launching call returned."""
+    known = (holes.before[which] >= 0) & (holes.called[which] != NEVER)
+    cut = np.where(known, np.clip(holes.returned[which], begin, end), end)
+    whose = np.stack([np.where(known, HOST, UNKNOWN), np.full(len(which), DEVICE)], axis=1)
+    edges = np.stack([begin, cut, end], axis=1)
+    there = np.flatnonzero((edges[:, 1:] > edges[:, :-1]).ravel())
+    columns = (whose, edges[:, :-1], edges[:, 1:])
+    return _Parts(there // 2, *(column.ravel()[there] for column in columns))
+
+
+def _are_short(holes: Holes, which: Numbers, delay: int) -> Truths:
+    """Tell after which holes an op that could start took no longer than `delay` to do so.
+
+    Nothing is known of the time before the first op: there the return of the launch begins it.
+    """
+    if delay < 0:
+        return np.zeros(len(which), bool)
+    ready = np.maximum(holes.free_from, holes.returned)
+    short: Truths = (holes.free_until - ready <= delay)[which]
+    return short
 
 
 def _holes(ops: Ops, least: int) -> Holes:
@@ -100,27 +142,6 @@ def _and_last(column: Numbers, places: npt.NDArray[np.intp], last: int) -> Numbe
     np.take(column, places, out=found[:-1])
     found[-1] = last
     return found
-
-
-def _were_queued(holes: Holes, which: Numbers, begin: Numbers, end: Numbers, delay: int) -> Truths:
-    """Tell which gaps are no longer than `delay` and ended with an op launched in time.
-
-    `which`: the number of the hole that each gap, from `begin` to `end`, is part of.
-    """
-    if delay < 0:
-        return np.zeros(len(which), bool)
-    is_short = (holes.before >= 0) & (holes.called != NEVER)
-    # nothing is known of the time before the first op
-    is_short[1:] &= holes.free_until[1:] - holes.free_from[1:] <= delay
-    since = holes.free_from[which]
-    first = np.flatnonzero(since == NEVER)
-    since[first] = begin[first]
-    queued: Truths = is_short[which]
-    queued[first] &= holes.free_until[0] - begin[first] <= delay
-    called = holes.called[which]
-    shared = np.minimum(holes.returned[which], end) - np.maximum(called, begin)
-    queued &= (called < since) & (2 * shared <= end - begin)
-    return queued
 
 
 def _sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:

@@ -1,0 +1,12 @@
+-- rule: allocator | memory allocated and freed in every step
+-- topic: idling and copies
+-- finds: The host was in calls that allocate or free memory of the GPU (cudaMalloc, cudaFree and their kin) in every step: its caching allocator does not keep what the step needs. What hits few steps only is one_off_stall.
+-- try: Leave memory for the cache; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no `empty_cache()` in the loop.
+-- proof: idle_causes
+SELECT
+    ranks,
+    cost_ns,
+    opening || ' while the host allocates or frees its memory' || details AS evidence,
+    'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; shapes that repeat' AS advice
+FROM shared_idling()
+WHERE cause = 'allocator' AND NOT is_blamed

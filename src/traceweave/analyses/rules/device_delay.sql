@@ -1,0 +1,12 @@
+-- rule: device_delay | work that the GPU does not start
+-- topic: idling and copies
+-- finds: What was launched starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the delay is on the side of the GPU, not of the host.
+-- try: Look for other processes on the GPU; for work that waits for events of other streams or of the host; for more streams than the GPU has queues.
+-- proof: gaps
+SELECT
+    ranks,
+    cost_ns,
+    opening || ' although work was launched, longer than work takes to start' || details AS evidence,
+    'Not the host: look for another process on the GPU (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' AS advice
+FROM shared_idling()
+WHERE cause = 'device_delay'

@@ -1,0 +1,37 @@
+-- rule: one_off_stall | a stall in few steps
+-- topic: idling and copies
+-- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of what it idles for it: memory that is freed and allocated again, code loaded at first use, a batch that came late, a compilation. What the other steps idle for the same cause is told by its own rule. Cost: what these steps idle longer, spread over all steps.
+-- try: What happens once is no steady overhead: warm up before measuring, or find out why it came back.
+-- proof: slow_steps
+WITH stalled AS (
+    SELECT
+        i.* EXCLUDE (opening),
+        format('In {} ({} of {}{}) the {} idles {} longer than in the others', tw_steps(i.stalled_steps), len(i.stalled_steps), i.steps,
+            CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM shared_budget()) THEN ', the first recorded' ELSE '' END,
+            CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
+            tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) AS opening
+    FROM shared_idling() AS i CROSS JOIN shared_mean_step() AS m
+    WHERE i.stalled_steps IS NOT NULL
+)
+SELECT
+    s.stall_ns AS cost_ns,
+    s.opening
+    || CASE s.cause
+        WHEN 'launch_bound' THEN ' because the host launches late'
+        WHEN 'sync' THEN ' after the host waited for it'
+        WHEN 'data_loading' THEN ' while the host waits for data'
+        WHEN 'allocator' THEN ' while the host allocates or frees its memory'
+        WHEN 'module_loading' THEN ' while code is loaded onto it'
+        WHEN 'profiler_overhead' THEN ' while the profiler writes out what it recorded'
+        ELSE ' although work was launched'
+    END
+    || coalesce(', most in ' || tw_shortened(s.stall_host_op), '') AS evidence,
+    CASE s.cause
+        WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that starts anew; prefetch more batches'
+        WHEN 'allocator' THEN 'The cache of the allocator was full or fragmented and was flushed: leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache(); growth in the first steps is over after them'
+        WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
+        WHEN 'profiler_overhead' THEN 'It is not there without the profiler: leave these steps out of account'
+        WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
+        ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
+    END AS advice
+FROM stalled AS s
