@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from traceweave.arrays import Ints
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.matrices import build_blocks
 from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
-from traceweave.matching.calls import Calls, Ints, read_calls
+from traceweave.matching.calls import Calls, read_calls
 from traceweave.matching.groups import Group, find_groups, read_labels
 from traceweave.matching.match import match_calls
 from traceweave.matching.outcome import HOW, Matches

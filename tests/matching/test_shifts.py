@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from traceweave.arrays import Ints
 from traceweave.matching import shifts
-from traceweave.matching.calls import Calls, Ints
+from traceweave.matching.calls import Calls
 
 CALLS = 400
 

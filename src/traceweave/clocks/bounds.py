@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceweave.arrays import Flags, Floats
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Flags, Floats
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.fit import Fit
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.transfer_classes import row_medians
-from traceweave.matching.calls import Flags, Floats, Ints
 
 LEAST = 40
 """Instances that a piece must keep."""

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.transfer_classes import Cell
-from traceweave.matching.calls import Flags, Floats, Ints
 
 WAVES = 2
 """Unknowns of a wave: its height, and how it grows from instance to instance with the transfer."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceweave.arrays import Floats
 from traceweave.clocks.breaks import cut, find_break, local_border, moments_of
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.piece import DRIFT_SPAN_NS, EPOCH_NS, Options, RankInfo, State, fit_piece
 from traceweave.clocks.residuals import of_rank
-from traceweave.matching.calls import Floats
 
 DRIFT_MARGIN = 1e-4
 """Largest drift of a clock whose drift could not be fitted; widens its bound."""

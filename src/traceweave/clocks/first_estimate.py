@@ -8,8 +8,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Floats, Ints
 from traceweave.matching.coarse_clocks import fit_line
 
 

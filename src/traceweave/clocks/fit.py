@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.equations import (
     WAVES,
     Elimination,
@@ -35,7 +36,6 @@ from traceweave.clocks.residuals import drift_errors
 from traceweave.clocks.ring_lags import SLOPE, SLOPES, first_variance, learn, places_of_sorts
 from traceweave.clocks.scatter import Tails, judge_tails
 from traceweave.clocks.transfer_classes import Cell, make_cells, row_medians, wave_of
-from traceweave.matching.calls import Flags, Floats, Ints
 
 ROUNDS = 40
 GENTLE = 3

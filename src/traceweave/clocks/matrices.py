@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.matching.calls import PROVES, RECV, SEND, Calls, Floats, Ints
+from traceweave.arrays import Floats, Ints
+from traceweave.matching.calls import PROVES, RECV, SEND, Calls
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.bounds import Bounds, close, pairwise
 from traceweave.clocks.first_estimate import connect, rough_clocks
 from traceweave.clocks.fit import Fit, refine, unfitted
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Flags, Floats, Ints
 
 DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from traceweave.arrays import Floats
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Floats
 
 STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""

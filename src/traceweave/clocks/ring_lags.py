@@ -13,9 +13,9 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.equations import Elimination, Layout
 from traceweave.clocks.transfer_classes import Cell
-from traceweave.matching.calls import Floats, Ints
 
 SLOPE = 0.02
 """Standard deviation of a rank's lag as a share of the transfer time: 8 us of 400 us."""

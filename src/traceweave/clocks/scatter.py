@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.matching.calls import Floats
+from traceweave.arrays import Floats
 
 CONSTANTS = (4.685, 6.0, 9.0, 1e6)
 """The first has 95 % efficiency for normal noise, the last weighs everything alike."""

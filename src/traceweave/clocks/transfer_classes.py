@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Floats, Ints
 
 CLASSES_PER_OCTAVE = 3
 """Lags that grow with the transfer need classes this fine; finer ones have few instances."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceweave.arrays import Floats
 from traceweave.clocks.estimate import Clock
 from traceweave.clocks.matrices import Block
-from traceweave.matching.calls import Floats
 
 ROUNDING_NS = 2.0
 """Two aligned times are rounded."""

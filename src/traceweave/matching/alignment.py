@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.matching.calls import Calls, Flags, Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line, agree, fit_line
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
 from traceweave.matching.voting import vote

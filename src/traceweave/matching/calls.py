@@ -10,11 +10,8 @@ from dataclasses import dataclass, fields
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from traceweave.arrays import Flags, Ints
 
 OPS = (
     "all_reduce",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.matching.calls import Calls, Flags, Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import Calls
 
 DRIFT_LIMIT = 2e-4
 """Clocks of one cluster run at rates closer than this."""

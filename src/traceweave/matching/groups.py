@@ -19,7 +19,7 @@ from typing import NamedTuple
 import duckdb
 import numpy as np
 
-from traceweave.matching.calls import Ints
+from traceweave.arrays import Ints
 
 
 class Label(NamedTuple):

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import align_pair, match_leftovers
-from traceweave.matching.calls import RECV, SEND, Calls, Flags, Ints
+from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.groups import Group
 from traceweave.matching.misnumbered import misnumbered

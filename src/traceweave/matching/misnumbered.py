@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.matching.calls import PROVES, Calls, Flags, Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import PROVES, Calls
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
 
 WINDOW = 8

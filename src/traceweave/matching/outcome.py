@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.matching.calls import Ints
+from traceweave.arrays import Ints
 
 HOW = ("unmatched", "seq", "order", "sequence-aligned")
 """Values of base.matches.match; their position is their code in `Matches.how`."""

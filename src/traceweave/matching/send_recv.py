@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from traceweave.arrays import Ints
 from traceweave.matching.alignment import align_pair
-from traceweave.matching.calls import SEND, Calls, Ints
+from traceweave.matching.calls import SEND, Calls
 from traceweave.matching.groups import Group
 from traceweave.matching.outcome import NO_PEER, ONE_SIDE, Matches
 

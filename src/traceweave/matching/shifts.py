@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.matching.calls import Calls, Flags, Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT, agree
 
 SAMPLE = 256

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.matching.calls import Calls, Floats
+from traceweave.arrays import Floats
+from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line, agree
 
 STRETCHES = 6
