@@ -75,7 +75,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     _write_issues(con, matches)
     _write_trouble(con, slack, left)
     con.execute("COMMIT")
-    con.execute("DROP TABLE weave_labels")
+    con.execute("DROP TABLE call_labels")
     return WeaveSummary(
         calls=len(calls),
         instances=int(matches.instance.max(initial=-1)) + 1,
@@ -112,7 +112,7 @@ def align(
     _write_clocks(con, clocks)
     _write_trouble(con, slack, left)
     con.execute("COMMIT")
-    con.execute("DROP TABLE weave_labels")
+    con.execute("DROP TABLE call_labels")
     return clocks
 
 

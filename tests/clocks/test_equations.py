@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.clocks.equations import Elimination, Layout, equations_of, lay_out, right_side
+from traceweave.clocks.elimination import Elimination
+from traceweave.clocks.equations import Layout, equations_of, lay_out, right_side
 from traceweave.clocks.transfer_classes import Cell
 
 RNG = np.random.default_rng(1)

@@ -14,8 +14,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.fit import Fit
-from traceweave.clocks.matrices import Block
-from traceweave.clocks.transfer_classes import row_medians
+from traceweave.clocks.matrices import Block, row_medians
 
 LEAST = 40
 """Instances that a piece must keep."""

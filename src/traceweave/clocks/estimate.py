@@ -9,7 +9,7 @@ import numpy as np
 from traceweave.arrays import Floats
 from traceweave.clocks.breaks import cut, find_break, local_border, moments_of
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import DRIFT_SPAN_NS, EPOCH_NS, Options, RankInfo, State, fit_piece
+from traceweave.clocks.piece import DRIFT_SPAN_NS, EPOCH_NS, Options, Piece, RankInfo, fit_piece
 from traceweave.clocks.residuals import of_rank
 
 DRIFT_MARGIN = 1e-4
@@ -60,28 +60,28 @@ def fit_clocks(
     return clocks, int(max(piece.bounds.slack_ns for piece in pieces))
 
 
-def _divide(state: State, options: Options, depth: int) -> list[State]:
+def _divide(whole: Piece, options: Options, depth: int) -> list[Piece]:
     """The stretches of time in which lines describe the clocks: the whole one, or its divided
     halves.
     """
-    moments = moments_of(state.blocks, state.fit, state.middle)
+    moments = moments_of(whole.blocks, whole.fit, whole.middle)
     if depth == MOST_CUTS or not moments:
-        return [state]
+        return [whole]
     if float(np.ptp(np.concatenate(moments))) < DRIFT_SPAN_NS / 2**depth:
-        return [state]
-    border = find_break(state.fit, moments)
+        return [whole]
+    border = find_break(whole.fit, moments)
     if border is None:
-        return [state]
-    pieces: list[State] = []
-    for half in cut(state.blocks, moments, border):
-        piece = fit_piece(state.ranks, half, options, DRIFT_SPAN_NS / 10)
-        if (piece.component != state.component).any():
-            return [state]
+        return [whole]
+    pieces: list[Piece] = []
+    for half in cut(whole.blocks, moments, border):
+        piece = fit_piece(whole.ranks, half, options, DRIFT_SPAN_NS / 10)
+        if (piece.component != whole.component).any():
+            return [whole]
         pieces += _divide(piece, options, depth + 1)
     return pieces
 
 
-def _rows_of_pieces(whole: State, pieces: list[State], options: Options) -> list[Clock]:
+def _rows_of_pieces(whole: Piece, pieces: list[Piece], options: Options) -> list[Clock]:
     """Rows per rank and piece; a row that says the same as the one before is left out."""
     moments = moments_of(whole.blocks, whole.fit, whole.middle)
     positions = np.arange(len(whole.ranks))
@@ -109,77 +109,77 @@ def _single(info: RankInfo) -> Clock:
     )
 
 
-def _row(state: State, rank: int, since: int | None, options: Options) -> Clock:
-    moved = state.moved
-    info, component = state.ranks[rank], int(state.component[rank])
-    root = state.roots[component]
-    status, method = _status(state, rank, options.reference_rank)
-    distances = np.abs(of_rank(state.blocks, state.fit.residuals, rank)[1])
+def _row(piece: Piece, rank: int, since: int | None, options: Options) -> Clock:
+    moved = piece.moved
+    info, component = piece.ranks[rank], int(piece.component[rank])
+    root = piece.roots[component]
+    status, method = _status(piece, rank, options.reference_rank)
+    distances = np.abs(of_rank(piece.blocks, piece.fit.residuals, rank)[1])
     half = [None, None] if not len(distances) else np.percentile(distances, [50, 95])
-    middle = int(state.middle[rank])
+    middle = int(piece.middle[rank])
     return Clock(
         info.rank,
         since,
-        state.ranks[root].rank,
-        round(float(state.fit.offset[rank] + moved[rank] - moved[root])),
-        float(state.fit.drift[rank] * 1e6),
+        piece.ranks[root].rank,
+        round(float(piece.fit.offset[rank] + moved[rank] - moved[root])),
+        float(piece.fit.drift[rank] * 1e6),
         options.origin_ns + middle,
-        _bound(state, rank, root),
+        _bound(piece, rank, root),
         None if half[0] is None else round(float(half[0])),
         None if half[1] is None else round(float(half[1])),
-        int(state.anchors[rank]),
+        int(piece.anchors[rank]),
         method,
         status,
     )
 
 
-def _bound(state: State, rank: int, root: int) -> int | None:
+def _bound(piece: Piece, rank: int, root: int) -> int | None:
     """Distance from the estimate to the farther end of what causality allows; None if open."""
     if rank == root:
         return 0
-    bounds, moved = state.bounds, state.moved
+    bounds, moved = piece.bounds, piece.moved
     here = moved[rank] - moved[root]
     farthest = max(bounds.upper[rank, root] - here, here + bounds.upper[root, rank])
     if not np.isfinite(farthest):
         return None
     margin = 0.0
-    if state.unit[rank] != state.unit[root]:
-        error = 3 * state.fit.drift_error[rank]
-        margin = min(float(error), DRIFT_MARGIN) * float(state.span[rank]) / 2
+    if piece.unit[rank] != piece.unit[root]:
+        error = 3 * piece.fit.drift_error[rank]
+        margin = min(float(error), DRIFT_MARGIN) * float(piece.span[rank]) / 2
     return int(np.ceil(farthest + margin)) + 1
 
 
-def _status(state: State, rank: int, reference: int | None) -> tuple[str, str]:
-    main = _main_component(state, reference)
-    component = int(state.component[rank])
-    root = state.roots[component]
-    if component != main or (state.component == main).sum() == 1:
-        return _without_connection(state, rank, state.roots[main])
+def _status(piece: Piece, rank: int, reference: int | None) -> tuple[str, str]:
+    main = _main_component(piece, reference)
+    component = int(piece.component[rank])
+    root = piece.roots[component]
+    if component != main or (piece.component == main).sum() == 1:
+        return _without_connection(piece, rank, piece.roots[main])
     if rank == root:
         return "aligned", "reference"
-    mates = state.unit == state.unit[rank]
-    if state.unit[rank] == state.unit[root]:
+    mates = piece.unit == piece.unit[rank]
+    if piece.unit[rank] == piece.unit[root]:
         return "same host", "host clock"
-    if state.anchors[rank] == 0:
+    if piece.anchors[rank] == 0:
         return "same host", "clock of the host's other ranks"
     if mates.sum() > 1:
         return "aligned", "collective ends, one clock per host"
     return "aligned", "collective ends"
 
 
-def _main_component(state: State, reference: int | None) -> int:
-    for position, info in enumerate(state.ranks):
+def _main_component(piece: Piece, reference: int | None) -> int:
+    for position, info in enumerate(piece.ranks):
         if info.rank == reference:
-            return int(state.component[position])
-    return int(state.component[0])
+            return int(piece.component[position])
+    return int(piece.component[0])
 
 
-def _without_connection(state: State, rank: int, main_root: int) -> tuple[str, str]:
+def _without_connection(piece: Piece, rank: int, main_root: int) -> tuple[str, str]:
     """Nothing ties this rank to the reference: its wall clock has to do, if it is one."""
-    own, main = state.ranks[rank], state.ranks[main_root]
+    own, main = piece.ranks[rank], piece.ranks[main_root]
     both_epoch = min(own.first_ns, main.first_ns) >= EPOCH_NS
     if both_epoch and abs(own.first_ns - main.first_ns) < DAY_NS:
-        inside = (state.component == state.component[rank]).sum() > 1
+        inside = (piece.component == piece.component[rank]).sum() > 1
         return (
             "wall clock",
             "wall clock, collective ends inside its part" if inside else "wall clock",

@@ -22,20 +22,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.elimination import Elimination
 from traceweave.clocks.equations import (
     WAVES,
-    Elimination,
     Layout,
     Part,
     equations_of,
     lay_out,
     right_side,
 )
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import Block, row_medians
 from traceweave.clocks.residuals import drift_errors
-from traceweave.clocks.ring_lags import SLOPE, SLOPES, first_variance, learn, places_of_sorts
-from traceweave.clocks.scatter import Tails, judge_tails
-from traceweave.clocks.transfer_classes import Cell, make_cells, row_medians, wave_of
+from traceweave.clocks.ring_lags import (
+    SLOPE,
+    SLOPES,
+    first_variance,
+    learn,
+    places_of_sorts,
+    wave_of,
+)
+from traceweave.clocks.scatter import Scatter, measure_scatter
+from traceweave.clocks.transfer_classes import Cell, make_cells
 
 ROUNDS = 40
 GENTLE = 3
@@ -112,7 +119,7 @@ class _Problem:
     first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2})
     """Variance of the lags of each sort before any is learned."""
     variance: dict[Hashable, float] = field(default_factory=dict)
-    tails: dict[Hashable, Tails] = field(default_factory=dict)
+    scatter: dict[Hashable, Scatter] = field(default_factory=dict)
     """Per kind of wave: how the ends of its cells scatter beyond their lags."""
     precision: Floats = field(init=False)
     """Per unknown: 1 / variance of its prior."""
@@ -171,7 +178,7 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
                 problem.precision[place : place + WAVES] = 1e30
         parts: list[Part] = []
         for cell, at, (bare, _, wave) in zip(cells, times, rests, strict=True):
-            weight = _weights(bare, problem.tails[cell.wave], cell, turn < gentle)
+            weight = _weights(bare, problem.scatter[cell.wave], cell, turn < gentle)
             parts.append(equations_of(cell, at, bare, wave, weight))
         right = right_side(layout, cells, parts) - problem.precision * problem.unknowns[:-1]
         factor = Elimination(layout, cells, parts, problem.precision)
@@ -223,7 +230,7 @@ def _estimate_noise(
         # the median of few instances may be small by chance
         sigma = 1.4826 * float(np.median(bare)) * (1 + 1 / np.sqrt(len(bare)))
         sigma = max(FLOOR_NS, sigma)
-        problem.tails[kind] = judge_tails([rests[n][0] for n in members], sigma)
+        problem.scatter[kind] = measure_scatter([rests[n][0] for n in members], sigma)
         transfer = max(1.0, cells[members[0]].transfer)
         problem.precision[place : place + WAVES] = (WAVE * transfer) ** -2, GROWTH**-2
         problem.first[kind] = first_variance(1.4826 * float(np.median(whole)))
@@ -236,16 +243,16 @@ def _spread(rest: Floats) -> Floats:
     return row_medians(np.abs(rest)).ravel()
 
 
-def _weights(rest: Floats, tails: Tails, cell: Cell, gentle: bool) -> Floats:
+def _weights(rest: Floats, scatter: Scatter, cell: Cell, gentle: bool) -> Floats:
     """Weight of every end: 1 / variance, damped for outliers; by Huber, who keeps their direction
     if not their size, in `gentle` rounds.
     """
     known = np.isfinite(rest)
-    size = np.abs(rest) / tails.sigma
+    size = np.abs(rest) / scatter.sigma
     if gentle:
-        weight = np.minimum(HUBER / np.maximum(size, 1e-3), 1.0) / tails.sigma**2
+        weight = np.minimum(HUBER / np.maximum(size, 1e-3), 1.0) / scatter.sigma**2
     else:
-        weight = tails.weights(size)
+        weight = scatter.weights(size)
     weight = np.where(known, weight, 0.0)
     return weight if cell.proves else WEAK * weight
 
@@ -257,7 +264,7 @@ def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list
         rest = _rest(problem, cell, unknowns)[0]
         known = np.isfinite(rest)
         filled = np.where(known, rest, 0.0)
-        weight = _weights(rest, problem.tails[cell.wave], cell, False)
+        weight = _weights(rest, problem.scatter[cell.wave], cell, False)
         others = weight.sum(axis=1, keepdims=True) - weight
         total = np.sum(weight * filled, axis=1, keepdims=True) - weight * filled
         mean = total / np.where(others > 0, others, np.inf)

@@ -81,3 +81,13 @@ def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) ->
     transfer = np.nanmin(end - start, axis=1)
     key = (int(calls.label[index[0]]), kind)
     return Block(np.searchsorted(ranks, members), start, end, transfer, key, kind == 0, sends)
+
+
+def row_medians(values: Floats) -> Floats:
+    """Median of every row, NaN left out, as a column; by sorting, which numpy.nanmedian is slow
+    at."""
+    ranked = np.sort(values, axis=1)
+    count = np.isfinite(values).sum(axis=1)
+    row = np.arange(len(values))
+    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
+    return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)

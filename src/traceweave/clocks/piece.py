@@ -49,8 +49,8 @@ class Options:
 
 
 @dataclass
-class State:
-    """What is known while the fit proceeds; arrays have one value per rank."""
+class Piece:
+    """One stretch of time and what is known of its clocks; arrays have one value per rank."""
 
     ranks: list[RankInfo]
     blocks: list[Block]
@@ -70,19 +70,19 @@ class State:
 
 def fit_piece(
     ranks: list[RankInfo], blocks: list[Block], options: Options, least_span: float
-) -> State:
+) -> Piece:
     """Fit one stretch of time: lines, hosts, and what causality says of them."""
-    state = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
-    state.fit = _fit(state, least_span)
-    if options.same_host and _tie_hosts(state, options.reference_rank):
-        state.fit = _fit(state, least_span)
-    state.bounds = close(pairwise(_on_common_clock(state), len(ranks)))
-    order = sorted(range(len(ranks)), key=lambda r: (not is_root(state, r), -state.anchors[r], r))
-    state.moved = state.bounds.clamp(np.zeros(len(ranks)), order)
-    return state
+    piece = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
+    piece.fit = _fit(piece, least_span)
+    if options.same_host and _tie_hosts(piece, options.reference_rank):
+        piece.fit = _fit(piece, least_span)
+    piece.bounds = close(pairwise(_on_common_clock(piece), len(ranks)))
+    order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
+    piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
+    return piece
 
 
-def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: bool) -> State:
+def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: bool) -> Piece:
     """First estimate; lines turn about the middle of the recording, or of a piece's anchors."""
     count = len(ranks)
     middle = np.array(
@@ -100,7 +100,7 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: 
     component, shared = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
     fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
-    return State(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
+    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
 
 
 def _roots(ranks: list[RankInfo], component: Ints, reference: int | None) -> dict[int, int]:
@@ -113,98 +113,98 @@ def _roots(ranks: list[RankInfo], component: Ints, reference: int | None) -> dic
     return roots
 
 
-def is_root(state: State, rank: int) -> bool:
+def is_root(piece: Piece, rank: int) -> bool:
     """Whether the rank's clock is the common one of its component."""
-    return state.roots[int(state.component[rank])] == rank
+    return piece.roots[int(piece.component[rank])] == rank
 
 
-def _fixed(state: State) -> Flags:
+def _fixed(piece: Piece) -> Flags:
     """Ranks whose clock is a component's reference."""
-    return np.isin(state.unit, state.unit[sorted(state.roots.values())])
+    return np.isin(piece.unit, piece.unit[sorted(piece.roots.values())])
 
 
-def _fit(state: State, least_span: float) -> Fit:
+def _fit(piece: Piece, least_span: float) -> Fit:
     """Fit all clocks, with drifts where the anchors are many and span enough.
 
     Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
     drift taken for none: what is added to a clock comes out of the answer again, whatever it is.
     """
-    if not state.blocks:
-        return state.fit
-    fixed = _fixed(state)
-    drifting = ~fixed & (state.span >= least_span) & (state.anchors >= LEAST_ANCHORS)
-    for number in np.unique(state.unit):
-        members = state.unit == number
+    if not piece.blocks:
+        return piece.fit
+    fixed = _fixed(piece)
+    drifting = ~fixed & (piece.span >= least_span) & (piece.anchors >= LEAST_ANCHORS)
+    for number in np.unique(piece.unit):
+        members = piece.unit == number
         drifting[members] = drifting[members].any()
-    return refine(state.blocks, state.fit, state.middle, state.unit, fixed, drifting)
+    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting)
 
 
-def _tie_hosts(state: State, reference: int | None) -> bool:
+def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     """Give ranks of one host one clock where the data allow it; return whether any were tied."""
     hosts: dict[str, list[int]] = {}
-    for position, info in enumerate(state.ranks):
+    for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
-    bounds = close(pairwise(_on_common_clock(state), len(state.ranks)))
+    bounds = close(pairwise(_on_common_clock(piece), len(piece.ranks)))
     tied = False
     for members in hosts.values():
         if len(members) > 1:
-            tied = _tie(state, bounds, members, reference) or tied
+            tied = _tie(piece, bounds, members, reference) or tied
     return tied
 
 
-def _tie(state: State, bounds: Bounds, members: list[int], reference: int | None) -> bool:
+def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None) -> bool:
     """Tie the members of one host whose offsets agree, and join components they connect."""
-    at = float(np.median(state.middle[members]))
-    offset, drift = state.fit.offset, state.fit.drift
+    at = float(np.median(piece.middle[members]))
+    offset, drift = piece.fit.offset, piece.fit.drift
     for first in members:
         for other in members:
-            if other == first or state.unit[other] == state.unit[first]:
+            if other == first or piece.unit[other] == piece.unit[first]:
                 continue
-            if state.component[other] != state.component[first]:
-                _join(state, first, other, at, reference)
+            if piece.component[other] != piece.component[first]:
+                _join(piece, first, other, at, reference)
                 continue
             apart = float(
                 offset[other]
-                + drift[other] * (at - state.middle[other])
+                + drift[other] * (at - piece.middle[other])
                 - offset[first]
-                - drift[first] * (at - state.middle[first])
+                - drift[first] * (at - piece.middle[first])
             )
             allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
-            error = float(np.hypot(state.fit.error[first], state.fit.error[other]))
+            error = float(np.hypot(piece.fit.error[first], piece.fit.error[other]))
             near = min(HOST_NS, max(AGREE_NS, HOST_SIGMAS * error))
             if abs(apart) <= near and allowed:
-                state.unit[state.unit == state.unit[other]] = state.unit[first]
-    numbers = np.unique(state.unit, return_inverse=True)[1]
-    state.unit = np.asarray(numbers, dtype=np.int64)
+                piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+    numbers = np.unique(piece.unit, return_inverse=True)[1]
+    piece.unit = np.asarray(numbers, dtype=np.int64)
     for position in members:
-        mates = state.unit == state.unit[position]
+        mates = piece.unit == piece.unit[position]
         if mates.sum() > 1:
-            middle = float(np.median(state.middle[mates]))
-            offset[mates] = np.median(offset[mates] + drift[mates] * (middle - state.middle[mates]))
+            middle = float(np.median(piece.middle[mates]))
+            offset[mates] = np.median(offset[mates] + drift[mates] * (middle - piece.middle[mates]))
             drift[mates] = np.median(drift[mates])
-            state.middle[mates] = middle
-            if _fixed(state)[position]:
+            piece.middle[mates] = middle
+            if _fixed(piece)[position]:
                 offset[mates] = drift[mates] = 0.0
-    return len(np.unique(state.unit[members])) < len(members)
+    return len(np.unique(piece.unit[members])) < len(members)
 
 
-def _join(state: State, first: int, other: int, at: float, reference: int | None) -> None:
+def _join(piece: Piece, first: int, other: int, at: float, reference: int | None) -> None:
     """Bring the component of `other` on that of `first`: the two share the host's clock."""
-    offset, drift = state.fit.offset, state.fit.drift
-    here = offset[first] + drift[first] * (at - state.middle[first])
-    there = offset[other] + drift[other] * (at - state.middle[other])
-    old = int(state.component[other])
-    joining = state.component == old
+    offset, drift = piece.fit.offset, piece.fit.drift
+    here = offset[first] + drift[first] * (at - piece.middle[first])
+    there = offset[other] + drift[other] * (at - piece.middle[other])
+    old = int(piece.component[other])
+    joining = piece.component == old
     offset[joining] += here - there
-    state.component[joining] = state.component[first]
-    state.unit[state.unit == state.unit[other]] = state.unit[first]
-    state.roots = _roots(state.ranks, state.component, reference)
-    for root in state.roots.values():
-        inside = state.component == state.component[root]
+    piece.component[joining] = piece.component[first]
+    piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+    piece.roots = _roots(piece.ranks, piece.component, reference)
+    for root in piece.roots.values():
+        inside = piece.component == piece.component[root]
         offset[inside] -= offset[root]
 
 
-def _on_common_clock(state: State) -> list[Block]:
-    fit = state.fit
-    return [block.shifted(fit.offset, fit.drift, state.middle) for block in state.blocks]
+def _on_common_clock(piece: Piece) -> list[Block]:
+    fit = piece.fit
+    return [block.shifted(fit.offset, fit.drift, piece.middle) for block in piece.blocks]

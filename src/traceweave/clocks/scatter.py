@@ -25,7 +25,7 @@ TRACE = 1e-6
 
 
 @dataclass(frozen=True)
-class Tails:
+class Scatter:
     """Scatter of the ends of one sort of collective."""
 
     sigma: float
@@ -48,7 +48,7 @@ class Tails:
         return np.asarray(self.scale * np.maximum(together * (1 - u**2) ** 2, TRACE))
 
 
-def judge_tails(rests: list[Floats], sigma: float) -> Tails:
+def measure_scatter(rests: list[Floats], sigma: float) -> Scatter:
     """Return the scatter of ends, given their distances from their instances' middles, ns."""
     values = np.concatenate([rest[:: -(-rest.size * len(rests) // LOOK)].ravel() for rest in rests])
     u = values[np.isfinite(values)] / sigma
@@ -61,5 +61,5 @@ def judge_tails(rests: list[Floats], sigma: float) -> Tails:
         if bend > 0 and square > 0 and (best is None or square / bend**2 < best[0]):
             best = (square / bend**2, constant, bend / square)
     if best is None:
-        return Tails(sigma, CONSTANTS[0], sigma**-2)
-    return Tails(sigma, best[1], min(best[2], 1.0) * sigma**-2)
+        return Scatter(sigma, CONSTANTS[0], sigma**-2)
+    return Scatter(sigma, best[1], min(best[2], 1.0) * sigma**-2)

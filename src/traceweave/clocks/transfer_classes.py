@@ -1,5 +1,4 @@
-"""What a fit sees of the collectives: cells of instances that are alike, and how a ring lets its
-ranks go.
+"""What a fit sees of the collectives: cells of instances that are alike.
 
 A cell holds the instances of one group whose transfers took about equally long. Its ends scatter
 alike and lag alike, so it has one noise and, per rank, one lag.
@@ -91,28 +90,3 @@ def _classes(transfer: Floats) -> Ints:
         if count < FEW <= found.get(beside, 0):
             size[size == value] = beside
     return size
-
-
-def wave_of(cell: Cell, start: Floats) -> Floats:
-    """How far each rank lies from the last arriver along the ring, from 1 (it) to 0 (opposite).
-
-    `start` is on the common clock. Rings go in the order of ranks. In all-gathers of 151 MB over 8
-    H100 the last arriver ends 92 us after the rank opposite to it.
-    """
-    known = np.isfinite(start)
-    last = np.where(known, start, -np.inf).argmax(axis=1)[:, None]
-    size = start.shape[1]
-    apart = np.abs(np.arange(size) - last)
-    if cell.pairwise:
-        return np.asarray(apart == 0, dtype=np.float64)
-    return np.asarray(1 - np.minimum(apart, size - apart) / max(1, size // 2), dtype=np.float64)
-
-
-def row_medians(values: Floats) -> Floats:
-    """Median of every row, NaN left out, as a column; by sorting, which numpy.nanmedian is slow
-    at."""
-    ranked = np.sort(values, axis=1)
-    count = np.isfinite(values).sum(axis=1)
-    row = np.arange(len(values))
-    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
-    return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)

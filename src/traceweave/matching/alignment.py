@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import Line, agree, fit_line
+from traceweave.arrays import Flags, Ints
+from traceweave.matching.by_time import match_by_time, tolerance
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
 from traceweave.matching.voting import vote
 
-ALONE = 0.3
-"""Partners found by time alone end this much nearer to each other than to any call beside them."""
 STRETCH = 32
 """Calls that a stretch needs to be judged by itself."""
 TOO_FEW = "most calls found no partner under the best shift"
@@ -48,7 +47,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     differences = (b.end[i + shift] - a.end[i]).astype(np.float64)
     line = fit_line(a.end[i].astype(np.float64), differences)
     kept = np.zeros(len(a), dtype=np.bool_)
-    kept[i] = np.abs(b.end[i + shift] - line.apply(a.end[i])) <= _tolerance(line)
+    kept[i] = np.abs(b.end[i + shift] - line.apply(a.end[i])) <= tolerance(line)
     region = slice(max(0, -shift), min(len(a), len(b) - shift))
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
@@ -57,7 +56,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
         kept[i] |= _causal(a, i, b, i, line)
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
-    _match_by_time(a, b, line, partner)
+    match_by_time(a, b, line, partner)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
@@ -81,7 +80,7 @@ def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignm
         partner = np.full(len(a), -1, dtype=np.int64)
         near = np.flatnonzero(np.abs(a.end - seed.at) <= reach)
         within = np.full(len(near), -1, dtype=np.int64)
-        _match_by_time(a.take(near), b, line, within)
+        match_by_time(a.take(near), b, line, within)
         partner[near] = within
         found = np.flatnonzero(partner >= 0)
         if len(found) < 3:
@@ -114,7 +113,7 @@ def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clo
         if shift == 0:
             at = a.end[mine]
             line = fit_line(at.astype(np.float64), (b.end[theirs] - at).astype(np.float64))
-            found[low:high] = np.abs(b.end[theirs] - line.apply(at)) <= _tolerance(line)
+            found[low:high] = np.abs(b.end[theirs] - line.apply(at)) <= tolerance(line)
     return found
 
 
@@ -145,83 +144,8 @@ def _causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
 
 def _supported(a: Calls, b: Calls, line: Line, partner: Ints) -> bool:
     """Whether at least half of the calls in the time that both recorded have found a partner."""
-    spare = _tolerance(line)
+    spare = tolerance(line)
     on_b = line.apply(a.end)
     mine = (on_b >= b.end.min() - spare) & (on_b <= b.end.max() + spare)
     theirs = (b.end >= on_b.min() - spare) & (b.end <= on_b.max() + spare)
     return 2 * int((partner >= 0).sum()) >= max(int(mine.sum()), int(theirs.sum()), 1)
-
-
-def match_leftovers(a: Calls, line_a: Line, b: Calls, line_b: Line) -> Ints:
-    """Match calls of two ranks by time alone, both on the clock of a third rank; -1 where none
-    fits.
-    """
-    on_common = Line(0.0, 0.0, 0.0, max(line_a.scatter, line_b.scatter))
-    partner = np.full(len(a), -1, dtype=np.int64)
-    _match_by_time(_on(a, line_a), _on(b, line_b), on_common, partner)
-    return partner
-
-
-def _on(calls: Calls, line: Line) -> Calls:
-    """The calls on another clock."""
-    columns = {name: getattr(calls, name) for name in calls.__dataclass_fields__}
-    for name in ("start", "end"):
-        columns[name] = np.rint(line.apply(columns[name])).astype(np.int64)
-    return Calls(**columns)
-
-
-def _tolerance(line: Line) -> float:
-    return max(8 * line.scatter, 60_000.0)
-
-
-def _match_by_time(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
-    """Give calls of a without a partner the free call of b that ends nearest, if each is the
-    other's nearest.
-    """
-    free_a = np.flatnonzero(partner < 0)
-    taken = np.zeros(len(b), dtype=np.bool_)
-    taken[partner[partner >= 0]] = True
-    free_b = np.flatnonzero(~taken)
-    if not len(free_a) or not len(free_b):
-        return
-    ends_a, ends_b = line.apply(a.end[free_a]), b.end[free_b].astype(np.float64)
-    forth = _nearest(ends_a, ends_b)
-    back = _nearest(ends_b, ends_a)
-    apart = np.abs(ends_b[forth] - ends_a)
-    near = (apart <= _tolerance(line)) & (apart <= ALONE * _room(a.end)[free_a])
-    near &= apart <= ALONE * _room(b.end)[free_b[forth]]
-    chosen = (back[forth] == np.arange(len(free_a))) & near & agree(a, free_a, b, free_b[forth])
-    i, j = free_a[chosen], free_b[forth[chosen]]
-    partner[i] = j
-    # calls of one rank and group run one after the other, and so must their partners
-    crossing = _crossings(partner)
-    partner[i[np.isin(i, crossing)]] = -1
-
-
-def _room(ends: Ints) -> Floats:
-    """Distance from each end to the nearest other end of the sequence."""
-    order = np.argsort(ends, kind="stable")
-    steps = np.diff(ends[order].astype(np.float64), prepend=-np.inf, append=np.inf)
-    room = np.empty(len(ends))
-    room[order] = np.minimum(steps[:-1], steps[1:])
-    return room
-
-
-def _crossings(partner: Ints) -> Ints:
-    """Calls of a whose partner lies before an earlier call's or after a later call's."""
-    i = np.flatnonzero(partner >= 0)
-    j = partner[i]
-    before = np.maximum.accumulate(j)
-    after = np.minimum.accumulate(j[::-1])[::-1]
-    return np.asarray(i[(j < before) | (j > after)])
-
-
-def _nearest(values: Floats, among: Floats) -> Ints:
-    """Index in `among` of the value nearest to each of `values`."""
-    order = np.argsort(among, kind="stable")
-    ranked = among[order]
-    right = np.clip(np.searchsorted(ranked, values), 1, max(1, len(ranked) - 1))
-    right = np.minimum(right, len(ranked) - 1)
-    left = np.maximum(right - 1, 0)
-    closer = np.abs(values - ranked[left]) <= np.abs(ranked[right] - values)
-    return np.asarray(order[np.where(closer, left, right)])

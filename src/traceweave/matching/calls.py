@@ -73,10 +73,22 @@ class Calls:
         return Calls(**columns, origin_ns=self.origin_ns)
 
 
+def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
+    """Whether the calls i of a and j of b may be one operation; an unknown size or type agrees with
+    any.
+    """
+    size_a, size_b, type_a, type_b = a.size[i], b.size[j], a.dtype[i], b.dtype[j]
+    return np.asarray(
+        (a.op[i] == b.op[j])
+        & ((size_a == size_b) | (size_a < 0) | (size_b < 0))
+        & ((type_a == type_b) | (type_a < 0) | (type_b < 0))
+    )
+
+
 _LABEL_KEY = "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream"
 
 _LABELS_SQL = f"""
-CREATE OR REPLACE TEMP TABLE weave_labels AS
+CREATE OR REPLACE TEMP TABLE call_labels AS
 SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
 FROM (
     SELECT
@@ -108,7 +120,7 @@ SELECT
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.collective_calls AS k
-JOIN weave_labels AS l
+JOIN call_labels AS l
     ON k.rank = l.rank
     AND k.group_name IS NOT DISTINCT FROM l.group_name
     AND k.group_desc IS NOT DISTINCT FROM l.group_desc
@@ -123,7 +135,7 @@ ORDER BY k.rank, k.start_local_ns, k.call_id
 
 
 def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
-    """Read every row of base.collective_calls of `con`; leaves the temporary table weave_labels
+    """Read every row of base.collective_calls of `con`; leaves the temporary table call_labels
     behind.
 
     A host backend runs one group's operations on several threads, so a thread never tells groups

@@ -1,6 +1,4 @@
-"""What may be compared between two ranks: whether two calls may be one operation, and one clock
-against another.
-"""
+"""One rank's clock against another's, as matching needs it: a line through differences of ends."""
 
 from __future__ import annotations
 
@@ -8,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.calls import Calls
+from traceweave.arrays import Floats, Ints
 
 DRIFT_LIMIT = 2e-4
 """Clocks of one cluster run at rates closer than this."""
@@ -28,18 +25,6 @@ class Line:
     def apply(self, times: Ints | Floats) -> Floats:
         """Return times of a on b's clock."""
         return np.asarray(times + self.offset + self.drift * (times - self.at), dtype=np.float64)
-
-
-def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
-    """Whether the calls i of a and j of b may be one operation; an unknown size or type agrees with
-    any.
-    """
-    size_a, size_b, type_a, type_b = a.size[i], b.size[j], a.dtype[i], b.dtype[j]
-    return np.asarray(
-        (a.op[i] == b.op[j])
-        & ((size_a == size_b) | (size_a < 0) | (size_b < 0))
-        & ((type_a == type_b) | (type_a < 0) | (type_b < 0))
-    )
 
 
 def fit_line(at: Floats, differences: Floats) -> Line:

@@ -86,7 +86,7 @@ def read_labels(con: duckdb.DuckDBPyConnection) -> list[Label]:
     """Read the labels that calls.read_calls left behind."""
     rows = con.execute(
         "SELECT label, rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence,"
-        " stream FROM weave_labels ORDER BY label"
+        " stream FROM call_labels ORDER BY label"
     ).fetchall()
     return [
         Label(row[0], row[1], row[2], row[3], tuple(sorted(row[4])) if row[4] else None, *row[5:9])

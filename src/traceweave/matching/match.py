@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.matching.alignment import align_pair, match_leftovers
+from traceweave.matching.alignment import align_pair
+from traceweave.matching.by_time import match_leftovers
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.groups import Group
@@ -27,7 +28,8 @@ from traceweave.matching.outcome import (
     SEVERAL_GROUPS,
     Matches,
 )
-from traceweave.matching.send_recv import SameClock, fill_peers, match_channels
+from traceweave.matching.peers import fill_peers
+from traceweave.matching.send_recv import SameClock, match_channels
 
 
 def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock) -> Matches:

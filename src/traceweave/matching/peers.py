@@ -1,10 +1,13 @@
-"""Which rank the other side of a send or recv is, where its trace names it by its number in the
-communicator and only the other ranks' traces tell who that is.
-"""
+"""Which rank the other side of a send or recv is, where its own trace does not say."""
 
 from __future__ import annotations
 
 import duckdb
+import numpy as np
+
+from traceweave.arrays import Ints
+from traceweave.matching.calls import Calls
+from traceweave.matching.groups import Group
 
 _SQL = """
 WITH members AS (
@@ -33,5 +36,18 @@ WHERE collective_calls.call_id = found.call_id AND found.peer IS NOT NULL
 
 
 def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
-    """Fill in base.collective_calls.peer where all files together know it."""
+    """Fill in base.collective_calls.peer where all files together know it.
+
+    A trace may name the peer by its number in the communicator; then the other ranks' traces tell
+    who has that number.
+    """
     con.execute(_SQL)
+
+
+def fill_peers(calls: Calls, index: Ints, group: Group) -> None:
+    """In a group of two, the other side is the other member."""
+    members = group.ranks
+    if group.size == 2 and len(members) == 2:
+        open_calls = index[calls.peer[index] < 0]
+        other = np.where(calls.rank[open_calls] == members[0], members[1], members[0])
+        calls.peer[open_calls] = other

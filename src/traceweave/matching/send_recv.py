@@ -9,20 +9,10 @@ import numpy as np
 from traceweave.arrays import Ints
 from traceweave.matching.alignment import align_pair
 from traceweave.matching.calls import SEND, Calls
-from traceweave.matching.groups import Group
 from traceweave.matching.outcome import NO_PEER, ONE_SIDE, Matches
 
 SameClock = Callable[[int, int], bool]
 """Whether two ranks are known to have one clock."""
-
-
-def fill_peers(calls: Calls, index: Ints, group: Group) -> None:
-    """In a group of two, the other side is the other member."""
-    members = group.ranks
-    if group.size == 2 and len(members) == 2:
-        open_calls = index[calls.peer[index] < 0]
-        other = np.where(calls.rank[open_calls] == members[0], members[1], members[0])
-        calls.peer[open_calls] = other
 
 
 def match_channels(calls: Calls, index: Ints, same_clock: SameClock, matches: Matches) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import DRIFT_LIMIT, agree
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import DRIFT_LIMIT
 
 SAMPLE = 256
 """Pairs of calls that a candidate shift is judged by."""

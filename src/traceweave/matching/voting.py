@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats
-from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import Line, agree
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import Line
 
 STRETCHES = 6
 LENGTH = 64
