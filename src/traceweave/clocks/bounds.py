@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Floats
 from traceweave.clocks.matrices import Block
 
 
@@ -103,9 +103,3 @@ def _shortest_paths(direct: Floats) -> tuple[Floats, bool]:
         if paths.diagonal().min() < 0:
             return paths, False
     return paths, True
-
-
-def finite(bounds: Bounds, reference: int) -> Flags:
-    """Which ranks causality bounds on both sides against `reference`."""
-    low, high = bounds.interval(reference)
-    return np.asarray(np.isfinite(low) & np.isfinite(high))

@@ -60,3 +60,13 @@ class Matches:
     def next_instance(self) -> int:
         """The first number that no instance has."""
         return int(self.instance.max(initial=-1)) + 1
+
+    def matched(self) -> dict[str, int]:
+        """Calls per way in which they were matched."""
+        counts = np.bincount(self.how, minlength=len(HOW))
+        return {how: int(n) for how, n in zip(HOW[1:], counts[1:], strict=True) if n}
+
+    def unmatched(self) -> dict[str, int]:
+        """Calls without an instance, by reason."""
+        counts = np.bincount(self.reason[self.reason >= 0], minlength=len(self.reasons))
+        return {reason: int(n) for reason, n in zip(self.reasons, counts, strict=True) if n}
