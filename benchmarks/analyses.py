@@ -33,8 +33,8 @@ import duckdb
 
 import traceweave
 from ingest_vs_hta import prepare_peers
-from traceweave.simulate import Config, Gap, simulate, write_kineto
 from traceweave.store.draft import drafting
+from traceweave_simulator import Config, Gap, simulate, write_kineto
 
 BASE = Config(
     ranks=8,

@@ -17,8 +17,8 @@ import traceweave
 from tests.chromium import Chromium
 from tests.comparison.runs import run_of
 from tests.tables import create_tables, empty_database
-from traceweave.simulate import Config, simulate, write_kineto
 from traceweave.store import draft
+from traceweave_simulator import Config, simulate, write_kineto
 
 # a busy machine takes longer now and then, which is no fault of what is tested
 hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
-from traceweave.simulate import Config, Run, simulate, truth_parallel
+from traceweave_simulator import Config, Run, simulate, truth_parallel
 
 CONFIGS = {
     "ddp": DDP,

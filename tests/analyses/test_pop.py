@@ -8,7 +8,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.simulated_runs import SLOW_GPU
-from traceweave.simulate import Config, simulate
+from traceweave_simulator import Config, simulate
 
 NAMES = (
     "step", "ranks", "runtime_ns", "useful_mean_ns", "useful_max_ns", "load_balance",

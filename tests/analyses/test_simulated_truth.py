@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from traceweave import analyses
-from traceweave.simulate import Config, Gap, Run, simulate
+from traceweave_simulator import Config, Gap, Run, simulate
 
 CONFIG = Config(
     ranks=3,

@@ -13,9 +13,9 @@ import pytest
 
 from tests.analyses.builders import rows
 from tests.collective_calls import add_call, add_rank
-from traceweave.simulate.traffic import Job, simulate_traffic
-from traceweave.simulate.traffic_tables import store_traffic
 from traceweave.weave import align, weave
+from traceweave_simulator.traffic import Job, simulate_traffic
+from traceweave_simulator.traffic_tables import store_traffic
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
 from traceweave.errors import UsageError
-from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
-from traceweave.simulate.traffic_tables import (
+from traceweave.weave import align, weave
+from traceweave_simulator.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave_simulator.traffic_tables import (
     clock_errors,
     outside_bounds,
     store_traffic,
     true_offsets,
 )
-from traceweave.weave import align, weave
 
 Connection = duckdb.DuckDBPyConnection
 

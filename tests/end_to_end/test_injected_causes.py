@@ -15,7 +15,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.simulated_runs import MS
-from traceweave.simulate import Config, Gap, simulate
+from traceweave_simulator import Config, Gap, simulate
 
 BASE = simulated_runs.FOUR_RANKS
 TWO_RANKS = replace(BASE, ranks=2)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.collective_calls import add_call, add_rank, matched
 from tests.tables import create_tables, empty_database
 from traceweave.matching.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
-from traceweave.simulate.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
-from traceweave.simulate.traffic_tables import split_instances, store_traffic, wrong_matches
 from traceweave.weave import weave
+from traceweave_simulator.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave_simulator.traffic_tables import split_instances, store_traffic, wrong_matches
 
 Connection = duckdb.DuckDBPyConnection
 

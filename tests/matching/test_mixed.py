@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto, write_nsys
-from traceweave.simulate.config import Parallelism
-from traceweave.simulate.traffic import DDP, TP_DP, Job, Op, simulate_traffic
-from traceweave.simulate.traffic_tables import clock_errors, store_traffic, wrong_matches
 from traceweave.weave import weave
+from traceweave_simulator import Config, simulate, write_kineto, write_nsys
+from traceweave_simulator.config import Parallelism
+from traceweave_simulator.traffic import DDP, TP_DP, Job, Op, simulate_traffic
+from traceweave_simulator.traffic_tables import clock_errors, store_traffic, wrong_matches
 
 
 @pytest.mark.parametrize("parallelism", ["ddp", "tp", "pp"])

@@ -25,8 +25,8 @@ from tests.sources.nsys_export import (
 )
 from tests.sources.nsys_loading import load_export
 from traceweave.ingestion import ingest
-from traceweave.simulate import Config, simulate, write_nsys
-from traceweave.simulate.run import Run
+from traceweave_simulator import Config, simulate, write_nsys
+from traceweave_simulator.run import Run
 
 REDUCE_SCATTER = 16777223
 SCHEMA_OF = {

@@ -11,10 +11,10 @@ the truth:
 
 from __future__ import annotations
 
-from traceweave.simulate.config import Clock, Config, Gap
-from traceweave.simulate.kineto_writer import write_kineto
-from traceweave.simulate.nsys_writer import write_nsys
-from traceweave.simulate.run import Run
-from traceweave.simulate.simulation import simulate
+from traceweave_simulator.config import Clock, Config, Gap
+from traceweave_simulator.kineto_writer import write_kineto
+from traceweave_simulator.nsys_writer import write_nsys
+from traceweave_simulator.run import Run
+from traceweave_simulator.simulation import simulate
 
 __all__ = ["Clock", "Config", "Gap", "Run", "simulate", "write_kineto", "write_nsys"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.simulate.config import Config, Times
-from traceweave.simulate.program import Group
+from traceweave_simulator.config import Config, Times
+from traceweave_simulator.program import Group
 
 
 class Groups:

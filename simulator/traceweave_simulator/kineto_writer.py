@@ -9,9 +9,9 @@ from typing import IO, cast
 from isal import igzip
 
 from traceweave.errors import UsageError
-from traceweave.simulate.kineto_rank import KinetoRank, Layout
-from traceweave.simulate.places import pid_of
-from traceweave.simulate.run import Run
+from traceweave_simulator.kineto_rank import KinetoRank, Layout
+from traceweave_simulator.places import pid_of
+from traceweave_simulator.run import Run
 
 RankNames = str | Callable[[int], str] | Sequence[str]
 

@@ -1,4 +1,4 @@
-"""`python -m traceweave.simulate` writes a run from the command line."""
+"""`python -m traceweave_simulator` writes a run from the command line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from traceweave.simulate import Config, Gap, simulate, write_kineto
-from traceweave.simulate.__main__ import main
+from traceweave_simulator import Config, Gap, simulate, write_kineto
+from traceweave_simulator.__main__ import main
 
 
 def test_it_writes_one_file_per_rank_and_prints_the_paths(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import UTC, datetime
 
-from traceweave.simulate.nsys_facts import ENUMS, EXPORT_META, gpu_row, system_environment
-from traceweave.simulate.nsys_report import VM, Report, insert, insert_all
-from traceweave.simulate.places import device_of, pid_of
+from traceweave_simulator.nsys_facts import ENUMS, EXPORT_META, gpu_row, system_environment
+from traceweave_simulator.nsys_report import VM, Report, insert, insert_all
+from traceweave_simulator.places import device_of, pid_of
 
 
 def describe_target(con: sqlite3.Connection, report: Report) -> None:

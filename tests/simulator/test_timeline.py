@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from traceweave.errors import UsageError
-from traceweave.simulate import Clock, Config, Gap, Run, simulate
-from traceweave.simulate.timeline import NEVER
+from traceweave_simulator import Clock, Config, Gap, Run, simulate
+from traceweave_simulator.timeline import NEVER
 
 GAPS = st.lists(
     st.builds(

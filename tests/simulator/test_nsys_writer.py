@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from traceweave.errors import UsageError
-from traceweave.simulate import Clock, Config, simulate, write_nsys
+from traceweave_simulator import Clock, Config, simulate, write_nsys
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:

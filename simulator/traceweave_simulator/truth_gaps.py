@@ -16,10 +16,10 @@ from typing import Literal
 
 import numpy as np
 
-from traceweave.simulate.config import Times
-from traceweave.simulate.places import device_of
-from traceweave.simulate.program import COMPUTE_STREAM, Call, GpuOp, Range
-from traceweave.simulate.run import Index, Rows, Run
+from traceweave_simulator.config import Times
+from traceweave_simulator.places import device_of
+from traceweave_simulator.program import COMPUTE_STREAM, Call, GpuOp, Range
+from traceweave_simulator.run import Index, Rows, Run
 
 Interval = tuple[int, int]
 Scope = Literal["device", "compute_stream"]

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from traceweave.simulate.config import Times
-from traceweave.simulate.kineto_layout import device_annotation, footer, header, metadata
-from traceweave.simulate.kineto_templates import Templates
-from traceweave.simulate.places import FIRST_CORRELATION, device_of
-from traceweave.simulate.program import COMPUTE_STREAM
-from traceweave.simulate.run import Index, Run
+from traceweave_simulator.config import Times
+from traceweave_simulator.kineto_layout import device_annotation, footer, header, metadata
+from traceweave_simulator.kineto_templates import Templates
+from traceweave_simulator.places import FIRST_CORRELATION, device_of
+from traceweave_simulator.program import COMPUTE_STREAM
+from traceweave_simulator.run import Index, Run
 
 Layout = Literal["torch-2.12", "torch-2.0"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.simulate.catalogue import FIRST, LAST, NCCL_KERNELS, Operator
-from traceweave.simulate.model import StepBuilder
-from traceweave.simulate.program import (
+from traceweave_simulator.catalogue import FIRST, LAST, NCCL_KERNELS, Operator
+from traceweave_simulator.model import StepBuilder
+from traceweave_simulator.program import (
     ALL,
     AUTOGRAD,
     COMPUTE_STREAM,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from traceweave.simulate.config import Config, Gap, Times
-from traceweave.simulate.groups import Groups
-from traceweave.simulate.model import StepBuilder
-from traceweave.simulate.pipeline import PipelineBuilder
-from traceweave.simulate.program import Program
-from traceweave.simulate.run import Index, Row, Rows, Run
-from traceweave.simulate.timeline import Machine, StepTimes
+from traceweave_simulator.config import Config, Gap, Times
+from traceweave_simulator.groups import Groups
+from traceweave_simulator.model import StepBuilder
+from traceweave_simulator.pipeline import PipelineBuilder
+from traceweave_simulator.program import Program
+from traceweave_simulator.run import Index, Row, Rows, Run
+from traceweave_simulator.timeline import Machine, StepTimes
 
 FIRST_SEQUENCE = 10_000
 """The autograd counter had been running before the recording."""

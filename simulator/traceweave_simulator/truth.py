@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from traceweave.errors import UsageError
-from traceweave.simulate.config import Times
-from traceweave.simulate.program import Group
-from traceweave.simulate.run import Index, Run, category
-from traceweave.simulate.timeline import NEVER
-from traceweave.simulate.truth_gaps import GAP_COLUMNS, Interval, Scope, gaps_of
+from traceweave_simulator.config import Times
+from traceweave_simulator.program import Group
+from traceweave_simulator.run import Index, Run, category
+from traceweave_simulator.timeline import NEVER
+from traceweave_simulator.truth_gaps import GAP_COLUMNS, Interval, Scope, gaps_of
 
 Window = Literal["device", "host", "span"]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from traceweave.errors import UsageError
-from traceweave.simulate.catalogue import PAGEABLE
-from traceweave.simulate.nsys_nvtx import nvtx_rows
-from traceweave.simulate.nsys_report import Report, insert
-from traceweave.simulate.nsys_target import describe_target
-from traceweave.simulate.places import FIRST_CORRELATION, device_of
-from traceweave.simulate.program import GpuOp
-from traceweave.simulate.run import Index, Run
+from traceweave_simulator.catalogue import PAGEABLE
+from traceweave_simulator.nsys_nvtx import nvtx_rows
+from traceweave_simulator.nsys_report import Report, insert
+from traceweave_simulator.nsys_target import describe_target
+from traceweave_simulator.places import FIRST_CORRELATION, device_of
+from traceweave_simulator.program import GpuOp
+from traceweave_simulator.run import Index, Run
 
 API_VERSIONS = {
     "cudaLaunchKernel": "cudaLaunchKernel_v7000",

@@ -16,8 +16,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.simulate.catalogue import EXTRA_OPS, Kernel
-from traceweave.simulate.config import Gap
+from traceweave_simulator.catalogue import EXTRA_OPS, Kernel
+from traceweave_simulator.config import Gap
 
 Ranks = npt.NDArray[np.int64] | slice
 """The ranks that run an instruction; a slice for all of them, so that indexing makes no copy."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from traceweave.simulate import Config, simulate, truth_parallel
+from traceweave_simulator import Config, simulate, truth_parallel
 
 
 def test_gradient_buckets_carry_every_gradient_once() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from traceweave.errors import UsageError
-from traceweave.simulate import Clock, Config, Run, simulate, write_kineto
+from traceweave_simulator import Clock, Config, Run, simulate, write_kineto
 
 SKEWED = {0: Clock(), 1: Clock(-3_000_017, 25.0), 2: Clock(12_345_678_901, -8.0)}
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from traceweave.simulate.catalogue import ADAM
-from traceweave.simulate.program import Comm
-from traceweave.simulate.run import Run, category
-from traceweave.simulate.truth import covered, union
-from traceweave.simulate.truth_gaps import Interval
+from traceweave_simulator.catalogue import ADAM
+from traceweave_simulator.program import Comm
+from traceweave_simulator.run import Run, category
+from traceweave_simulator.truth import covered, union
+from traceweave_simulator.truth_gaps import Interval
 
 GRADIENT_NORM_BYTES = 4
 """Size of the all-reduce of the gradient norm, which is no gradient bucket."""

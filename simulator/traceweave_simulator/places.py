@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceweave.simulate.run import Run
+from traceweave_simulator.run import Run
 
 FIRST_CORRELATION = 100_000
 """Correlation id of the first call; the same on every rank, as in real reports of one job."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceweave.simulate.places import device_of
-from traceweave.simulate.run import Index, Run
+from traceweave_simulator.places import device_of
+from traceweave_simulator.run import Index, Run
 
 if TYPE_CHECKING:
-    from traceweave.simulate.nsys_report import Report
+    from traceweave_simulator.nsys_report import Report
 
 PUSH_POP, DOMAIN_CREATE, THREAD_NAME = 59, 75, 39
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from traceweave.errors import UsageError
-from traceweave.simulate.config import Clock, Config, Times
-from traceweave.simulate.program import Call, Comm, GpuOp, Group, Range
-from traceweave.simulate.timeline import NEVER
+from traceweave_simulator.config import Clock, Config, Times
+from traceweave_simulator.program import Call, Comm, GpuOp, Group, Range
+from traceweave_simulator.timeline import NEVER
 
 if TYPE_CHECKING:
-    from traceweave.simulate.truth import Truth
+    from traceweave_simulator.truth import Truth
 
 Index = npt.NDArray[np.int64]
 Row = TypeVar("Row")
@@ -93,7 +93,7 @@ class Run:
     @cached_property
     def truth(self) -> Truth:
         """What analyses should find, from true times by plain arithmetic."""
-        from traceweave.simulate.truth import Truth
+        from traceweave_simulator.truth import Truth
 
         return Truth(self)
 

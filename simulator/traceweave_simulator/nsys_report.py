@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceweave.simulate.config import Times
-from traceweave.simulate.places import pid_of
-from traceweave.simulate.run import Run
+from traceweave_simulator.config import Times
+from traceweave_simulator.places import pid_of
+from traceweave_simulator.run import Run
 
 VM = 1 << 48
 """The virtual machine's part of every global id."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.simulate.config import Config, Times
-from traceweave.simulate.program import Code, Comm, Instruction, Program
+from traceweave_simulator.config import Config, Times
+from traceweave_simulator.program import Code, Comm, Instruction, Program
 
 BUS_FACTORS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}
 """Bus bandwidth factors of nccl-tests times n / (n - 1)."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave.simulate.traffic import EPOCH, Job, Traffic
+from traceweave_simulator.traffic import EPOCH, Job, Traffic
 
 if TYPE_CHECKING:
     import duckdb

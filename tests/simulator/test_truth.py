@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from tests.simulate.test_timeline import CONFIGS, runs
+from tests.simulator.test_timeline import CONFIGS, runs
 from traceweave.errors import UsageError
-from traceweave.simulate import Clock, Config, Gap, simulate
-from traceweave.simulate.truth import BREAKDOWN_COLUMNS, GAP_COLUMNS, Truth, covered, union
+from traceweave_simulator import Clock, Config, Gap, simulate
+from traceweave_simulator.truth import BREAKDOWN_COLUMNS, GAP_COLUMNS, Truth, covered, union
 
 
 def test_union_merges_touching_overlapping_and_nested_intervals() -> None:

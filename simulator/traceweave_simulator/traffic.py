@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.simulate import ring
+from traceweave_simulator import ring
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traceweave.simulate.program import Comm, GpuOp
-    from traceweave.simulate.run import Run
+    from traceweave_simulator.program import Comm, GpuOp
+    from traceweave_simulator.run import Run
 
 OPERATOR = """  {
     "ph": "X", "cat": "cpu_op", "name": "@name", "pid": @pid, "tid": @tid,

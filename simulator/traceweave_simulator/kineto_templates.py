@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from traceweave.simulate.kineto_layout import (
+from traceweave_simulator.kineto_layout import (
     ANNOTATION,
     BACKWARD_FLOW,
     CALL,
@@ -30,9 +30,9 @@ from traceweave.simulate.kineto_layout import (
     comm_kernel_args,
     kernel_args,
 )
-from traceweave.simulate.places import device_of, pid_of
-from traceweave.simulate.program import MAIN, Range
-from traceweave.simulate.run import Run
+from traceweave_simulator.places import device_of, pid_of
+from traceweave_simulator.program import MAIN, Range
+from traceweave_simulator.run import Run
 
 CALLBACK_IDS = {
     "cudaLaunchKernel": 211,

@@ -1,4 +1,4 @@
-"""Write a simulated run: `python -m traceweave.simulate OUT --ranks 4 --straggler 2=500000`."""
+"""Write a simulated run: `python -m traceweave_simulator OUT --ranks 4 --straggler 2=500000`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal
 import click
 
 from traceweave.errors import TraceweaveError
-from traceweave.simulate import Config, simulate, write_kineto, write_nsys
-from traceweave.simulate.config import PARALLELISMS, Gap, Parallelism
+from traceweave_simulator import Config, simulate, write_kineto, write_nsys
+from traceweave_simulator.config import PARALLELISMS, Gap, Parallelism
 
 
 def _per_rank(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[int, int]:
@@ -71,8 +71,8 @@ def main(
 
     \b
     Example:
-      python -m traceweave.simulate traces --ranks 4 --straggler 2=500000
-      python -m traceweave.simulate traces --ranks 4 --slow-loader 3000000
+      python -m traceweave_simulator traces --ranks 4 --straggler 2=500000
+      python -m traceweave_simulator traces --ranks 4 --slow-loader 3000000
     """
     try:
         run = simulate(Config(parallelism=parallelism, **options))  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from traceweave.simulate import catalogue
-from traceweave.simulate.catalogue import (
+from traceweave_simulator import catalogue
+from traceweave_simulator.catalogue import (
     COPIES,
     D2D,
     D2H,
@@ -22,9 +22,9 @@ from traceweave.simulate.catalogue import (
     Kernel,
     Operator,
 )
-from traceweave.simulate.config import Config, Gap
-from traceweave.simulate.groups import Groups
-from traceweave.simulate.program import (
+from traceweave_simulator.config import Config, Gap
+from traceweave_simulator.groups import Groups
+from traceweave_simulator.program import (
     AUTOGRAD,
     COMPUTE_STREAM,
     COPY_STREAM,
