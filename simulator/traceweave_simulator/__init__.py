@@ -6,7 +6,7 @@ the truth:
 
     run = simulate(Config(ranks=4, straggler={2: 400_000}, clock_offset_ns=1_000_000))
     write_kineto(run, "traces")
-    run.truth.breakdown("device")
+    Truth(run).breakdown("device")
 """
 
 from __future__ import annotations
@@ -16,5 +16,6 @@ from traceweave_simulator.kineto_writer import write_kineto
 from traceweave_simulator.nsys_writer import write_nsys
 from traceweave_simulator.run import Run
 from traceweave_simulator.simulation import simulate
+from traceweave_simulator.truth import Truth
 
-__all__ = ["Clock", "Config", "Gap", "Run", "simulate", "write_kineto", "write_nsys"]
+__all__ = ["Clock", "Config", "Gap", "Run", "Truth", "simulate", "write_kineto", "write_nsys"]

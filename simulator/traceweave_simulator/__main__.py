@@ -7,9 +7,9 @@ from typing import Literal
 
 import click
 
-from traceweave.errors import TraceweaveError
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
 from traceweave_simulator.config import PARALLELISMS, Gap, Parallelism
+from traceweave_simulator.errors import SimulationError
 
 
 def _per_rank(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[int, int]:
@@ -77,7 +77,7 @@ def main(
     try:
         run = simulate(Config(parallelism=parallelism, **options))  # type: ignore[arg-type]
         paths = write_nsys(run, out) if form == "nsys" else write_kineto(run, out, layout=form)
-    except TraceweaveError as e:
+    except SimulationError as e:
         raise click.ClickException(str(e)) from e
     for path in paths:
         click.echo(path)

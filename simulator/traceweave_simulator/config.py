@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.errors import UsageError
+from traceweave_simulator.errors import SimulationError
 
 Times = npt.NDArray[np.int64]
 """Integer nanoseconds."""
@@ -163,26 +163,21 @@ class Config:
             "microbatches",
         ):
             if getattr(self, name) < 1:
-                raise UsageError(
-                    f"simulate.Config: {name} must be at least 1; it is {getattr(self, name)}."
-                )
+                raise SimulationError(f"{name} must be at least 1; it is {getattr(self, name)}.")
         if self.parallelism not in PARALLELISMS:
-            raise UsageError(
-                f"simulate.Config: parallelism {self.parallelism!r} is unknown; "
-                f"one of {', '.join(PARALLELISMS)}."
+            raise SimulationError(
+                f"parallelism {self.parallelism!r} is unknown; one of {', '.join(PARALLELISMS)}."
             )
         if self.ranks % self.hosts:
-            raise UsageError(
-                f"simulate.Config: {self.ranks} ranks cannot be dealt evenly to {self.hosts} hosts."
+            raise SimulationError(
+                f"{self.ranks} ranks cannot be dealt evenly to {self.hosts} hosts."
             )
         size = self.model_parallel
         if size < 1 or self.ranks % size:
-            raise UsageError(
-                f"simulate.Config: group_size {size} does not divide {self.ranks} ranks."
-            )
+            raise SimulationError(f"group_size {size} does not divide {self.ranks} ranks.")
         if self.parallelism == "pp" and (size < 2 or self.layers < size):
-            raise UsageError(
-                "simulate.Config: a pipeline needs at least 2 stages and a layer for each of them."
+            raise SimulationError(
+                "a pipeline needs at least 2 stages and a layer for each of them."
             )
         self._refuse_what_goes_wrong()
 
@@ -190,16 +185,15 @@ class Config:
         """Refuse gaps of an unknown cause, and ranks that the run does not have."""
         for gap in self.gaps:
             if gap.cause not in GAP_CAUSES:
-                raise UsageError(
-                    f"simulate.Config: gap cause {gap.cause!r} is unknown; "
-                    f"one of {', '.join(GAP_CAUSES)}."
+                raise SimulationError(
+                    f"gap cause {gap.cause!r} is unknown; one of {', '.join(GAP_CAUSES)}."
                 )
         by_rank = self.straggler, self.slow_host, self.slow_link, self.window_cut, self.clocks
         for ranks in (*by_rank, *(gap.ranks or () for gap in self.gaps)):
             for rank in ranks:
                 if not 0 <= rank < self.ranks:
-                    raise UsageError(
-                        f"simulate.Config: there is no rank {rank}; they are 0 to {self.ranks - 1}."
+                    raise SimulationError(
+                        f"there is no rank {rank}; they are 0 to {self.ranks - 1}."
                     )
 
     @property

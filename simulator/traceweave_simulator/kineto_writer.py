@@ -8,7 +8,7 @@ from typing import IO, cast
 
 from isal import igzip
 
-from traceweave.errors import UsageError
+from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.kineto_rank import KinetoRank, Layout
 from traceweave_simulator.places import pid_of
 from traceweave_simulator.run import Run
@@ -37,7 +37,7 @@ def write_kineto(
     layout. `ranks`: only these.
     """
     if layout not in LAYOUTS:
-        raise UsageError(f"simulate: layout {layout!r} is unknown; one of {', '.join(LAYOUTS)}.")
+        raise SimulationError(f"layout {layout!r} is unknown; one of {', '.join(LAYOUTS)}.")
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     whole = layout == "torch-2.0" if integer_us is None else integer_us

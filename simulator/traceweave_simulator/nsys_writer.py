@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from traceweave.errors import UsageError
 from traceweave_simulator.catalogue import PAGEABLE
+from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.nsys_nvtx import nvtx_rows
 from traceweave_simulator.nsys_report import Report, insert
 from traceweave_simulator.nsys_target import describe_target
@@ -75,8 +75,8 @@ def write_nsys(
 def _check_shared_clock(run: Run, ranks: Sequence[int]) -> None:
     places = {(run.config.host_of(r), run.clocks[r]) for r in ranks}
     if len(places) > 1:
-        raise UsageError(
-            f"simulate: ranks {', '.join(map(str, ranks))} do not share a host and a clock, "
+        raise SimulationError(
+            f"ranks {', '.join(map(str, ranks))} do not share a host and a clock, "
             "so they cannot share a report; set ranks_per_report or hosts."
         )
 

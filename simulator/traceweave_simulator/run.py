@@ -5,19 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from traceweave.errors import UsageError
 from traceweave_simulator.config import Clock, Config, Times
+from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.program import Call, Comm, GpuOp, Group, Range
 from traceweave_simulator.timeline import NEVER
-
-if TYPE_CHECKING:
-    from traceweave_simulator.truth import Truth
 
 Index = npt.NDArray[np.int64]
 Row = TypeVar("Row")
@@ -90,13 +87,6 @@ class Run:
         """Return the true epoch time, ns, of a true time since the run's start."""
         return elapsed_ns + self.config.start_ns
 
-    @cached_property
-    def truth(self) -> Truth:
-        """What analyses should find, from true times by plain arithmetic."""
-        from traceweave_simulator.truth import Truth
-
-        return Truth(self)
-
     # -- what was recorded
 
     @cached_property
@@ -114,8 +104,8 @@ class Run:
         if not cut or not len(starts):
             return whole
         if abs(cut) >= len(starts):
-            raise UsageError(
-                f"simulate: window_cut of rank {rank} leaves none of its {len(starts)} collectives."
+            raise SimulationError(
+                f"window_cut of rank {rank} leaves none of its {len(starts)} collectives."
             )
         return (int(starts[cut]), whole[1]) if cut > 0 else (0, int(starts[cut]))
 
@@ -181,9 +171,8 @@ class Run:
 
     def _check_size(self, rows: int) -> None:
         if rows * self.config.ranks > TABLE_ROWS:
-            raise UsageError(
-                f"simulate: a table of {rows * self.config.ranks} rows is too large; "
-                "use the arrays of Run."
+            raise SimulationError(
+                f"a table of {rows * self.config.ranks} rows is too large; use the arrays of Run."
             )
 
     @cached_property
@@ -244,17 +233,6 @@ class Run:
                     )
                 )
         return pd.concat(tables, ignore_index=True)
-
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """One row per rank and recorded step: the host's range and the device window, true epoch
-        times."""
-        return self.truth.steps
-
-    @cached_property
-    def collectives(self) -> pd.DataFrame:
-        """One row per rank and collective: arrival, wait, transfer; see Truth.collectives."""
-        return self.truth.collectives
 
 
 def category(op: GpuOp) -> str:

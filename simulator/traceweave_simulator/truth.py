@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from traceweave.errors import UsageError
 from traceweave_simulator.config import Times
+from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.program import Group
 from traceweave_simulator.run import Index, Run, category
 from traceweave_simulator.timeline import NEVER
@@ -72,8 +72,8 @@ class Truth:
         """Refuse runs that are for benchmarks."""
         ops = len(self.run.gpu) * self.run.config.ranks
         if ops > MOST_GPU_OPS:
-            raise UsageError(
-                f"simulate: the truth of {ops} GPU ops takes too long; at most {MOST_GPU_OPS}."
+            raise SimulationError(
+                f"the truth of {ops} GPU ops takes too long; at most {MOST_GPU_OPS}."
             )
 
     # -- windows

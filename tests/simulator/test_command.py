@@ -65,6 +65,6 @@ def test_wrong_options_are_refused_in_one_line(tmp_path: Path) -> None:
     assert "write NS or RANK=NS, for example 3000000 or 2=3000000" in result.output
     for option, value in (("--slow-loader", "8=3000000"), ("--straggler", "8=500000")):
         result = CliRunner().invoke(main, [str(tmp_path), option, value])
-        assert result.output == "Error: simulate.Config: there is no rank 8; they are 0 to 7.\n"
+        assert result.output == "Error: there is no rank 8; they are 0 to 7.\n"
     result = CliRunner().invoke(main, [str(tmp_path), "--parallelism", "tp", "--group-size", "3"])
-    assert result.output == "Error: simulate.Config: group_size 3 does not divide 8 ranks.\n"
+    assert result.output == "Error: group_size 3 does not divide 8 ranks.\n"

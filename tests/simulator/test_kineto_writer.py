@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traceweave.errors import UsageError
-from traceweave_simulator import Clock, Config, Run, simulate, write_kineto
+from traceweave_simulator import Clock, Config, Run, Truth, simulate, write_kineto
+from traceweave_simulator.errors import SimulationError
 
 SKEWED = {0: Clock(), 1: Clock(-3_000_017, 25.0), 2: Clock(12_345_678_901, -8.0)}
 
@@ -86,7 +86,7 @@ def test_steps_are_profiler_steps_on_the_main_thread(tmp_path: Path) -> None:
     run = simulate(Config(ranks=2, steps=3, layers=2, first_step=4))
     trace, found = events(write_kineto(run, tmp_path)[1])
     steps = [s for s in spans(trace, found, "user_annotation") if s[0].startswith("ProfilerStep#")]
-    mine = run.steps.query("rank == 1")
+    mine = Truth(run).steps.query("rank == 1")
     assert steps == [
         (f"ProfilerStep#{n}", s, d)
         for n, s, d in zip(mine["step"], mine["start_ns"], mine["duration_ns"], strict=True)
@@ -116,7 +116,7 @@ def test_nccl_kernels_carry_their_metadata_in_the_new_layout_only(tmp_path: Path
     kernels = sorted(
         (e for e in new if "nccl" in e["name"] and e.get("cat") == "kernel"), key=lambda e: e["ts"]
     )
-    truth = run.collectives.query("rank == 3").sort_values("start_ns")
+    truth = Truth(run).collectives.query("rank == 3").sort_values("start_ns")
     keys = ("Process Group Name", "Seq", "In msg nelems", "Group size")
     got = [tuple(k["args"][name] for name in keys) for k in kernels]
     size = {"Float": 4, "BFloat16": 2}
@@ -253,7 +253,7 @@ def test_events_are_laid_out_like_those_of_a_real_file(
 def test_unknown_layouts_are_refused(tmp_path: Path) -> None:
     run = simulate(Config(ranks=1, steps=1, layers=2))
     with pytest.raises(
-        UsageError, match=r"layout 'torch-9' is unknown; one of torch-2.12, torch-2.0\."
+        SimulationError, match=r"layout 'torch-9' is unknown; one of torch-2.12, torch-2.0\."
     ):
         write_kineto(run, tmp_path, layout="torch-9")  # type: ignore[arg-type]
 

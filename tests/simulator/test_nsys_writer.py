@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from traceweave.errors import UsageError
-from traceweave_simulator import Clock, Config, simulate, write_nsys
+from traceweave_simulator import Clock, Config, Truth, simulate, write_nsys
+from traceweave_simulator.errors import SimulationError
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -92,7 +92,7 @@ def test_steps_are_nvtx_ranges(tmp_path: Path) -> None:
         f"SELECT text, start + {SESSION}, end - start FROM NVTX_EVENTS "
         "WHERE text LIKE 'step %' ORDER BY start",
     )
-    steps = run.steps
+    steps = Truth(run).steps
     assert got == [
         (f"step {n}", s, d)
         for n, s, d in zip(steps["step"], steps["start_ns"], steps["duration_ns"], strict=True)
@@ -111,7 +111,7 @@ def test_nccl_ranges_enclose_the_launch_and_carry_communicator_and_size(tmp_path
         "GROUP BY n.rowid ORDER BY n.start"
     )
     rows = [(name, json.loads(text), kernels) for name, text, kernels in query(path, sql)]
-    truth = run.collectives.query("rank == 2").sort_values("seq")
+    truth = Truth(run).collectives.query("rank == 2").sort_values("seq")
     share = {"all_reduce": 1, "all_gather": 4, "reduce_scatter": 4}
     names = {
         "all_reduce": "ncclAllReduce",
@@ -169,5 +169,5 @@ def test_a_single_rank_report_knows_its_rank_from_the_environment(tmp_path: Path
 
 def test_ranks_with_different_clocks_cannot_share_a_report(tmp_path: Path) -> None:
     run = simulate(Config(ranks=2, steps=1, layers=2, clocks={1: Clock(5)}))
-    with pytest.raises(UsageError, match="ranks 0, 1 do not share a host and a clock"):
+    with pytest.raises(SimulationError, match="ranks 0, 1 do not share a host and a clock"):
         write_nsys(run, tmp_path, ranks_per_report=2)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traceweave.errors import UsageError
-from traceweave_simulator import Clock, Config, Gap, Run, simulate
+from traceweave_simulator import Clock, Config, Gap, Run, Truth, simulate
+from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.timeline import NEVER
 
 GAPS = st.lists(
@@ -82,7 +82,7 @@ def test_streams_run_in_order_of_launch(config: Config) -> None:
 @runs
 @given(CONFIGS)
 def test_a_collective_ends_nowhere_before_its_last_member_has_started(config: Config) -> None:
-    table = simulate(config).collectives
+    table = Truth(simulate(config)).collectives
     by = table.groupby("collective_id")
     assert (by["end_ns"].min() > by["start_ns"].max()).all()
     # every member is late by at most the jitter and the ring's bias
@@ -153,26 +153,26 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
 def test_without_jitter_every_rank_does_the_same_at_the_same_time() -> None:
     run = simulate(Config(ranks=4, steps=2, layers=2).quiet())
     assert (run.gpu.start == run.gpu.start[:, :1]).all()
-    assert (run.collectives["wait_ns"] == 0).all()
+    assert (Truth(run).collectives["wait_ns"] == 0).all()
     # 4 ranks: alpha + S * 2 * 3/4 / 220 GB/s
-    sizes = run.collectives.groupby("bytes")["duration_ns"].agg(["min", "max"])
+    sizes = Truth(run).collectives.groupby("bytes")["duration_ns"].agg(["min", "max"])
     assert sizes.loc[100_663_296].tolist() == [12_000 + round(100_663_296 * 1.5 / 220)] * 2
 
 
 def test_a_straggler_computes_exactly_its_extra_time_longer() -> None:
     base = Config(ranks=2, steps=2, layers=2).quiet()
     slow = simulate(Config(**{**vars(base), "straggler": {1: 1_000_003}}))
-    compute = slow.truth.breakdown("device").set_index(["rank", "step"])["compute_ns"]
+    compute = Truth(slow).breakdown("device").set_index(["rank", "step"])["compute_ns"]
     assert (compute[1] - compute[0]).tolist() == [1_000_003, 1_000_003]
-    late = slow.collectives.query("bytes > 4 and wait_ns > 0")
+    late = Truth(slow).collectives.query("bytes > 4 and wait_ns > 0")
     assert set(late["last_rank"]) == {1}
     assert set(late["rank"]) == {0}
 
 
 def test_without_overlap_no_gradient_hides_behind_compute() -> None:
     config = Config(ranks=2, steps=1, layers=4, overlap=False)
-    assert simulate(config).truth.breakdown()["overlap_ns"].tolist() == [0, 0]
-    overlapping = simulate(Config(ranks=2, steps=1, layers=4)).truth.breakdown()
+    assert Truth(simulate(config)).breakdown()["overlap_ns"].tolist() == [0, 0]
+    overlapping = Truth(simulate(Config(ranks=2, steps=1, layers=4))).breakdown()
     assert (overlapping["comm_hidden_fraction"] > 0.4).all()
 
 
@@ -185,14 +185,14 @@ def test_groups_cover_tensor_and_data_parallel_ranks() -> None:
         ("3", "mesh_dp", (0, 2)),
         ("4", "mesh_dp", (1, 3)),
     ]
-    assert set(run.collectives["group"]) == {"0", "1", "2", "3", "4"}
+    assert set(Truth(run).collectives["group"]) == {"0", "1", "2", "3", "4"}
 
 
 def test_a_pipeline_pairs_each_send_with_a_recv_of_the_next_stage() -> None:
     run = simulate(
         Config(ranks=4, steps=1, layers=2, parallelism="pp", group_size=2, microbatches=2)
     )
-    p2p = run.collectives.query("op in ('send', 'recv')")
+    p2p = Truth(run).collectives.query("op in ('send', 'recv')")
     pairs = (
         p2p.sort_values("op").groupby("collective_id").agg(op=("op", tuple), rank=("rank", tuple))
     )
@@ -202,7 +202,9 @@ def test_a_pipeline_pairs_each_send_with_a_recv_of_the_next_stage() -> None:
 
 
 def test_sequence_numbers_agree_on_all_members_and_rise_within_a_group() -> None:
-    table = simulate(Config(ranks=4, steps=2, layers=2, parallelism="tp", group_size=2)).collectives
+    table = Truth(
+        simulate(Config(ranks=4, steps=2, layers=2, parallelism="tp", group_size=2))
+    ).collectives
     assert (table.groupby("collective_id")["seq"].nunique() == 1).all()
     for _, of_rank in table.sort_values("start_ns").groupby(["group", "rank"]):
         assert of_rank["seq"].tolist() == list(range(501, 501 + len(of_rank)))
@@ -210,14 +212,14 @@ def test_sequence_numbers_agree_on_all_members_and_rise_within_a_group() -> None
 
 def test_a_cut_window_loses_exactly_the_first_or_last_collectives() -> None:
     config = Config(ranks=3, steps=2, layers=4)
-    whole = simulate(config).collectives["recorded"].sum() // 3
+    whole = Truth(simulate(config)).collectives["recorded"].sum() // 3
     run = simulate(Config(**{**vars(config), "window_cut": {1: 3, 2: -2}}))
-    assert run.collectives.groupby("rank")["recorded"].sum().tolist() == [
+    assert Truth(run).collectives.groupby("rank")["recorded"].sum().tolist() == [
         whole,
         whole - 3,
         whole - 2,
     ]
-    assert run.steps.groupby("rank")["step"].agg(list).tolist() == [[1, 2], [2], [1, 2]]
+    assert Truth(run).steps.groupby("rank")["step"].agg(list).tolist() == [[1, 2], [2], [1, 2]]
 
 
 def test_clocks_are_shared_by_the_ranks_of_a_host() -> None:
@@ -240,7 +242,7 @@ def test_a_clock_shows_offset_drift_and_wander() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"ranks": 0}, "simulate.Config: ranks must be at least 1; it is 0."),
+        ({"ranks": 0}, "ranks must be at least 1; it is 0."),
         ({"parallelism": "zero"}, "parallelism 'zero' is unknown; one of ddp, fsdp, tp, pp."),
         ({"ranks": 6, "hosts": 4}, "6 ranks cannot be dealt evenly to 4 hosts."),
         (
@@ -254,7 +256,7 @@ def test_a_clock_shows_offset_drift_and_wander() -> None:
 def test_what_cannot_be_simulated_is_refused_in_one_line(
     wrong: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(SimulationError) as caught:
         Config(**wrong)  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -262,5 +264,5 @@ def test_what_cannot_be_simulated_is_refused_in_one_line(
 
 def test_a_window_without_collectives_is_refused() -> None:
     run = simulate(Config(ranks=2, steps=1, layers=2, window_cut={0: 99}))
-    with pytest.raises(UsageError, match="window_cut of rank 0 leaves none"):
+    with pytest.raises(SimulationError, match="window_cut of rank 0 leaves none"):
         run.window(0)
