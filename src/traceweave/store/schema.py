@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import duckdb
 
+from traceweave.store.rows import insert_rows
+
 SCHEMA_VERSION = 5
 """Raised whenever a database written before can no longer be read by the code after."""
 
@@ -39,7 +41,7 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_text("tables.sql"))
     create_macros(con)
     con.execute(_text("views.sql"))
-    con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+    insert_rows(con, "meta", [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
     _write_comments(con)
 
 
