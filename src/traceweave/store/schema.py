@@ -50,6 +50,16 @@ def create_macros(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_text("macros.sql"))
 
 
+def source_tables(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the base tables whose rows say which file they are from, asked of DuckDB's catalog."""
+    found = con.execute(
+        "SELECT format('base.{}', table_name) FROM duckdb_columns()"
+        " WHERE database_name = current_database() AND schema_name = 'base'"
+        " AND column_name = 'source_id' ORDER BY 1"
+    )
+    return [name for (name,) in found.fetchall()]
+
+
 @cache
 def public_relations() -> tuple[Relation, ...]:
     """Return the public relations in the order of views.sql."""
