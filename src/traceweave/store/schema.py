@@ -83,19 +83,16 @@ def parse_column(text: str) -> Column:
 
 
 def _write_comments(con: duckdb.DuckDBPyConnection) -> None:
-    kinds = dict(
-        con.execute(
-            "SELECT table_name, CASE table_type WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END"
-            " FROM information_schema.tables WHERE table_schema = 'main'"
-        ).fetchall()
-    )
+    found = con.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")
+    tables = {name for (name,) in found.fetchall()}
+    comments = []
     for relation in public_relations():
-        kind = kinds[relation.name]
-        con.execute(f"COMMENT ON {kind} {relation.name} IS {_literal(relation.meaning)}")
+        kind = "TABLE" if relation.name in tables else "VIEW"
+        comments.append(f"COMMENT ON {kind} {relation.name} IS {_literal(relation.meaning)}")
         for column in relation.columns:
-            con.execute(
-                f"COMMENT ON COLUMN {relation.name}.{column.name} IS {_literal(column.meaning)}"
-            )
+            where = f"{relation.name}.{column.name}"
+            comments.append(f"COMMENT ON COLUMN {where} IS {_literal(column.meaning)}")
+    con.execute(";".join(comments))  # one by one they take half as long again
 
 
 def _literal(text: str) -> str:
