@@ -15,7 +15,7 @@ from traceweave_simulator.run import Index, Run
 if TYPE_CHECKING:
     from traceweave_simulator.nsys_report import Report
 
-PUSH_POP, DOMAIN_CREATE, THREAD_NAME = 59, 75, 39
+PUSH_POP, DOMAIN_CREATE = 59, 75
 
 CALL_NAMES = {
     "all_reduce": "ncclAllReduce",

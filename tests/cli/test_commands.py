@@ -318,7 +318,7 @@ def test_parquet_goes_to_stdout_unless_that_is_a_terminal(
 
 
 def test_no_rows_have_their_columns_in_every_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+    capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:
     sql = "SELECT rank, host FROM ranks WHERE false"
 
