@@ -3,5 +3,6 @@
 `calls` reads them, `groups` finds their process groups, `peers` who the other side of a message is;
 `match` gives every call its instance or a reason why it has none (`outcome`): by sequence number
 (checked by `misnumbered`), by order (`alignment`, which rests on `shifts`, `voting` and
-`coarse_clocks`), and for messages per sender and receiver (`send_recv`).
+`coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver
+(`send_recv`). `tables` writes what was found.
 """

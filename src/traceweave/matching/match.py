@@ -1,7 +1,7 @@
 """Which calls of different ranks are one operation.
 
 Within one group: by sequence number where the trace has one, else by aligning the ranks' sequences
-(sequence.py), each against the rank that saw most. Sends pair with receives of the same two ranks.
+(alignment.py), each against the rank that saw most. Sends pair with receives of the same two ranks.
 A wrong match is worse than none: what does not fit stays unmatched, with a reason.
 """
 
