@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types contracts docs format lock clean
+.PHONY: demo test check lint types contracts wheel docs format lock clean
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,17 @@ types: $(STAMP)
 
 contracts: $(STAMP)
 	$(BIN)/lint-imports
+
+## wheel: build the wheel, install it alone in an empty environment, and run the demo from there
+wheel: $(STAMP)
+	set -e; unset PYTHONPATH; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir "$$empty" .; \
+	$(PYTHON) -m venv "$$empty/venv"; \
+	"$$empty/venv/bin/python" -m pip install --quiet --constraint requirements.lock "$$empty"/*.whl; \
+	cd "$$empty"; \
+	if venv/bin/python -c 'import traceweave_simulator' 2>/dev/null; then echo "the wheel holds the simulator"; exit 1; fi; \
+	venv/bin/traceweave demo --folder demo; \
+	test -s demo/demo.html
 
 ## docs: build the documentation as a site into site/
 docs: $(STAMP)

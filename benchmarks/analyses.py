@@ -33,8 +33,9 @@ import duckdb
 
 import traceweave
 from ingest_vs_hta import prepare_peers
-from traceweave.simulate import Config, Gap, simulate, write_kineto
 from traceweave.store.draft import drafting
+from traceweave.store.schema import source_tables
+from traceweave_simulator import Config, Gap, simulate, write_kineto
 
 BASE = Config(
     ranks=8,
@@ -100,17 +101,6 @@ SHIFTED = {
 """Column -> its value in a repetition: `lap` on the time axis, `$block` over the ranks."""
 
 ONCE_PER_RANK = ("sources", "base.rank_sources", "clocks")
-PER_LAP = (
-    "base.steps",
-    "base.gpu_ops",
-    "base.host_ops",
-    "base.collective_calls",
-    "base.matches",
-    "base.flows",
-    "base.memory_events",
-    "base.counters",
-    "base.other_events",
-)
 
 UNIQUE = {
     "op_id": "SELECT op_id AS id FROM base.gpu_ops UNION ALL SELECT op_id FROM base.host_ops",
@@ -228,16 +218,17 @@ def repeat(con: duckdb.DuckDBPyConnection, blocks: int, gpu_ops: int) -> None:
     names = ("ranks", "sources", "events", "period", "collectives", "steps", "gpu_ops")
     known = dict(zip(names, facts, strict=True))
     laps = -(-gpu_ops * known["ranks"] // known["gpu_ops"])
-    con.execute("INSERT INTO meta SELECT * FROM one.meta")
+    con.execute("INSERT INTO meta BY NAME SELECT * FROM one.meta")
     con.execute(
-        "INSERT INTO groups SELECT * REPLACE ($1 AS size, range(0, $1)::INTEGER[] AS ranks)"
+        "INSERT INTO groups BY NAME SELECT * REPLACE ($1 AS size, range(0, $1)::INTEGER[] AS ranks)"
         " FROM one.groups",
         [blocks * known["ranks"]],
     )
+    per_lap = {*source_tables(con), "base.matches"} - set(ONCE_PER_RANK)
     for block in range(blocks):
         for table in ONCE_PER_RANK:
             insert(con, table, known, block, 1)
-        for table in PER_LAP:
+        for table in sorted(per_lap):
             insert(con, table, known, block, laps)
     con.execute(
         "UPDATE base.rank_sources SET world_size = $1, last_local_ns = last_local_ns + $2",
@@ -267,7 +258,7 @@ def insert(
         if name in SHIFTED
     )
     con.execute(
-        f"INSERT INTO {table} SELECT * EXCLUDE (lap) REPLACE ({shifted})"
+        f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (lap) REPLACE ({shifted})"
         f" FROM one.{table} CROSS JOIN range($laps) AS laps(lap)"
         " WHERE $block >= 0",
         {"block": block, "laps": laps},

@@ -24,8 +24,10 @@ import duckdb
 import numpy as np
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto, write_nsys
-from traceweave.simulate.traffic import (
+from traceweave.store.schema import create_tables
+from traceweave.weave import weave
+from traceweave_simulator import Config, simulate, write_kineto, write_nsys
+from traceweave_simulator.traffic import (
     DDP,
     FSDP,
     TP_DP,
@@ -36,7 +38,7 @@ from traceweave.simulate.traffic import (
     pipeline,
     simulate_traffic,
 )
-from traceweave.simulate.traffic_tables import (
+from traceweave_simulator.traffic_tables import (
     MOMENTS,
     aligned_times,
     outside_bounds,
@@ -46,8 +48,6 @@ from traceweave.simulate.traffic_tables import (
     true_offsets,
     wrong_matches,
 )
-from traceweave.store.schema import create_tables
-from traceweave.weave import weave
 
 A100 = {"ring_wave": 28.0, "ring_bias": 6.0, "ring_shape": "random", "end_jitter": 2.0}
 """End skew p50/p95/max 28/36/45 us at 400 us of transfer, and 6 us of it fixed to the rank."""

@@ -106,7 +106,7 @@ def main() -> None:
 
 def simulated(folder: Path) -> Path:
     """Write the report of two ranks."""
-    from traceweave.simulate import Config, simulate, write_nsys
+    from traceweave_simulator import Config, simulate, write_nsys
 
     run = simulate(Config(ranks=2, steps=20, layers=24, parallelism="fsdp"))
     return write_nsys(run, folder, ranks_per_report=2, emit_nvtx=True)[0]

@@ -18,8 +18,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto
-from traceweave.simulate.config import Gap
+from traceweave_simulator import Config, simulate, write_kineto
+from traceweave_simulator.config import Gap
 
 IMAGES = Path(__file__).resolve().parent / "images"
 COMPUTE, COMM, HIDDEN, MEMORY = "#4c78a8", "#e45756", "#8e6c9c", "#b79a20"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from PIL import Image
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave_simulator import Config, simulate, write_kineto
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"

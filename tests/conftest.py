@@ -17,8 +17,7 @@ import traceweave
 from tests.chromium import Chromium
 from tests.comparison.runs import run_of
 from tests.tables import create_tables, empty_database
-from traceweave.simulate import Config, simulate, write_kineto
-from traceweave.store import draft
+from traceweave_simulator import Config, simulate, write_kineto
 
 # a busy machine takes longer now and then, which is no fault of what is tested
 hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
@@ -26,22 +25,6 @@ hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _ingest_copies_its_tables() -> Iterator[None]:
-    """Let ingest begin with a copy of the empty tables, as hundreds of tests do.
-
-    Processes of their own (`python -m traceweave`) create them as users' do.
-    """
-
-    def with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        create_tables(con)
-        return con
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draft, "_with_tables", with_tables)
-        yield
 
 
 def _shared(name: str) -> Path:

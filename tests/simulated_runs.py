@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from traceweave.simulate import Config, Gap
+from traceweave_simulator import Config, Gap
 
 MS = 1_000_000
 

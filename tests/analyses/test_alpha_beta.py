@@ -6,7 +6,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
     "op", "group_id", "ranks", "alpha_ns", "beta_gbps", "half_bytes", "sizes", "instances",

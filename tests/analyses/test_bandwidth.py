@@ -9,7 +9,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
     "op", "group_id", "ranks", "bytes", "instances", "measured", "transfer_p50_ns",

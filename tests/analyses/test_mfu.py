@@ -10,7 +10,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
-from traceweave.simulate import Config
+from traceweave_simulator import Config
 
 needs_torch = pytest.mark.skipif(
     not find_spec("torch"),

@@ -18,7 +18,7 @@ import pytest
 
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
-from traceweave.simulate import Config, Run, simulate, truth_parallel
+from traceweave_simulator import Config, Run, Truth, simulate, truth_parallel
 
 CONFIGS = {
     "ddp": DDP,
@@ -116,7 +116,7 @@ def test_pipeline(woven: Woven) -> None:
 
 @on("pp")
 def test_comm_matrix(woven: Woven) -> None:
-    got, calls = woven.ask("comm_matrix"), woven.run.collectives
+    got, calls = woven.ask("comm_matrix"), Truth(woven.run).collectives
     messages = calls[calls["op"].isin(["send", "recv"])]
     pairs: dict[tuple[int, int], list[int]] = {}
     for _, both in messages.groupby("collective_id"):

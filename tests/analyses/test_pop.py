@@ -8,7 +8,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.simulated_runs import SLOW_GPU
-from traceweave.simulate import Config, simulate
+from traceweave_simulator import Config, Truth, simulate
 
 NAMES = (
     "step", "ranks", "runtime_ns", "useful_mean_ns", "useful_max_ns", "load_balance",
@@ -58,7 +58,7 @@ def test_it_is_what_was_simulated(
 ) -> None:
     with traceweave.open(simulated_database(SLOW_GPU)) as opened:
         got = opened.pop(window=window)
-    truth = simulate(SLOW_GPU).truth.breakdown(window)  # type: ignore[arg-type]
+    truth = Truth(simulate(SLOW_GPU)).breakdown(window)  # type: ignore[arg-type]
     by = truth.groupby("step", dropna=False)
     balance = by["compute_ns"].mean() / by["compute_ns"].max()
     efficiency = by["compute_ns"].mean() / by["window_ns"].max()

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from traceweave import analyses
-from traceweave.simulate import Config, Gap, Run, simulate
+from traceweave_simulator import Config, Gap, Truth, simulate
 
 CONFIG = Config(
     ranks=3,
@@ -33,8 +33,8 @@ CONFIG = Config(
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Run:
-    return simulate(CONFIG)
+def simulated() -> Truth:
+    return Truth(simulate(CONFIG))
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +54,16 @@ def _answer(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> pd.D
 
 
 @pytest.mark.parametrize("window", ["device", "host", "span"])
-def test_breakdown(simulated: Run, woven: duckdb.DuckDBPyConnection, window: str) -> None:
-    want = simulated.truth.breakdown(window)  # type: ignore[arg-type]
+def test_breakdown(simulated: Truth, woven: duckdb.DuckDBPyConnection, window: str) -> None:
+    want = simulated.breakdown(window)  # type: ignore[arg-type]
     got = _answer(woven, "breakdown", window=window)[list(want.columns)]
     pd.testing.assert_frame_equal(got, want, check_dtype=False)
     assert want["overlap_ns"].min() > 0
 
 
 @pytest.mark.parametrize(("per", "scope"), [("device", "device"), ("stream", "compute_stream")])
-def test_gaps(simulated: Run, woven: duckdb.DuckDBPyConnection, per: str, scope: str) -> None:
-    truth = simulated.truth.gaps(scope)  # type: ignore[arg-type]
+def test_gaps(simulated: Truth, woven: duckdb.DuckDBPyConnection, per: str, scope: str) -> None:
+    truth = simulated.gaps(scope)  # type: ignore[arg-type]
     want = truth.drop(columns="injected")
     got = _answer(woven, "gaps", per=per, min_gap_ns=1)
     if per == "stream":
@@ -76,8 +76,8 @@ def test_gaps(simulated: Run, woven: duckdb.DuckDBPyConnection, per: str, scope:
     assert set(want["cause"]) == causes | ({"dependency"} if per == "stream" else set())
 
 
-def test_steps(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
-    truth = simulated.truth.steps
+def test_steps(simulated: Truth, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.steps
     truth["device_ns"] = truth["device_end_ns"] - truth["device_start_ns"]
     by = truth.groupby("step")
     slowest = truth.sort_values(["duration_ns", "rank"], ascending=[False, True])
@@ -97,8 +97,8 @@ def test_steps(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
     pd.testing.assert_frame_equal(got, want, check_dtype=False)
 
 
-def test_tails(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
-    truth = simulated.truth.collectives
+def test_tails(simulated: Truth, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.collectives
     truth["bytes_from"] = [2 ** (int(size).bit_length() - 1) for size in truth["bytes"]]
     want = []
     for (op, bytes_from), calls in truth.groupby(["op", "bytes_from"]):
@@ -131,8 +131,8 @@ def test_tails(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
     assert got["last_rank"].dropna().tolist() == [2]
 
 
-def test_stragglers(simulated: Run, woven: duckdb.DuckDBPyConnection) -> None:
-    truth = simulated.truth.collectives
+def test_stragglers(simulated: Truth, woven: duckdb.DuckDBPyConnection) -> None:
+    truth = simulated.collectives
     caused = dict.fromkeys(range(CONFIG.ranks), 0)
     for _, calls in truth.groupby("collective_id"):
         *_, second, last = sorted(calls["start_ns"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config, Gap
+from traceweave_simulator import Config, Gap
 
 US = 1_000
 

@@ -8,7 +8,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
-from traceweave.simulate import Config
+from traceweave_simulator import Config
 
 NAMES = (
     "rank", "step", "instances", "times_last", "caused_wait_ns", "cause", "below_resolution",

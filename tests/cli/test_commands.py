@@ -318,7 +318,7 @@ def test_parquet_goes_to_stdout_unless_that_is_a_terminal(
 
 
 def test_no_rows_have_their_columns_in_every_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
+    capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:
     sql = "SELECT rank, host FROM ranks WHERE false"
 
@@ -493,14 +493,14 @@ def test_report_writes_the_page(
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
 
 
-def test_the_demo_leads_from_nothing_to_a_page(
+def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = call(capsys, "demo", "--folder", tmp_path / "demo")
 
     assert code == 0
     assert "ranks:       4 of 4 (0-3)\n" in out
-    assert (tmp_path / "demo" / "demo.html").is_file()
+    assert "Rank 2 keeps 3 ranks waiting" in (tmp_path / "demo" / "demo.html").read_text("utf-8")
     assert "open it in a browser" in err
 
 

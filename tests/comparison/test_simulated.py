@@ -10,8 +10,8 @@ import pytest
 
 import traceweave
 from traceweave.comparison import Comparison
-from traceweave.simulate import Config, model, simulate, write_kineto
-from traceweave.simulate.catalogue import Work
+from traceweave_simulator import Config, model, simulate, write_kineto
+from traceweave_simulator.catalogue import Work
 
 CHANGED = ("slower", "faster", "added", "removed", "longer", "shorter", "higher", "lower")
 

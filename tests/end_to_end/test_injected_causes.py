@@ -15,7 +15,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.simulated_runs import MS
-from traceweave.simulate import Config, Gap, simulate
+from traceweave_simulator import Config, Gap, Truth, simulate
 
 BASE = simulated_runs.FOUR_RANKS
 TWO_RANKS = replace(BASE, ranks=2)
@@ -98,7 +98,7 @@ CAUSES = {
 
 
 def mean_step_ns(config: Config) -> float:
-    return float(simulate(config).truth.breakdown("device")["window_ns"].mean())
+    return float(Truth(simulate(config)).breakdown("device")["window_ns"].mean())
 
 
 @pytest.mark.parametrize("name", CAUSES)

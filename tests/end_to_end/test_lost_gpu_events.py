@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
-from traceweave.simulate import Config, simulate, write_kineto
+from traceweave_simulator import Config, simulate, write_kineto
 
 ON_THE_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
 NOTE = "rank 1 recorded no GPU work, though others did: no number counts it"

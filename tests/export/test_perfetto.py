@@ -14,7 +14,7 @@ from tests.export.reading import Timeline, read
 from tests.simulated_runs import SKEWED
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
-from traceweave.simulate import Config
+from traceweave_simulator import Config
 
 EVERYTHING = """
     SELECT op_id, rank, start_ns, end_ns, name, category FROM gpu_ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_nsys
+from traceweave_simulator import Config, simulate, write_nsys
 
 
 def report_on(database: Path, page: Path) -> Path:

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 import traceweave
-from traceweave.simulate import Config, simulate, write_kineto
-from traceweave.simulate.config import Parallelism
+from traceweave_simulator import Config, simulate, write_kineto
+from traceweave_simulator.config import Parallelism
 
 Rows = list[tuple[int, int, int, int | None]]
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests.simulated_runs import SKEWED
-from traceweave.simulate import Config, simulate, write_nsys
+from traceweave_simulator import Config, simulate, write_nsys
 
 DIFFERENT = """
     SELECT count(*), count(g.launch_op_id)

@@ -25,8 +25,8 @@ from tests.sources.nsys_export import (
 )
 from tests.sources.nsys_loading import load_export
 from traceweave.ingestion import ingest
-from traceweave.simulate import Config, simulate, write_nsys
-from traceweave.simulate.run import Run
+from traceweave_simulator import Config, Truth, simulate, write_nsys
+from traceweave_simulator.run import Run
 
 REDUCE_SCATTER = 16777223
 SCHEMA_OF = {
@@ -63,7 +63,7 @@ def test_messages_in_large_communicators_are_paired_over_reports(
     pipeline: Run, woven: duckdb.DuckDBPyConnection
 ) -> None:
     """No report says who the peer is, only its number in a communicator that others number."""
-    truth = pipeline.collectives.query("op in ('send', 'recv')")
+    truth = Truth(pipeline).collectives.query("op in ('send', 'recv')")
     expected = {
         frozenset(zip(pair["rank"], pair["op"], pair["start_ns"], strict=True))
         for _, pair in truth.groupby("collective_id")
@@ -129,7 +129,7 @@ def test_blobs_say_the_same_as_json(tmp_path: Path, parallelism: Any) -> None:
     assert from_blobs.trace.processes[0].nccl_version == "2.27"
     assert from_blobs.rows(CALLS) == from_json.rows(CALLS)
     assert from_blobs.issue("payload not decoded") == 0
-    truth = run.collectives
+    truth = Truth(run).collectives
     assert from_blobs.rows(
         "SELECT rank, op, bytes, start_local_ns, duration_ns FROM base.collective_calls"
         " ORDER BY ALL"

@@ -40,3 +40,15 @@ def test_every_public_column_says_what_it_means(empty_run: duckdb.DuckDBPyConnec
         for column in relation.columns
     ]
     assert commented == documented
+
+
+def test_the_tables_of_a_source_are_those_whose_rows_name_it(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    assert {"base.gpu_ops", "base.rank_sources"} <= set(schema.source_tables(empty_run))
+    empty_run.execute("CREATE TABLE base.one_more (source_id INTEGER, what VARCHAR)")
+    empty_run.execute("CREATE TABLE base.of_the_run (what VARCHAR)")
+    empty_run.execute("CREATE TEMP TABLE staged (source_id INTEGER)")
+    found = set(schema.source_tables(empty_run))
+    assert "base.one_more" in found
+    assert not any(name in table for table in found for name in ("of_the_run", "staged", "matches"))

@@ -1,7 +1,8 @@
-"""traceweave demo: a small simulated run, from traces to the report."""
+"""traceweave demo: a real run that ships with the program, from traces to the report."""
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from traceweave.cli.options import example
 
 
 @click.command(
-    short_help="Simulate a small run and show it.",
+    short_help="Show a real run that ships with traceweave.",
     epilog=example("traceweave demo", "traceweave demo --folder /tmp/demo"),
 )
 @click.option(
@@ -21,10 +22,11 @@ from traceweave.cli.options import example
     help="Where the traces, the database and the report go.",
 )
 def demo(folder: Path) -> None:
-    """Simulate a small run, ingest it, print the overview and write the report.
+    """Ingest real traces that ship with traceweave, print the overview and write the report.
 
-    Four ranks train for four steps; rank 2 computes 400 us longer in every step, and the clocks
-    of the ranks are up to a millisecond apart. The report should find both.
+    Four ranks of one host train a small transformer with DistributedDataParallel on CPU (gloo),
+    recorded by PyTorch Profiler: four steps, in each of which rank 2 sleeps 40 ms while it loads
+    data. The report finds the rank, the 40 ms and the cause.
     """
     from traceweave import api
     from traceweave.cli.info import print_overview
@@ -32,12 +34,11 @@ def demo(folder: Path) -> None:
     from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest
-    from traceweave.simulate import Config, simulate, write_kineto
 
     traces, database = folder / "traces", folder / "demo.duckdb"
     traces.mkdir(parents=True, exist_ok=True)
-    config = Config(ranks=4, steps=4, straggler={2: 400_000}, clock_offset_ns=1_000_000)
-    write_kineto(simulate(config), traces)
+    for trace in resources.files("traceweave").joinpath("demo_traces").iterdir():
+        (traces / trace.name).write_bytes(trace.read_bytes())
     with progress_bars() as bars:
         summarize(ingest(traces, database, progress=bars))
     with api.open(database) as run:

@@ -11,8 +11,9 @@ import duckdb
 from traceweave.comparison.budget import budget_table, compare_step_time, step_table
 from traceweave.comparison.items import KINDS, compare_items
 from traceweave.comparison.others import memory_table, overlap_table, straggler_table
-from traceweave.comparison.result import TABLES, Comparison
+from traceweave.comparison.result import Comparison
 from traceweave.comparison.side import load_side
+from traceweave.comparison.tables import TABLES
 from traceweave.errors import UsageError
 
 __all__ = ["TABLES", "Comparison", "compare_runs"]

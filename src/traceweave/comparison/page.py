@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traceweave.comparison.result import TABLES, Comparison
+from traceweave.comparison.budget import StepTime
+from traceweave.comparison.side import Side
+from traceweave.comparison.tables import TABLES
 from traceweave.comparison.words import headline, samples, sentences
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_ROWS = 200
 """Rows of a table on the page; the command prints all of them."""
@@ -81,28 +86,32 @@ _LEADS = {
 }
 
 
-def write_page(comparison: Comparison, path: Path) -> None:
-    """Write the page; the same databases give the same bytes."""
-    path.write_text(render_report(build(comparison)), encoding="utf-8", newline="\n")
+def write_page(
+    path: Path, base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
+) -> None:
+    """Write the page of a comparison; the same databases give the same bytes."""
+    page = render_report(_build(base, new, time, tables))
+    path.write_text(page, encoding="utf-8", newline="\n")
 
 
-def build(comparison: Comparison) -> Report:
-    """Return all that the page shows."""
-    time = comparison.time
-    words = sentences(comparison.base, comparison.new, time, comparison.tables)
+def _build(base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]) -> Report:
+    """All that the page shows."""
+    words = sentences(base, new, time, tables)
     verdict = Verdict(
-        headline=headline(time, comparison.base.unit).rstrip("."),
-        subject=f"{comparison.new.name} compared with {comparison.base.name}",
+        headline=headline(time, base.unit).rstrip("."),
+        subject=f"{new.name} compared with {base.name}",
         sentences=tuple(Sentence(text, "step") for text in words[1:]),
         figures=(),
         parts=(),
     )
-    return Report("Comparison of two runs", verdict, tuple(_section(comparison, n) for n in TABLES))
+    notes = {"step": samples(base, new)}
+    sections = tuple(_section(name, tables[name], notes.get(name, ())) for name in TABLES)
+    return Report("Comparison of two runs", verdict, sections)
 
 
-def _section(comparison: Comparison, name: str) -> Section:
-    rows = comparison.table(name).to_pylist()
-    names = comparison.table(name).schema.names
+def _section(name: str, found: pa.Table, notes: tuple[str, ...]) -> Section:
+    rows = found.to_pylist()
+    names = found.schema.names
     columns = tuple(_column(key) for key in names)
     cells = tuple(tuple(_value(key, row[key]) for key in names) for row in rows[:MOST_ROWS])
     more = len(rows) - MOST_ROWS
@@ -120,7 +129,7 @@ def _section(comparison: Comparison, name: str) -> Section:
         anchor=name,
         title=_TITLES.get(name, name.capitalize()),
         lead=_LEADS[name],
-        notes=samples(comparison.base, comparison.new) if name == "step" else (),
+        notes=notes,
         figures=_figures(name, rows),
         tables=(table,),
         origins=(Origin(_title(name), command),),

@@ -8,24 +8,12 @@ from typing import TYPE_CHECKING
 
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.side import Side
+from traceweave.comparison.tables import TABLES
 from traceweave.comparison.words import samples, sentences
 from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TABLES = {
-    "step": "step time and its tests",
-    "budget": "where the difference went: parts that add up to the whole",
-    "overlap": "how much of the communication compute hides",
-    "classes": "GPU kernels by class, per step and rank",
-    "kernels": "GPU kernels by name and launch grid, per step and rank",
-    "ops": "operators by name and input shapes: their own time on the host, per step and rank",
-    "collectives": "collectives by operation and size, per step and rank, and the waiting in it",
-    "stragglers": "how long each rank made others wait, per step, summed over the waiting ranks",
-    "memory": "memory at the peak",
-}
-"""Tables of a comparison, with what they hold."""
 
 
 @dataclass(frozen=True)
@@ -64,5 +52,5 @@ class Comparison:
         """Write one self-contained HTML page and return its path."""
         from traceweave.comparison.page import write_page
 
-        write_page(self, Path(path))
+        write_page(Path(path), self.base, self.new, self.time, self.tables)
         return Path(path)

@@ -15,18 +15,7 @@ from traceweave.errors import TraceweaveError
 from traceweave.sources.discover import Source
 from traceweave.sources.model import BAD_FILE, Loaded
 from traceweave.store.database import first_line
-
-_SOURCE_TABLES = (
-    "rank_sources",
-    "steps",
-    "gpu_ops",
-    "host_ops",
-    "collective_calls",
-    "flows",
-    "memory_events",
-    "counters",
-    "other_events",
-)
+from traceweave.store.schema import source_tables
 
 
 class Progress(Protocol):
@@ -125,8 +114,8 @@ def _undo(cursor: duckdb.DuckDBPyConnection, source_id: int) -> None:
     """Remove every row of a file, whether or not its loader ended its transaction."""
     with suppress(duckdb.TransactionException):
         cursor.rollback()
-    for table in _SOURCE_TABLES:
-        cursor.execute(f"DELETE FROM base.{table} WHERE source_id = ?", [source_id])
+    for table in source_tables(cursor):
+        cursor.execute(f"DELETE FROM {table} WHERE source_id = ?", [source_id])
 
 
 def _reason(error: BaseException, source: Source) -> str:

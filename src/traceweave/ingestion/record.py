@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
 from traceweave.sources.model import Issue
 from traceweave.sources.runs import name_ranks
+from traceweave.store.rows import insert_rows
 
 
 def record(
@@ -32,17 +34,17 @@ def record(
     producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]
     producers += [(None, None)] * len(found.broken)
     _insert(con, "sources", (
-        (i, str(r.path), r.format, *producer, r.size_bytes, r.events_read, r.events_stored,
-         r.events_read - r.events_stored, r.status, r.message)
-        for i, (r, producer) in enumerate(zip(results, producers, strict=True))
+        _source_row(i, result, *producer)
+        for i, (result, producer) in enumerate(zip(results, producers, strict=True))
     ))  # fmt: skip
     _insert(con, "ingest_issues", _issue_rows(found, outcomes, results))
     _refuse_overlapping_windows(con)
-    _insert(con, "meta", [
-        ("traceweave_version", __version__),
-        ("duckdb_version", duckdb.__version__),
-        ("ingested_at_utc", datetime.now(UTC).isoformat(timespec="seconds")),
-    ])  # fmt: skip
+    facts = {
+        "traceweave_version": __version__,
+        "duckdb_version": duckdb.__version__,
+        "ingested_at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    _insert(con, "meta", ({"name": name, "value": value} for name, value in facts.items()))
     return tuple(results)
 
 
@@ -66,32 +68,51 @@ def _broken_result(broken: Broken) -> SourceResult:
     )
 
 
+def _source_row(
+    source_id: int, result: SourceResult, producer: str | None, version: str | None
+) -> dict[str, object]:
+    return {
+        "source_id": source_id,
+        "path": str(result.path),
+        "format": result.format,
+        "producer": producer,
+        "producer_version": version,
+        "size_bytes": result.size_bytes,
+        "events_read": result.events_read,
+        "events_stored": result.events_stored,
+        "events_skipped": result.events_read - result.events_stored,
+        "status": result.status,
+        "message": result.message,
+    }
+
+
 def _issue_rows(
     found: Discovery, outcomes: Sequence[Outcome], results: Sequence[SourceResult]
-) -> Iterable[tuple[object, ...]]:
+) -> Iterable[dict[str, object]]:
     for source_id, outcome in enumerate(outcomes):
         for issue in outcome.loaded.issues if outcome.loaded else ():
             yield _issue_row(source_id, issue)
     for source_id, result in enumerate(results):
         if result.status != "ok":
             kind = "file damaged" if result.status == "partial" else "file not read"
-            yield (source_id, kind, 0, str(result.path), result.message or kind)
+            message = result.message or kind
+            yield _issue_row(source_id, Issue(kind, 0, message, str(result.path)))
     for item in found.passed_over:
-        yield (None, "passed over", 0, str(item.path), item.reason)
+        yield _issue_row(None, Issue("passed over", 0, item.reason, str(item.path)))
     for note in found.notes:
-        yield (None, "note", 0, None, note)
+        yield _issue_row(None, Issue("note", 0, note))
 
 
-def _issue_row(source_id: int, issue: Issue) -> tuple[object, ...]:
-    return (source_id, issue.kind, issue.count, issue.example, issue.message)
+def _issue_row(source_id: int | None, issue: Issue) -> dict[str, object]:
+    return {"source_id": source_id, **asdict(issue)}
 
 
-def _insert(con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Sequence[object]]) -> None:
-    """Insert few rows into a table whose name is written in this program."""
-    listed = [[_storable(value) for value in row] for row in rows]
-    if listed:
-        marks = ", ".join("?" * len(listed[0]))
-        con.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
+def _insert(
+    con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, object]]
+) -> None:
+    insert_rows(
+        con, table, [{name: _storable(value) for name, value in row.items()} for row in rows]
+    )
 
 
 def _storable(value: object) -> object:

@@ -14,7 +14,7 @@ SELECT op_id, p.depth, p.parent_id, s.step FROM stepped AS s LEFT JOIN parents A
 
 DROP TABLE parents;  -- what is dropped need not go to disk
 
-INSERT INTO base.host_ops
+INSERT INTO base.host_ops BY NAME
 SELECT
     h.rank, h.op_id, f.source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
     p.depth, p.parent_id, p.step, h.correlation, h.sequence, h.arguments_hash, h.args
@@ -23,18 +23,19 @@ CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);
 
 -- A GPU op belongs to the step in which it was launched, and knows of its launching call what most questions ask.
-INSERT INTO base.gpu_ops
+INSERT INTO base.gpu_ops BY NAME
 SELECT
     g.rank, g.op_id, f.source_id, g.kind, c.category, c.class, g.name, g.device, g.context, g.stream,
     g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args,
-    h.start_local_ns, h.duration_ns, h.pid, h.tid, h.name
+    h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns, h.pid AS launch_pid,
+    h.tid AS launch_tid, h.name AS launch_call
 FROM new_gpu_ops AS g
 CROSS JOIN finish_source AS f
 JOIN classified AS c USING (kind, name)
 LEFT JOIN placed AS l ON l.op_id = g.launch_op_id
 LEFT JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id;
 
-INSERT INTO base.steps
+INSERT INTO base.steps BY NAME
 WITH on_device AS (
     SELECT g.rank, l.step, min(g.start_local_ns) AS first_ns, max(g.start_local_ns + g.duration_ns) AS last_ns
     FROM new_gpu_ops AS g JOIN placed AS l ON l.op_id = g.launch_op_id
@@ -50,7 +51,7 @@ SELECT
     s.source
 FROM new_steps AS s CROSS JOIN finish_source AS f LEFT JOIN tiled AS t USING (rank, step);
 
-INSERT INTO base.collective_calls
+INSERT INTO base.collective_calls BY NAME
 SELECT
     f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
     c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
@@ -60,7 +61,7 @@ CROSS JOIN finish_source AS f
 LEFT JOIN (SELECT op_id, launch_op_id FROM new_gpu_ops) AS g ON g.op_id = c.gpu_op_id
 LEFT JOIN placed AS l ON l.op_id = CASE WHEN c.gpu_op_id IS NULL THEN c.host_op_id ELSE g.launch_op_id END;
 
-INSERT INTO base.rank_sources
+INSERT INTO base.rank_sources BY NAME
 WITH extents AS (
     SELECT rank, min(start_local_ns) AS first_ns, max(start_local_ns + duration_ns) AS last_ns
     FROM (
@@ -75,7 +76,7 @@ devices AS (
 SELECT
     r.rank, f.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
     coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
-    r.world_size, r.backend, r.nccl_version, f.format, e.first_ns, e.last_ns
+    r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)

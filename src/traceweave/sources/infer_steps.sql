@@ -8,7 +8,7 @@
 -- launches is taken, then the one that comes first. What precedes its first launch and follows its last is in no step:
 -- those may be halves of one. Steps are counted from 0 on every rank.
 
-INSERT INTO new_steps
+INSERT INTO new_steps BY NAME
 WITH launched AS (
     SELECT
         g.rank,

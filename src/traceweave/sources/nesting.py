@@ -16,8 +16,9 @@ from itertools import pairwise
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from traceweave.arrays import Flags, Ints
 
 BATCH_ROWS = 1 << 19
 """Ranges that are nested at a time, at some 150 bytes each."""
@@ -31,9 +32,6 @@ SELECT
 FROM new_host_ops WHERE nesting IS NOT NULL
 ORDER BY thread, start_ns, end_ns DESC, op_id
 """
-
-_Numbers = npt.NDArray[np.int64]
-_Flags = npt.NDArray[np.bool_]
 
 
 def nest_host_ops(con: duckdb.DuckDBPyConnection) -> None:
@@ -72,7 +70,7 @@ def nest(con: duckdb.DuckDBPyConnection, ranges: str, parents: str) -> None:
         if not len(batch):
             return
         nested = sweep.nest(batch)  # which SQL finds by name  # noqa: F841
-        con.execute(f"INSERT INTO {parents} FROM nested")
+        con.execute(f"INSERT INTO {parents} BY NAME FROM nested")
         first += BATCH_ROWS
 
 
@@ -111,15 +109,15 @@ class _Sweep:
 class _Ranges:
     """Ranges of one thread in the order of their starts, with their depths."""
 
-    start: _Numbers
-    end: _Numbers
-    op_id: _Numbers
-    depth: _Numbers
+    start: Ints
+    end: Ints
+    op_id: Ints
+    depth: Ints
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def followed_by(self, start: _Numbers, end: _Numbers, op_id: _Numbers) -> _Ranges:
+    def followed_by(self, start: Ints, end: Ints, op_id: Ints) -> _Ranges:
         """Return these and the next ranges of the thread, whose depths are found here."""
         ends = np.concatenate([self.end, end])
         opened = len(self) + np.arange(len(start))
@@ -142,7 +140,7 @@ class _Ranges:
 _NONE = _Ranges(*(np.empty(0, np.int64) for _ in range(4)))
 
 
-def _parents(ranges: _Ranges, first: int) -> tuple[_Numbers, _Numbers, _Flags, _Flags]:
+def _parents(ranges: _Ranges, first: int) -> tuple[Ints, Ints, Flags, Flags]:
     """Return depth, op_id of the parent, whether there is one, and whether the range crosses it,
     of the ranges from `first` on.
     """

@@ -18,14 +18,14 @@ SELECT a.event_id, a.side, a.cat, a.id, max(o.op_id) AS op_id
 FROM arrows AS a JOIN ops AS o ON a.pid = o.pid AND a.tid = o.tid AND a.start_ns = o.start_local_ns
 GROUP BY a.event_id, a.side, a.cat, a.id;
 
-INSERT INTO paired_arrow_ends
+INSERT INTO paired_arrow_ends BY NAME
 SELECT event_id, side, cat, id, op_id
 FROM (
     SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends
 )
 WHERE sides = 2;
 
-INSERT INTO base.flows
+INSERT INTO base.flows BY NAME
 SELECT
     (SELECT rank FROM new_source) AS rank, (SELECT source_id FROM new_source) AS source_id,
     a.cat AS kind, a.op_id AS from_op_id, b.op_id AS to_op_id

@@ -39,7 +39,7 @@ SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM paired_spans
 
 -- json_transform reads all keys in one pass, for less than json_extract takes for one.
 
-INSERT INTO new_gpu_ops
+INSERT INTO new_gpu_ops BY NAME
 WITH parsed AS (
     SELECT
         *,
@@ -63,17 +63,16 @@ SELECT
     coalesce(TRY_CAST(a.device AS INTEGER), TRY_CAST(pid AS INTEGER)) AS device,
     TRY_CAST(a.context AS BIGINT) AS context,
     coalesce(TRY_CAST(a.stream AS BIGINT), TRY_CAST(tid AS BIGINT), TRY_CAST(regexp_extract(tid, '\d+$') AS BIGINT)) AS stream,
-    start_ns,
+    start_ns AS start_local_ns,
     duration_ns,
     nullif(TRY_CAST(a.correlation AS BIGINT), 0) AS correlation,
-    NULL AS launch_op_id,
     TRY_CAST(a.bytes AS BIGINT) AS bytes,
     CASE WHEN kind <> 'kernel' THEN nullif(regexp_extract(name || ' ' || coalesce(a.kind, ''), '\b([HDPA]to[HDPA])\b', 1), '') END AS copy_kind,
     nullif(TRY_CAST(a."graph node id" AS BIGINT), 0) AS graph_node,
     args
 FROM parsed;
 
-INSERT INTO new_host_ops
+INSERT INTO new_host_ops BY NAME
 WITH parsed AS (
     SELECT
         s.*,
@@ -91,7 +90,7 @@ SELECT
     coalesce(name, '') AS name,
     TRY_CAST(pid AS BIGINT) AS pid,
     TRY_CAST(tid AS BIGINT) AS tid,
-    start_ns,
+    start_ns AS start_local_ns,
     duration_ns,
     0 AS nesting,
     CASE WHEN kind <> 'op' THEN nullif(TRY_CAST(a.correlation AS BIGINT), 0) END AS correlation,
@@ -107,7 +106,7 @@ FROM parsed;
 -- arrows.sql fills it; where a file has no arrows it stays empty.
 CREATE OR REPLACE TEMP TABLE paired_arrow_ends (event_id BIGINT, side VARCHAR, cat VARCHAR, id VARCHAR, op_id BIGINT);
 
-INSERT INTO base.other_events
+INSERT INTO base.other_events BY NAME
 SELECT
     (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
     ph AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args

@@ -1,6 +1,6 @@
 -- Allocations and frees -> base.memory_events. Input: events, new_source.
 
-INSERT INTO base.memory_events
+INSERT INTO base.memory_events BY NAME
 SELECT
     (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
     CASE a."Device Type" WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a."Device Id" ELSE a."Device Type" || ':' || a."Device Id" END AS device,

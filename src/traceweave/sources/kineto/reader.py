@@ -160,7 +160,7 @@ def _copy(
     with transaction(con):
         for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
             _read_parts(con, times, into, _deal(stretch, threads))
-            into = "INSERT INTO new_events"
+            into = "INSERT INTO new_events BY NAME"
 
 
 def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:

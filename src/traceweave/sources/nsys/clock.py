@@ -21,8 +21,6 @@ class SessionClock:
 
     base_ns: int
     """Add to every time of the export to get UTC epoch nanoseconds."""
-    duration_ns: int | None = None
-    """Length of the recording as the export states it."""
     notes: tuple[str, ...] = ()
 
 
@@ -36,18 +34,18 @@ def read_clock(export: Export) -> SessionClock:
     shifted = _shift_note(options.get("EXPORT_PARAM_TIME_SHIFT", ""))
     if _normalized(export, options):
         note = "its times are UTC already (exported with --ts-normalize)"
-        return SessionClock(0, None, (note, *shifted))
+        return SessionClock(0, (note, *shifted))
     starts: list[int] = []
     if export.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         rows = export.rows("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")
         starts = [r[0] for r in rows if isinstance(r[0], int) and 0 <= r[0] < _PLAUSIBLE]
     if not starts:
         note = "it has no session start time: its times are relative to the start of recording"
-        return SessionClock(0, _duration(export), (note, *shifted))
+        return SessionClock(0, (note, *shifted))
     notes = shifted
     if len(set(starts)) > 1:
         notes += ("several recordings were appended in one export: the first start time is used",)
-    return SessionClock(starts[0], _duration(export), notes)
+    return SessionClock(starts[0], notes)
 
 
 def _shift_note(shift: str) -> tuple[str, ...]:
@@ -65,10 +63,3 @@ def _normalized(export: Export, options: Mapping[str, str]) -> bool:
             if rows and isinstance(rows[0][0], int) and rows[0][0] > _EPOCH_NOT_RELATIVE:
                 return True
     return False
-
-
-def _duration(export: Export) -> int | None:
-    if not export.has("ANALYSIS_DETAILS", "duration"):
-        return None
-    rows = export.rows("SELECT duration FROM ANALYSIS_DETAILS LIMIT 1")
-    return rows[0][0] if rows and isinstance(rows[0][0], int) else None

@@ -12,6 +12,7 @@ from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.event_tables import EventTable
 from traceweave.sources.nsys.export import DamagedError, Export
 from traceweave.sources.nsys.processes import mpi_ranks
+from traceweave.store.rows import insert_rows
 
 
 def read_references(
@@ -49,8 +50,10 @@ class _References:
             " (process BIGINT, rank INTEGER, world_size INTEGER)"
         )
         if trace.processes:
-            rows = [[p.key, p.rank, p.world_size] for p in trace.processes]
-            self._con.executemany("INSERT INTO nsys_processes VALUES (?, ?, ?)", rows)
+            insert_rows(self._con, "nsys_processes", (
+                {"process": p.key, "rank": p.rank, "world_size": p.world_size}
+                for p in trace.processes
+            ))  # fmt: skip
         sole = trace.processes[0].key if len(trace.processes) == 1 else None
         self._con.execute(
             "CREATE OR REPLACE TEMP TABLE nsys_session AS SELECT ?::INTEGER AS source_id,"
@@ -83,7 +86,7 @@ class _References:
         self._copy(
             "StringIds",
             {"id": pa.int64(), "value": pa.string()},
-            "INSERT INTO nsys_strings SELECT id, any_value(value) FROM batch"
+            "INSERT INTO nsys_strings BY NAME SELECT id, any_value(value) AS value FROM batch"
             " SEMI JOIN nsys_string_ids USING (id) GROUP BY id",
         )
 
@@ -98,14 +101,15 @@ class _References:
         self._copy(
             "TARGET_INFO_GPU_METRICS",
             {"typeId": pa.int64(), "metricId": pa.int64(), "metricName": pa.string()},
-            "INSERT INTO nsys_gpu_metric_names SELECT DISTINCT ON (typeId, metricId) * FROM batch",
+            "INSERT INTO nsys_gpu_metric_names BY NAME SELECT DISTINCT ON (typeId, metricId)"
+            " typeId AS type_id, metricId AS metric_id, metricName AS name FROM batch",
         )
         self._copy(
             "TARGET_INFO_NETWORK_METRICS",
             {c: pa.int64() for c in ("metricsListId", "metricsIdx")}
             | {c: pa.string() for c in ("name", "unit")},
-            "INSERT INTO nsys_network_metric_names"
-            " SELECT DISTINCT ON (metricsListId, metricsIdx) * FROM batch",
+            "INSERT INTO nsys_network_metric_names BY NAME SELECT DISTINCT ON (metricsListId,"
+            " metricsIdx) metricsListId AS list_id, metricsIdx AS metric_id, name, unit FROM batch",
         )
 
     def read_communicators(self) -> None:
@@ -116,8 +120,10 @@ class _References:
             "CREATE OR REPLACE TEMP TABLE nsys_mpi_communicators (mpi_rank INTEGER, handle BIGINT,"
             " created BIGINT, comm VARCHAR, comm_rank INTEGER, size INTEGER)"
         )
-        for process, rank in mpi_ranks(self._export).items():
-            self._con.execute("INSERT INTO nsys_mpi_ranks VALUES (?, ?)", [process, rank])
+        ranks = mpi_ranks(self._export).items()
+        insert_rows(
+            self._con, "nsys_mpi_ranks", ({"process": p, "rank": rank} for p, rank in ranks)
+        )
         columns = (
             "rank", "commHandle", "timestamp", "parentHandle", "localRank", "size", "groupRoot",
             "groupRootUid",
@@ -125,10 +131,11 @@ class _References:
         self._copy(
             "MPI_COMMUNICATORS",
             {column: pa.int64() for column in columns},
-            "INSERT INTO nsys_mpi_communicators SELECT rank, commHandle, timestamp,"
+            "INSERT INTO nsys_mpi_communicators BY NAME SELECT rank AS mpi_rank,"
+            " commHandle AS handle, timestamp AS created,"
             " CASE WHEN parentHandle = 0 THEN 'MPI_COMM_WORLD'"
-            " ELSE format('MPI communicator {}.{}', groupRoot, groupRootUid) END, localRank, size"
-            " FROM batch",
+            " ELSE format('MPI communicator {}.{}', groupRoot, groupRootUid) END AS comm,"
+            " localRank AS comm_rank, size FROM batch",
         )
 
     def _copy(self, table: str, columns: Mapping[str, pa.DataType], insert: str) -> None:

@@ -138,7 +138,7 @@ def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Sqli
                 f"{path}: cannot be read as SQLite ({error});"
                 " export the report again with `nsys export --type sqlite`"
             ) from error
-        yield SqliteExport(path, tables, damaged or _cut_short(database, con), uri, con)
+        yield SqliteExport(path, tables, damaged or _cut_short(database), uri, con)
 
 
 def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
@@ -148,7 +148,7 @@ def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
         return frozenset()
 
 
-def _cut_short(database: Path, con: sqlite3.Connection) -> str | None:
+def _cut_short(database: Path) -> str | None:
     with database.open("rb") as file:
         header = file.read(100)
     page_size = int.from_bytes(header[16:18], "big")

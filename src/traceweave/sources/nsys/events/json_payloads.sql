@@ -1,5 +1,5 @@
 -- Payloads that nsys wrote as JSON, one object per event, in the shape of the decoded blobs.
-INSERT INTO nsys_payloads
+INSERT INTO nsys_payloads BY NAME
 WITH
 texts AS (
     SELECT n.op_id, try_cast(coalesce(n.jsonText, s.value) AS JSON) AS fields
@@ -13,10 +13,10 @@ keys AS (
 )
 SELECT
     op_id,
-    key,
+    key AS entry,
     -- some versions group the digits of the communicator id
     CASE
         WHEN key = 'NCCL communicator ID' THEN replace(value, ',', '')
         ELSE value
-    END
+    END AS value
 FROM (SELECT op_id, key, json_extract_string(fields, '/' || replace(replace(key, '~', '~0'), '/', '~1')) AS value FROM keys);

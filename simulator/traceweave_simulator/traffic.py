@@ -1,0 +1,257 @@
+"""The collectives of a training job alone: on true time, then as the profilers of ranks with known
+clocks would have recorded them.
+
+Much lighter than whole traces, so that clocks can be judged on millions of calls:
+
+    run = simulate_traffic(Job(hosts=8, per_host=8, program=TP_DP, steps=1000))
+    run.calls["start_local_ns"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from traceweave_simulator import ring
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+EPOCH = 1_760_000_000_000_000_000
+"""UTC epoch ns of the run's start."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """One collective of a step: over which sort of group, what, how large, how long it takes."""
+
+    group: str
+    """'world', 'tp' (inside a host), 'dp' (across hosts), or 'pp3': from stage 3 to 4; 'pp-3':
+    back."""
+    op: str
+    bytes: int
+    transfer_us: float
+    compute_us: float = 500.0
+
+
+DDP = (
+    Op("world", "all_reduce", 26_214_400, 400.0, 1500.0),
+    Op("world", "all_reduce", 26_214_400, 400.0, 900.0),
+    Op("world", "all_reduce", 4_194_304, 90.0, 700.0),
+    Op("world", "all_gather", 4096, 25.0, 2500.0),
+)
+FSDP = (
+    Op("world", "all_gather", 77_266_944, 220.0, 600.0),
+    Op("world", "all_gather", 150_994_944, 350.0, 900.0),
+    Op("world", "reduce_scatter", 150_994_944, 430.0, 900.0),
+    Op("world", "reduce_scatter", 77_266_944, 260.0, 700.0),
+)
+TP_DP = (
+    Op("tp", "all_reduce", 8_388_608, 120.0, 300.0),
+    Op("tp", "all_reduce", 8_388_608, 120.0, 400.0),
+    Op("dp", "reduce_scatter", 67_108_864, 420.0, 800.0),
+    Op("dp", "all_gather", 67_108_864, 390.0, 300.0),
+)
+UNIFORM = (Op("world", "all_reduce", 1_048_576, 60.0, 1000.0),)
+
+
+def pipeline(stages: int) -> tuple[Op, ...]:
+    """Return two microbatches forward and back through `stages`, one stage per host, and the
+    gradients over the ranks of each stage."""
+    size, time = 33_554_432, 150.0
+    forth = tuple(Op(f"pp{s}", "send", size, time, 700.0) for s in range(stages - 1))
+    back = tuple(Op(f"pp-{s}", "send", size, time, 900.0) for s in reversed(range(stages - 1)))
+    gradients = Op("tp", "all_reduce", 67_108_864, 420.0, 600.0)
+    return (*forth, *forth, *back, *back, gradients)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The parameters of a simulated run; times in us unless named otherwise."""
+
+    hosts: int = 2
+    per_host: int = 4
+    steps: int = 50
+    program: tuple[Op, ...] = DDP
+    offset_s: float = 1.0
+    drift_ppm: float = 50.0
+    gpu_us: float = 0.0
+    """Clocks of GPUs of one host differ by up to this."""
+    end_jitter: float = 10.0
+    ring_wave: float = 0.0
+    """Median height of the wave around whoever arrived last, at ring.REFERENCE_US of transfer."""
+    ring_center: ring.Center = "last"
+    ring_bias: float = 30.0
+    """Height of the systematic part, at ring.REFERENCE_US of transfer."""
+    ring_shape: ring.Shape = "v"
+    ring_law: ring.Law = "linear"
+    compute_noise: float = 0.05
+    transfer_noise: float = 0.0
+    straggler_ms: float = 0.0
+    """Delay of one rank before one collective of every 20th step."""
+    one_straggler: bool = True
+    """Always the same rank; False: drawn anew."""
+    with_seq: bool = True
+    with_groups: bool = True
+    with_steps: bool = False
+    with_hosts: bool = False
+    cut: int = 0
+    """Up to this many calls are missing at each end of each rank's recording."""
+    lost: float = 0.0
+    """Probability that a call is missing from a rank's trace."""
+    jump_us: float = 0.0
+    """Step of one host's clock in the middle of the run."""
+    wander_us: float = 0.0
+    """Amplitude of a slow sine of every host's clock but the first."""
+    seed: int = 0
+
+    @property
+    def world(self) -> int:
+        """Number of ranks."""
+        return self.hosts * self.per_host
+
+
+@dataclass
+class Traffic:
+    """Calls as the ranks' own clocks show them, and what was true."""
+
+    job: Job
+    calls: dict[str, Ints]
+    """Per call: rank, start_local_ns, duration_ns, seq, step, op (position in the program), group
+    (number among those of its kind), truth (the instance) and column (place in the group)."""
+    offset: Floats
+    drift: Floats
+    gpu: Floats
+    middle: float
+    span: float
+    groups: dict[str, Ints] = field(default_factory=dict)
+    """Per kind of group: a row of ranks per group."""
+
+    def local(self, rank: int, true_ns: Floats) -> Floats:
+        """Return the rank's own clock (ns since EPOCH) at true times (ns since EPOCH)."""
+        t = true_ns - self.middle
+        host = rank // self.job.per_host
+        local = true_ns - self.offset[host] - self.drift[host] * t + self.gpu[rank]
+        if host % 2 == 1:
+            local = local + self.job.jump_us * 1e3 * (t > 0)
+        phase = 2 * np.pi * (t / self.span + 0.13 * host)
+        return np.asarray(local + self.job.wander_us * 1e3 * np.sin(phase) * (host > 0))
+
+
+def groups_of(job: Job, kind: str) -> Ints:
+    """Return the groups of one kind, a row of ranks each; of a pipeline's, sender before
+    receiver."""
+    grid = np.arange(job.world).reshape(job.hosts, job.per_host)
+    if kind == "world":
+        return grid.reshape(1, -1)
+    if kind == "tp":
+        return grid
+    if kind == "dp":
+        return grid.T
+    stage = int(kind[2:].lstrip("-"))
+    pair = grid[stage : stage + 2].T
+    return pair[:, ::-1] if kind.startswith("pp-") else pair
+
+
+def simulate_traffic(job: Job) -> Traffic:
+    """Run the job: every rank computes, then joins; a collective ends everywhere shortly after its
+    last start.
+    """
+    rng = np.random.default_rng(job.seed)
+    groups = {op.group: groups_of(job, op.group) for op in job.program}
+    bias = {
+        kind: np.stack([ring.systematic(job.ring_shape, g.shape[1], rng) for _ in g])
+        for kind, g in groups.items()
+    }
+    rows = list(_run(job, groups, bias, rng))
+    calls = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    return _observe(job, calls, groups, rng)
+
+
+def _run(
+    job: Job, groups: dict[str, Ints], bias: dict[str, Floats], rng: np.random.Generator
+) -> Iterator[dict[str, npt.NDArray[np.generic]]]:
+    """Every step's calls in true time, us."""
+    ready = rng.uniform(0, 200, job.world)
+    counts = dict.fromkeys(groups, 0)
+    lazy = int(rng.integers(job.world))
+    instance = 0
+    for step in range(job.steps):
+        stretch = 1 + 0.1 * rng.standard_normal()
+        delayed = int(rng.integers(len(job.program))) if step % 20 == 10 else -1
+        for number, op in enumerate(job.program):
+            group = groups[op.group]
+            noise = 1 + job.compute_noise * rng.standard_normal(job.world)
+            start = ready + np.maximum(op.compute_us * stretch * noise, 5.0)
+            if number == delayed and job.straggler_ms:
+                rank = lazy if job.one_straggler else int(rng.integers(job.world))
+                start[rank] += job.straggler_ms * 1e3
+            end = _ends(job, op, start[group], bias[op.group], rng)
+            counts[op.group] += 1
+            count, size = group.shape
+            yield {
+                "rank": group.ravel(),
+                "start": start[group].ravel(),
+                "end": end.ravel(),
+                "truth": np.repeat(instance + np.arange(count), size),
+                "seq": np.full(group.size, counts[op.group]),
+                "step": np.full(group.size, step),
+                "op": np.full(group.size, number),
+                "group": np.repeat(np.arange(count), size),
+                "column": np.tile(np.arange(size), count),
+            }
+            ready[group] = end
+            instance += count
+
+
+def _ends(job: Job, op: Op, start: Floats, bias: Floats, rng: np.random.Generator) -> Floats:
+    """When each member of each group is done, us."""
+    count, size = start.shape
+    center = start.argmax(axis=1) if job.ring_center == "last" else rng.integers(0, size, count)
+    scale = ring.grow(job.ring_law, op.transfer_us)
+    lag = scale * job.ring_bias * bias
+    if job.ring_wave:
+        height = scale * ring.wave_heights(job.ring_wave, count, rng)
+        lag = lag + height[:, None] * ring.wave(np.asarray(center, np.int64), size)
+    transfer = op.transfer_us * np.exp(job.transfer_noise * rng.standard_normal(count))
+    jitter = np.abs(rng.normal(0, job.end_jitter, start.shape))
+    return np.asarray((start.max(axis=1) + transfer)[:, None] + lag + jitter)
+
+
+_TRUE = ("start", "end")
+"""What no profiler sees."""
+
+
+def _observe(
+    job: Job,
+    calls: dict[str, npt.NDArray[np.generic]],
+    groups: dict[str, Ints],
+    rng: np.random.Generator,
+) -> Traffic:
+    """What the profilers write: local clocks, cut windows, lost events."""
+    span = float(np.asarray(calls["end"], dtype=np.float64).max() * 1e3)
+    offset = rng.uniform(-job.offset_s, job.offset_s, job.hosts) * 1e9
+    drift = rng.uniform(-job.drift_ppm, job.drift_ppm, job.hosts) * 1e-6
+    gpu = rng.uniform(-job.gpu_us, job.gpu_us, job.world) * 1e3
+    run = Traffic(job, {}, offset, drift, gpu, span / 2, span, groups)
+    order = np.lexsort((calls["start"], calls["rank"]))
+    borders = np.searchsorted(calls["rank"][order], np.arange(job.world + 1))
+    parts: list[dict[str, Ints]] = []
+    for rank in range(job.world):
+        low, high = (int(x) for x in rng.integers(0, job.cut + 1, 2))
+        mine = order[borders[rank] + low : borders[rank + 1] - high]
+        mine = mine[rng.random(len(mine)) >= job.lost]
+        start, end = (
+            np.rint(run.local(rank, np.asarray(calls[edge][mine], np.float64) * 1e3)).astype(
+                np.int64
+            )
+            for edge in ("start", "end")
+        )
+        kept = {n: np.asarray(v[mine], np.int64) for n, v in calls.items() if n not in _TRUE}
+        times = {"start_local_ns": start + EPOCH, "duration_ns": np.maximum(end - start, 1)}
+        parts.append(kept | times)
+    run.calls = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return run

@@ -1,0 +1,201 @@
+"""Simulated traffic as a loader would store it, and how far a woven database is from the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceweave_simulator.traffic import EPOCH, Job, Traffic
+
+if TYPE_CHECKING:
+    import duckdb
+
+Floats = npt.NDArray[np.float64]
+
+MOMENTS = 60
+"""Moments of the run at which clocks are compared with the truth."""
+
+
+def store_traffic(con: duckdb.DuckDBPyConnection, run: Traffic) -> None:
+    """Write the calls into base.collective_calls and the ranks into base.rank_sources of `con`."""
+    con.register("traffic_calls", _rows(run))
+    con.execute("INSERT INTO base.collective_calls BY NAME SELECT * FROM traffic_calls")
+    con.unregister("traffic_calls")
+    job = run.job
+    con.execute(
+        "INSERT INTO base.rank_sources BY NAME"
+        " SELECT rank, rank AS source_id, 'test' AS rank_source,"
+        " CASE WHEN $named THEN 'node' || rank // $per_host END AS host, $world AS world_size,"
+        " 'kineto' AS format, min(start_local_ns) AS first_local_ns,"
+        " max(start_local_ns + duration_ns) AS last_local_ns"
+        " FROM base.collective_calls GROUP BY rank",
+        {"named": job.with_hosts, "per_host": job.per_host, "world": job.world},
+    )
+
+
+def _rows(run: Traffic) -> pa.Table:
+    """The columns of base.collective_calls."""
+    job, calls = run.job, run.calls
+    program = job.program
+    op, rank = calls["op"], calls["rank"]
+    pipe = np.array([p.group.startswith("pp") for p in program])[op]
+    names = [p.op for p in program]
+    code = np.where(pipe, len(names) + calls["column"], op)
+    first, lists = _members(run)
+    which = np.array([first[p.group] for p in program])[op] + np.where(pipe, 0, calls["group"])
+    which = np.where(pipe, first.get("pp", 0) + rank % job.per_host, which)
+    sizes = np.array([len(ranks) for ranks in lists])
+    hidden = np.full(len(op), not job.with_groups)
+    kinds = ["pp" if p.group.startswith("pp") else p.group for p in program]
+    streams = np.array([{"world": 20, "tp": 21, "dp": 22, "pp": 23}[kind] for kind in kinds])
+    numbered = calls["seq"] if job.with_seq else np.full(len(op), -1)
+
+    def text(values: list[str], index: npt.NDArray[np.int64], absent: bool = False) -> pa.Array:
+        mask = np.full(len(index), absent)
+        return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32), mask=mask), values)
+
+    return pa.table(
+        {
+            "call_id": np.arange(len(op)),
+            "rank": pa.array(rank.astype(np.int32)),
+            "source_id": pa.array(rank.astype(np.int32)),
+            "op": text([*names, "send", "recv"], code),
+            "group_name": text(kinds, op, not job.with_groups),
+            "group_desc": text([f"mesh_{kind}" for kind in kinds], op, not job.with_groups),
+            "group_ranks": pa.array(lists, pa.list_(pa.int32())).take(pa.array(which, mask=hidden)),
+            "group_size": pa.array(sizes[which].astype(np.int32), mask=hidden),
+            "seq": pa.array(numbered, mask=(numbered < 0) | pipe),
+            "dtype": text(["Float"], np.zeros(len(op), dtype=np.int64)),
+            "bytes": np.array([p.bytes for p in program])[op],
+            "peer": pa.array(_peers(run).astype(np.int32), mask=~pipe),
+            "stream": streams[op],
+            "start_local_ns": calls["start_local_ns"],
+            "duration_ns": calls["duration_ns"],
+            "step": pa.array(calls["step"], mask=np.full(len(op), not job.with_steps)),
+            "evidence": text(["metadata", "name"], hidden.astype(np.int64)),
+        }
+    )
+
+
+def _members(run: Traffic) -> tuple[dict[str, int], list[list[int]]]:
+    """Every group's ranks, and where each kind's groups begin; a pipeline is one group per
+    column of hosts."""
+    first: dict[str, int] = {}
+    lists: list[list[int]] = []
+    for kind, groups in run.groups.items():
+        first[kind] = len(lists)
+        lists += np.sort(groups, axis=1).tolist()
+    if any(kind.startswith("pp") for kind in run.groups):
+        first["pp"] = len(lists)
+        grid = np.arange(run.job.world).reshape(run.job.hosts, run.job.per_host)
+        lists += grid.T.tolist()
+    return first, lists
+
+
+def _peers(run: Traffic) -> npt.NDArray[np.int64]:
+    """The other rank of a pipeline's pair; -1 elsewhere."""
+    calls = run.calls
+    peer = np.full(len(calls["rank"]), -1, dtype=np.int64)
+    for number, op in enumerate(run.job.program):
+        if op.group.startswith("pp"):
+            here = calls["op"] == number
+            pair = run.groups[op.group][calls["group"][here]]
+            peer[here] = pair[np.arange(len(pair)), 1 - calls["column"][here]]
+    return peer
+
+
+def aligned_times(con: duckdb.DuckDBPyConnection, run: Traffic) -> Floats:
+    """Return true moments as every rank's aligned clock shows them, in us less a common number; a
+    row per rank, a column per moment.
+    """
+    at = np.linspace(0.02, 0.98, MOMENTS) * run.span
+    table = np.full((run.job.world, MOMENTS), np.nan)
+    for rank, since, offset, drift, middle in con.execute(
+        "SELECT rank, from_local_ns, offset_ns, drift_ppm, reference_local_ns"
+        " FROM clocks ORDER BY rank, from_local_ns NULLS FIRST"
+    ).fetchall():
+        local = run.local(rank, at)
+        value = local + offset + drift * 1e-6 * (local - (middle - EPOCH))
+        valid = np.full(MOMENTS, True) if since is None else local + EPOCH >= since
+        table[rank] = np.where(valid, value, table[rank])
+    return np.asarray((table - at) / 1e3)
+
+
+def pair_errors(times: Floats) -> Floats:
+    """Return |error| of the aligned time differences of all pairs of ranks (rows) at every
+    moment."""
+    i, j = np.triu_indices(len(times), 1)
+    return np.abs(times[i] - times[j])
+
+
+def clock_errors(con: duckdb.DuckDBPyConnection, run: Traffic) -> Floats:
+    """Return the error of aligned time differences against rank 0, us: a row per rank, a column per
+    moment.
+    """
+    times = aligned_times(con, run)
+    return np.asarray(times - times[0])
+
+
+def true_offsets(
+    con: duckdb.DuckDBPyConnection, run: Traffic
+) -> list[tuple[int, float, float, int | None]]:
+    """Return (rank, estimate, truth, bound) in ns at the reference time of each row of `clocks`
+    that is tied to another rank by collectives or a host.
+    """
+    result = []
+    for rank, reference, offset, at, bound in con.execute(
+        "SELECT rank, reference_rank, offset_ns, reference_local_ns, bound_ns FROM clocks"
+        " WHERE rank <> reference_rank AND status IN ('aligned', 'same host')"
+    ).fetchall():
+        local = float(at - EPOCH)
+        moment = np.array([local])
+        for _ in range(6):
+            moment = moment + local - run.local(rank, moment)
+        truth = float((run.local(reference, moment) - local)[0])
+        result.append((rank, float(offset), truth, bound))
+    return result
+
+
+def outside_bounds(con: duckdb.DuckDBPyConnection, run: Traffic) -> list[tuple[int, float, float]]:
+    """Return (rank, estimate, truth) of the offsets whose reported bound excludes the truth, or
+    that have none."""
+    return [
+        (rank, offset, truth)
+        for rank, offset, truth, bound in true_offsets(con, run)
+        if bound is None or abs(offset - truth) > bound
+    ]
+
+
+def wrong_matches(con: duckdb.DuckDBPyConnection, run: Traffic) -> int:
+    """Return the number of instances that join calls of different true instances."""
+    return _count_mixed(con, run, "collective_id", "truth")
+
+
+def split_instances(con: duckdb.DuckDBPyConnection, run: Traffic) -> int:
+    """Return the number of true instances whose matched calls ended up in several."""
+    return _count_mixed(con, run, "truth", "collective_id")
+
+
+def _count_mixed(con: duckdb.DuckDBPyConnection, run: Traffic, key: str, value: str) -> int:
+    columns = con.execute(
+        "SELECT call_id, collective_id FROM base.matches WHERE collective_id IS NOT NULL"
+    ).fetchnumpy()
+    facts = {
+        "truth": run.calls["truth"][np.asarray(columns["call_id"])],
+        "collective_id": np.asarray(columns["collective_id"]),
+    }
+    pairs = np.unique(np.c_[facts[key], facts[value]], axis=0)
+    return int((np.unique(pairs[:, 0], return_counts=True)[1] > 1).sum())
+
+
+def describe(job: Job) -> str:
+    """Return what differs from the standard job, as NAME=VALUE."""
+    plain = Job()
+    return " ".join(
+        f"{name}={value}"
+        for name, value in vars(job).items()
+        if name != "program" and value != getattr(plain, name)
+    )

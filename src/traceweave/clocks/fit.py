@@ -1,0 +1,272 @@
+"""Offsets and drifts of many clocks in one robust least-squares fit on the ends of collectives.
+
+Model, for instance k of cell c and rank i, on the rank's own clock with middle m_i:
+
+    end_ki + o_i + d_i * (end_ki - m_i)
+        = E_k + s_gi * T_c + b_ci + (A_c + B_c * (T_k - T_c)) * wave_ki + noise(sigma_c)
+
+E_k is the instance's common end, eliminated by hand. The lags of a ring's ranks are not known and
+cannot be told from offsets by any one sort of collective, so they are random effects: s_gi grows
+with the transfer time T_c (N(0, SLOPE²): what several transfer times tell apart from an offset is
+extrapolated away), b_ci belongs to the sort alone (N(0, tau_c²), tau_c a share of how far its ends
+lie apart). The wave follows whoever arrived last, so it is told apart by who that was. Clocks that
+are one share o and d. Weights 1 / sigma_c² come from the data, single outliers are damped by
+Tukey's biweight. What the random effects leave undecided ends up in the standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.elimination import Elimination
+from traceweave.clocks.equations import (
+    WAVES,
+    Layout,
+    Part,
+    equations_of,
+    lay_out,
+    right_side,
+)
+from traceweave.clocks.matrices import Block, row_medians
+from traceweave.clocks.residuals import drift_errors
+from traceweave.clocks.ring_lags import (
+    SLOPE,
+    SLOPES,
+    first_variance,
+    learn,
+    places_of_sorts,
+    wave_of,
+)
+from traceweave.clocks.scatter import Scatter, measure_scatter
+from traceweave.clocks.transfer_classes import Cell, make_cells
+
+ROUNDS = 40
+GENTLE = 3
+"""First rounds: without the wave, which needs to know who arrived last, and with Huber's weights.
+Ends that a wave puts in two heaps have their mean in the right place, not their median.
+"""
+HUBER = 1.345
+LEARNING = 30
+"""Rounds in which the size of lags is learned."""
+LAST_ROUNDS = 4
+"""Rounds with all instances, after those with a sample."""
+SAMPLE = 1_500
+"""Instances per cell that the first rounds see."""
+SETTLED_NS = 20.0
+LEARNED = 0.1
+"""A variance that changes by a smaller share in a round has been learned."""
+FLOOR_NS = 500.0
+"""Ends are never trusted to better than this: device timestamps have steps of 32 ns to 1 us."""
+WAVE = 0.2
+"""Standard deviation of the wave's height as a share of the transfer time; on 8 H100 it is 92 of
+450 us."""
+GROWTH = 1.0
+"""Standard deviation of how the wave grows with an instance's transfer, ns per ns."""
+DRIFT = 1e-3
+"""Standard deviation of a drift before anything is known of it: so wide that no drift that the ends
+show is made smaller, whatever it is; a clock that wanders may run at several 100 ppm for a while.
+"""
+WEAK = 0.1
+"""Weight of operations that do not hold every rank until the last one (broadcast, send, recv,
+unknown).
+"""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Clocks of all ranks; arrays have one value per rank."""
+
+    offset: Floats
+    drift: Floats
+    """Dimensionless."""
+    error: Floats
+    """Standard error of the offset, ns, lags that cannot be told from it included; inf without
+    a fit."""
+    drift_error: Floats
+    """Standard error of the drift from how block medians scatter; inf where it cannot be told."""
+    residuals: list[Floats]
+    """Per block: end minus the other ranks' common end, ns; NaN where absent."""
+    clean: list[Floats]
+    """The same without the lags that the fit explains."""
+
+
+def unfitted(offset: Floats, drift: Floats) -> Fit:
+    """Return clocks that nothing has been fitted to."""
+    unknown = np.full(len(offset), np.inf)
+    return Fit(offset, drift, unknown, unknown, [], [])
+
+
+@dataclass
+class _Problem:
+    """The fixed side of a fit, and the noise that is estimated on the way."""
+
+    cells: list[Cell]
+    middle: Floats
+    layout: Layout
+    scale: float
+    """Half the span of the anchors, ns: makes drift and offset unknowns of one size."""
+    places: dict[Hashable, Ints]
+    """Where the lags of each sort stand."""
+    offset: Floats
+    drift: Floats
+    unknowns: Floats
+    """Current values of lags, waves and (times `scale`) drifts; what is not fitted has a last
+    place with 0."""
+    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2})
+    """Variance of the lags of each sort before any is learned."""
+    variance: dict[Hashable, float] = field(default_factory=dict)
+    scatter: dict[Hashable, Scatter] = field(default_factory=dict)
+    """Per kind of wave: how the ends of its cells scatter beyond their lags."""
+    precision: Floats = field(init=False)
+    """Per unknown: 1 / variance of its prior."""
+
+
+def refine(
+    blocks: list[Block], start: Fit, middle: Floats, unit: Ints, fixed: Flags, drifting: Flags
+) -> Fit:
+    """Fit jointly from a first estimate.
+
+    `unit`: number of the clock of each rank; `fixed` clocks keep offset and drift 0; `drifting`
+    ranks may have a drift.
+    """
+    cells = make_cells(blocks)
+    widest = [float(np.nanmax(np.abs(b.end - middle[b.ranks]), initial=1.0)) for b in blocks]
+    scale = max([1.0, *widest])
+    layout = lay_out(cells, unit, fixed, drifting)
+    drift = np.where(drifting, start.drift, 0.0)
+    unknowns = np.zeros(layout.size + 1)
+    unknowns[layout.drift] = drift * scale
+    unknowns[-1] = 0.0
+    places = places_of_sorts(layout, cells)
+    problem = _Problem(cells, middle, layout, scale, places, start.offset.copy(), drift, unknowns)
+    sample = [cell.thinned(-(-len(cell.rows) // SAMPLE)) for cell in cells]
+    gentle = 0 if start.residuals else GENTLE
+    factor = _improve(problem, sample, ROUNDS, gentle)
+    if any(len(few.rows) < len(cell.rows) for few, cell in zip(sample, cells, strict=True)):
+        factor = _improve(problem, cells, LAST_ROUNDS, -LEARNING)
+    error = np.full(layout.size + 1, 0.0)
+    error[: layout.clocks] = factor.standard_errors(layout.clocks)
+    residuals = _residuals(problem, blocks, np.zeros(layout.size + 1))
+    clean = _residuals(problem, blocks, problem.unknowns)
+    return Fit(
+        problem.offset,
+        problem.drift,
+        error[layout.offset],
+        drift_errors(blocks, clean, middle),
+        residuals,
+        clean,
+    )
+
+
+def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> Elimination:
+    """Bring the clocks and lags of `problem` nearer to the ends of `cells`, round by round, until
+    they settle; the first `gentle` rounds know no wave.
+    """
+    layout = problem.layout
+    times = [(cell.end - problem.middle[cell.ranks]) / problem.scale for cell in cells]
+    for turn in range(rounds):
+        rests = [_rest(problem, cell, problem.unknowns) for cell in cells]
+        learning = turn < gentle + LEARNING
+        if learning:
+            _estimate_noise(problem, cells, rests)
+        if turn < gentle:
+            for place in layout.wave.values():
+                problem.precision[place : place + WAVES] = 1e30
+        parts: list[Part] = []
+        for cell, at, (bare, _, wave) in zip(cells, times, rests, strict=True):
+            weight = _weights(bare, problem.scatter[cell.wave], cell, turn < gentle)
+            parts.append(equations_of(cell, at, bare, wave, weight))
+        right = right_side(layout, cells, parts) - problem.precision * problem.unknowns[:-1]
+        factor = Elimination(layout, cells, parts, problem.precision)
+        step = np.append(factor.solve(right[:, None]).ravel(), 0.0)
+        problem.offset = problem.offset + step[layout.offset]
+        problem.drift = problem.drift + step[layout.drift] / problem.scale
+        problem.unknowns = problem.unknowns + step
+        if gentle <= turn and learning:
+            known = problem.first | problem.variance
+            learned = learn(known, problem.first, problem.places, problem.unknowns, factor)
+            problem.variance = learned
+            learning = any(
+                abs(np.log(value / known[sort])) > LEARNED for sort, value in learned.items()
+            )
+        still = np.abs(step[layout.offset]).max(initial=0.0) < SETTLED_NS
+        if turn > gentle + 1 and still and not learning:
+            break
+    return factor
+
+
+def _rest(problem: _Problem, cell: Cell, unknowns: Floats) -> tuple[Floats, Floats, Floats]:
+    """Ends on the common clock, from each instance's median and without lags; the same with lags;
+    and the wave.
+    """
+    o, d, m = (of[cell.ranks] for of in (problem.offset, problem.drift, problem.middle))
+    end = cell.end + o + d * (cell.end - m)
+    wave = wave_of(cell, cell.start + o + d * (cell.start - m))
+    layout, size = problem.layout, len(cell.ranks)
+    slope, own = layout.slope[cell.block], layout.own[cell.number]
+    lag = unknowns[slope : slope + size] * cell.transfer + unknowns[own : own + size]
+    height, growth = unknowns[layout.wave[cell.wave] :][:WAVES]
+    bare = end - lag - (height + growth * cell.excess)[:, None] * wave
+    return bare - row_medians(bare), end - row_medians(end), wave
+
+
+def _estimate_noise(
+    problem: _Problem, cells: list[Cell], rests: list[tuple[Floats, Floats, Floats]]
+) -> None:
+    """The noise of every sort of collective, and how large its lags may be."""
+    layout = problem.layout
+    problem.precision = np.zeros(layout.size)
+    problem.precision[np.unique(layout.drift[layout.drift < layout.size])] = (
+        DRIFT * problem.scale
+    ) ** -2
+    for kind, place in layout.wave.items():
+        members = [n for n, cell in enumerate(cells) if cell.wave == kind]
+        whole = np.concatenate([_spread(rests[n][1]) for n in members])
+        bare = np.concatenate([_spread(rests[n][0]) for n in members])
+        # the median of few instances may be small by chance
+        sigma = 1.4826 * float(np.median(bare)) * (1 + 1 / np.sqrt(len(bare)))
+        sigma = max(FLOOR_NS, sigma)
+        problem.scatter[kind] = measure_scatter([rests[n][0] for n in members], sigma)
+        transfer = max(1.0, cells[members[0]].transfer)
+        problem.precision[place : place + WAVES] = (WAVE * transfer) ** -2, GROWTH**-2
+        problem.first[kind] = first_variance(1.4826 * float(np.median(whole)))
+    for sort, where in problem.places.items():
+        problem.precision[where] = 1 / problem.variance.get(sort, problem.first[sort])
+
+
+def _spread(rest: Floats) -> Floats:
+    """Median distance from the median, per row."""
+    return row_medians(np.abs(rest)).ravel()
+
+
+def _weights(rest: Floats, scatter: Scatter, cell: Cell, gentle: bool) -> Floats:
+    """Weight of every end: 1 / variance, damped for outliers; by Huber, who keeps their direction
+    if not their size, in `gentle` rounds.
+    """
+    known = np.isfinite(rest)
+    size = np.abs(rest) / scatter.sigma
+    if gentle:
+        weight = np.minimum(HUBER / np.maximum(size, 1e-3), 1.0) / scatter.sigma**2
+    else:
+        weight = scatter.weights(size)
+    weight = np.where(known, weight, 0.0)
+    return weight if cell.proves else WEAK * weight
+
+
+def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list[Floats]:
+    """Distance of each end from the weighted mean of its instance's other ends."""
+    result = [np.full(block.end.shape, np.nan) for block in blocks]
+    for cell in problem.cells:
+        rest = _rest(problem, cell, unknowns)[0]
+        known = np.isfinite(rest)
+        filled = np.where(known, rest, 0.0)
+        weight = _weights(rest, problem.scatter[cell.wave], cell, False)
+        others = weight.sum(axis=1, keepdims=True) - weight
+        total = np.sum(weight * filled, axis=1, keepdims=True) - weight * filled
+        mean = total / np.where(others > 0, others, np.inf)
+        result[cell.block][cell.rows] = np.where(known, filled - mean, np.nan)
+    return result

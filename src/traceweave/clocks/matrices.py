@@ -1,0 +1,93 @@
+"""Matched collectives as matrices: what a clock fit and the causality bounds are computed from.
+
+One block holds the instances of one group and one kind of evidence, a row per instance and a column
+per member; a rank that an instance lacks is NaN there. So memory is that of the calls, and sums
+over pairs of ranks are matrix products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from traceweave.arrays import Floats, Ints
+from traceweave.matching.calls import PROVES, RECV, SEND, Calls
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instances (rows) of one group over its ranks (columns); times in ns since the origin of the
+    calls, NaN if absent.
+    """
+
+    ranks: Ints
+    """Position of each column's rank in the list of all ranks."""
+    start: Floats
+    end: Floats
+    transfer: Floats
+    """Per row: shortest duration, ns."""
+    key: tuple[int, int]
+    """Group and sort of evidence."""
+    proves: bool
+    """Causality holds between every two ranks of a row."""
+    sends: Floats | None = None
+    """For send with recv: per cell 1 for the sender, 0 for the receiver."""
+
+    def shifted(self, offset: Floats, drift: Floats, middle: Floats) -> Block:
+        """Return the block on the common clock; the arrays have one value per rank of the run."""
+        o, d, m = offset[self.ranks], drift[self.ranks], middle[self.ranks]
+        return replace(
+            self,
+            start=self.start + o + d * (self.start - m),
+            end=self.end + o + d * (self.end - m),
+        )
+
+
+def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
+    """Arrange the matched calls (instance >= 0) in blocks; `ranks` lists all ranks, ascending."""
+    matched = np.flatnonzero(instance >= 0)
+    if not len(matched):
+        return []
+    op = calls.op[matched]
+    kind = np.where(PROVES[op], 0, np.where((op == SEND) | (op == RECV), 2, 1))
+    first_label = np.full(int(instance.max()) + 1, -1, dtype=np.int64)
+    first_label[instance[matched]] = calls.label[matched]
+    key = 3 * first_label[instance[matched]] + kind
+    order = np.argsort(key, kind="stable")
+    borders = np.r_[0, np.flatnonzero(np.diff(key[order])) + 1, len(order)]
+    blocks = []
+    for low, high in pairwise(borders.tolist()):
+        index = matched[order[low:high]]
+        block = _build(calls, index, instance[index], ranks, int(key[order[low]]) % 3)
+        if len(block.ranks) > 1:
+            blocks.append(block)
+    return blocks
+
+
+def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) -> Block:
+    members, column = np.unique(calls.rank[index], return_inverse=True)
+    rows, row = np.unique(instance, return_inverse=True)
+    shape = (len(rows), len(members))
+    start, end = np.full(shape, np.nan), np.full(shape, np.nan)
+    start[row, column] = calls.start[index]
+    end[row, column] = calls.end[index]
+    sends: npt.NDArray[np.float64] | None = None
+    if kind == 2:
+        sends = np.full(shape, np.nan)
+        sends[row, column] = calls.op[index] == SEND
+    transfer = np.nanmin(end - start, axis=1)
+    key = (int(calls.label[index[0]]), kind)
+    return Block(np.searchsorted(ranks, members), start, end, transfer, key, kind == 0, sends)
+
+
+def row_medians(values: Floats) -> Floats:
+    """Median of every row, NaN left out, as a column; by sorting, which numpy.nanmedian is slow
+    at."""
+    ranked = np.sort(values, axis=1)
+    count = np.isfinite(values).sum(axis=1)
+    row = np.arange(len(values))
+    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
+    return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)

@@ -1,0 +1,210 @@
+"""One stretch of time: a line per clock, hosts that share one, and what causality proves of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.bounds import Bounds, close, pairwise
+from traceweave.clocks.first_estimate import connect, rough_clocks
+from traceweave.clocks.fit import Fit, refine, unfitted
+from traceweave.clocks.matrices import Block
+
+DRIFT_SPAN_NS = 200_000_000
+"""No drift is fitted to anchors that span less."""
+EPOCH_NS = 1_000_000_000_000_000_000
+"""Local times below this (the year 2001) do not count from the Unix epoch."""
+HOST_NS = 20_000.0
+"""Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
+timestamps costs some microseconds, 73 us on some V100 hosts.
+"""
+HOST_SIGMAS = 3.0
+"""Nor do ranks whose distance is this many times its standard error,"""
+AGREE_NS = 2_000.0
+"""unless it is below this."""
+LEAST_ANCHORS = 32
+"""No drift is fitted to fewer."""
+
+
+@dataclass(frozen=True)
+class RankInfo:
+    """What a clock fit has to know of a rank besides its collectives."""
+
+    rank: int
+    host: str | None
+    first_ns: int
+    """First event on the rank's own clock."""
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit: where times count from, whose clock is the common one, whether hosts matter."""
+
+    origin_ns: int
+    reference_rank: int | None
+    same_host: bool
+
+
+@dataclass
+class Piece:
+    """One stretch of time and what is known of its clocks; arrays have one value per rank."""
+
+    ranks: list[RankInfo]
+    blocks: list[Block]
+    component: Ints
+    roots: dict[int, int]
+    """Per component: the position of the rank whose clock it uses."""
+    unit: Ints
+    """Ranks with one number share a clock."""
+    middle: Floats
+    anchors: Ints
+    span: Floats
+    fit: Fit
+    bounds: Bounds = field(init=False)
+    moved: Floats = field(init=False)
+    """What the bounds make of an offset correction of 0."""
+
+
+def fit_piece(
+    ranks: list[RankInfo], blocks: list[Block], options: Options, least_span: float
+) -> Piece:
+    """Fit one stretch of time: lines, hosts, and what causality says of them."""
+    piece = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
+    piece.fit = _fit(piece, least_span)
+    if options.same_host and _tie_hosts(piece, options.reference_rank):
+        piece.fit = _fit(piece, least_span)
+    piece.bounds = close(pairwise(_on_common_clock(piece), len(ranks)))
+    order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
+    piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
+    return piece
+
+
+def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: bool) -> Piece:
+    """First estimate; lines turn about the middle of the recording, or of a piece's anchors."""
+    count = len(ranks)
+    middle = np.array(
+        [(r.first_ns + r.last_ns) // 2 - options.origin_ns for r in ranks], dtype=np.float64
+    )
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    anchors = np.zeros(count, dtype=np.int64)
+    for block in blocks:
+        np.minimum.at(first, block.ranks, np.fmin.reduce(block.end, axis=0, initial=np.inf))
+        np.maximum.at(last, block.ranks, np.fmax.reduce(block.end, axis=0, initial=-np.inf))
+        np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
+    span = np.where(anchors > 0, last - first, 0.0)
+    if piece:
+        middle = np.where(anchors > 0, np.rint((first + last) / 2), middle)
+    component, shared = connect(blocks, count)
+    roots = _roots(ranks, component, options.reference_rank)
+    fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
+    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
+
+
+def _roots(ranks: list[RankInfo], component: Ints, reference: int | None) -> dict[int, int]:
+    """Smallest rank of each component, or the wanted reference where it belongs to it."""
+    roots: dict[int, int] = {}
+    for position, info in enumerate(ranks):
+        number = int(component[position])
+        if number not in roots or info.rank == reference:
+            roots[number] = position
+    return roots
+
+
+def is_root(piece: Piece, rank: int) -> bool:
+    """Whether the rank's clock is the common one of its component."""
+    return piece.roots[int(piece.component[rank])] == rank
+
+
+def _fixed(piece: Piece) -> Flags:
+    """Ranks whose clock is a component's reference."""
+    return np.isin(piece.unit, piece.unit[sorted(piece.roots.values())])
+
+
+def _fit(piece: Piece, least_span: float) -> Fit:
+    """Fit all clocks, with drifts where the anchors are many and span enough.
+
+    Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
+    drift taken for none: what is added to a clock comes out of the answer again, whatever it is.
+    """
+    if not piece.blocks:
+        return piece.fit
+    fixed = _fixed(piece)
+    drifting = ~fixed & (piece.span >= least_span) & (piece.anchors >= LEAST_ANCHORS)
+    for number in np.unique(piece.unit):
+        members = piece.unit == number
+        drifting[members] = drifting[members].any()
+    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting)
+
+
+def _tie_hosts(piece: Piece, reference: int | None) -> bool:
+    """Give ranks of one host one clock where the data allow it; return whether any were tied."""
+    hosts: dict[str, list[int]] = {}
+    for position, info in enumerate(piece.ranks):
+        if info.host is not None:
+            hosts.setdefault(info.host, []).append(position)
+    bounds = close(pairwise(_on_common_clock(piece), len(piece.ranks)))
+    tied = False
+    for members in hosts.values():
+        if len(members) > 1:
+            tied = _tie(piece, bounds, members, reference) or tied
+    return tied
+
+
+def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None) -> bool:
+    """Tie the members of one host whose offsets agree, and join components they connect."""
+    at = float(np.median(piece.middle[members]))
+    offset, drift = piece.fit.offset, piece.fit.drift
+    for first in members:
+        for other in members:
+            if other == first or piece.unit[other] == piece.unit[first]:
+                continue
+            if piece.component[other] != piece.component[first]:
+                _join(piece, first, other, at, reference)
+                continue
+            apart = float(
+                offset[other]
+                + drift[other] * (at - piece.middle[other])
+                - offset[first]
+                - drift[first] * (at - piece.middle[first])
+            )
+            allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
+            error = float(np.hypot(piece.fit.error[first], piece.fit.error[other]))
+            near = min(HOST_NS, max(AGREE_NS, HOST_SIGMAS * error))
+            if abs(apart) <= near and allowed:
+                piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+    numbers = np.unique(piece.unit, return_inverse=True)[1]
+    piece.unit = np.asarray(numbers, dtype=np.int64)
+    for position in members:
+        mates = piece.unit == piece.unit[position]
+        if mates.sum() > 1:
+            middle = float(np.median(piece.middle[mates]))
+            offset[mates] = np.median(offset[mates] + drift[mates] * (middle - piece.middle[mates]))
+            drift[mates] = np.median(drift[mates])
+            piece.middle[mates] = middle
+            if _fixed(piece)[position]:
+                offset[mates] = drift[mates] = 0.0
+    return len(np.unique(piece.unit[members])) < len(members)
+
+
+def _join(piece: Piece, first: int, other: int, at: float, reference: int | None) -> None:
+    """Bring the component of `other` on that of `first`: the two share the host's clock."""
+    offset, drift = piece.fit.offset, piece.fit.drift
+    here = offset[first] + drift[first] * (at - piece.middle[first])
+    there = offset[other] + drift[other] * (at - piece.middle[other])
+    old = int(piece.component[other])
+    joining = piece.component == old
+    offset[joining] += here - there
+    piece.component[joining] = piece.component[first]
+    piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+    piece.roots = _roots(piece.ranks, piece.component, reference)
+    for root in piece.roots.values():
+        inside = piece.component == piece.component[root]
+        offset[inside] -= offset[root]
+
+
+def _on_common_clock(piece: Piece) -> list[Block]:
+    fit = piece.fit
+    return [block.shifted(fit.offset, fit.drift, piece.middle) for block in piece.blocks]

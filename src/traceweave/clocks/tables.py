@@ -1,0 +1,67 @@
+"""What a clock fit reads of the ranks, and what it writes: the table clocks, and where causality
+and the clocks do not go together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import duckdb
+
+from traceweave.clocks.estimate import Clock
+from traceweave.clocks.piece import RankInfo
+from traceweave.clocks.violations import Violations
+from traceweave.store.rows import insert_rows
+
+CAUSALITY = "causality_violated"
+"""Kind of the row of ingest_issues about instances that end before they have begun everywhere."""
+CONTRADICTION = "causality_contradicts_itself"
+"""Kind of the row about bounds that had to be loosened, because no clocks satisfy all of them."""
+
+
+def read_ranks(con: duckdb.DuckDBPyConnection) -> list[RankInfo]:
+    """Read host and time span of every rank, in ascending order of ranks."""
+    rows = con.execute(
+        # ranks in one report were recorded by one profiler on one host, named or not
+        "WITH sources AS (SELECT *, count(DISTINCT rank) OVER (PARTITION BY source_id) AS together"
+        " FROM base.rank_sources) SELECT rank,"
+        " coalesce(min(host), min(CASE WHEN together > 1 THEN 'report ' || source_id END)),"
+        " coalesce(min(first_local_ns), 0), coalesce(max(last_local_ns), 0)"
+        " FROM sources GROUP BY rank ORDER BY rank"
+    ).fetchall()
+    return [RankInfo(*row) for row in rows]
+
+
+def write_clocks(
+    con: duckdb.DuckDBPyConnection, clocks: list[Clock], slack_ns: int, left: Violations
+) -> None:
+    """Replace the table clocks, and the issues about causality: by how much, ns, it had to be
+    loosened, and what still contradicts it.
+    """
+    con.execute("DELETE FROM clocks")
+    insert_rows(con, "clocks", map(asdict, clocks))
+    con.execute("DELETE FROM ingest_issues WHERE kind IN (?, ?)", [CAUSALITY, CONTRADICTION])
+    if left.count:
+        insert_rows(con, "ingest_issues", [_violated(left)])
+    if slack_ns:
+        insert_rows(con, "ingest_issues", [_contradicting(slack_ns)])
+
+
+def _violated(left: Violations) -> dict[str, object]:
+    return {
+        "kind": CAUSALITY,
+        "count": left.count,
+        "example": f"rank {left.early_rank} before rank {left.late_rank}",
+        "message": f"of {left.checked} synchronizing collectives, these end on one rank before"
+        f" another has begun, by up to {left.worst_ns} ns: differences that small between these"
+        " ranks are not to be trusted",
+    }
+
+
+def _contradicting(slack_ns: int) -> dict[str, object]:
+    return {
+        "kind": CONTRADICTION,
+        "count": 1,
+        "message": f"no clocks satisfy all collectives; every bound was loosened by {slack_ns} ns,"
+        " so bound_ns is an estimate in this run, not a proof",
+    }

@@ -1,0 +1,16 @@
+"""Which tables a comparison has."""
+
+from __future__ import annotations
+
+TABLES = {
+    "step": "step time and its tests",
+    "budget": "where the difference went: parts that add up to the whole",
+    "overlap": "how much of the communication compute hides",
+    "classes": "GPU kernels by class, per step and rank",
+    "kernels": "GPU kernels by name and launch grid, per step and rank",
+    "ops": "operators by name and input shapes: their own time on the host, per step and rank",
+    "collectives": "collectives by operation and size, per step and rank, and the waiting in it",
+    "stragglers": "how long each rank made others wait, per step, summed over the waiting ranks",
+    "memory": "memory at the peak",
+}
+"""Tables of a comparison, with what they hold."""

@@ -1,0 +1,8 @@
+"""Which calls of different ranks are one collective, one send with its receive.
+
+`calls` reads them, `groups` finds their process groups, `peers` who the other side of a message is;
+`match` gives every call its instance or a reason why it has none (`outcome`): by sequence number
+(checked by `misnumbered`), by order (`alignment`, which rests on `shifts`, `voting` and
+`coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver
+(`send_recv`). `tables` writes what was found.
+"""

@@ -1,0 +1,151 @@
+"""Two ranks' calls of one group without sequence numbers: which is which.
+
+The best shift between the two sequences (shifts.py) gives partners by order, the clocks confirm or
+refuse each of them, and what is left finds its partner by time (by_time.py). A vote over all pairs
+(voting.py) takes the place of the shift where events are missing in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.matching.by_time import match_by_time, tolerance
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import Line, fit_line
+from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
+from traceweave.matching.voting import vote
+
+STRETCH = 32
+"""Calls that a stretch needs to be judged by itself."""
+TOO_FEW = "most calls found no partner under the best shift"
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Partner of each call of a among the calls of b, -1 if it has none."""
+
+    partner: Ints
+    line: Line | None
+    """None: undecided, and `partner` is -1 throughout."""
+    plain: bool
+    """The n-th call of a is the n-th of b, for all of them."""
+    reason: str = ""
+
+
+def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
+    """Align the calls of a with those of b, both one rank's in order; `same_clock`: offset known to
+    be 0.
+    """
+    shift, reason = choose_shift(a, b, same_clock)
+    if shift is None:
+        return _align_by_votes(a, b, same_clock, reason)
+    i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+    i = i[agree(a, i, b, i + shift)]
+    differences = (b.end[i + shift] - a.end[i]).astype(np.float64)
+    line = fit_line(a.end[i].astype(np.float64), differences)
+    kept = np.zeros(len(a), dtype=np.bool_)
+    kept[i] = np.abs(b.end[i + shift] - line.apply(a.end[i])) <= tolerance(line)
+    region = slice(max(0, -shift), min(len(a), len(b) - shift))
+    between = np.zeros(len(a), dtype=np.bool_)
+    between[region] = _sandwiched(kept[region])
+    kept[i] |= between[i] & _causal(a, i, b, i + shift, line)
+    if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
+        kept[i] |= _causal(a, i, b, i, line)
+    kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
+    partner = np.where(kept, np.arange(len(a)) + shift, -1)
+    match_by_time(a, b, line, partner)
+    if not _supported(a, b, line, partner):
+        return _align_by_votes(a, b, same_clock, TOO_FEW)
+    plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
+    return Alignment(partner, line, plain)
+
+
+def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignment:
+    """Align by time where no single shift explains the sequences, as when events are lost in
+    between.
+    """
+    refused = Alignment(np.full(len(a), -1, dtype=np.int64), None, False, reason)
+    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS)
+    if seed is None:
+        return refused
+    line = seed
+    partner = refused.partner.copy()
+    reach = 2e9
+    while True:
+        # a drift that is not yet known lets the clocks part by at most the tolerance within the
+        # reach
+        partner = np.full(len(a), -1, dtype=np.int64)
+        near = np.flatnonzero(np.abs(a.end - seed.at) <= reach)
+        within = np.full(len(near), -1, dtype=np.int64)
+        match_by_time(a.take(near), b, line, within)
+        partner[near] = within
+        found = np.flatnonzero(partner >= 0)
+        if len(found) < 3:
+            return refused
+        line = fit_line(
+            a.end[found].astype(np.float64), (b.end[partner[found]] - a.end[found]).astype(float)
+        )
+        if len(near) == len(a):
+            break
+        reach *= 4
+    if not _supported(a, b, line, partner):
+        return refused
+    return Alignment(partner, line, False)
+
+
+def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:
+    """Calls of long stretches off the line that the same shift explains on a line of their own.
+
+    So it is after a clock has stepped. A stretch is judged as if it were all there is: where its
+    own sequence fits in several ways, or better in another one, it stays out.
+    """
+    found = np.zeros(len(i), dtype=np.bool_)
+    # single calls near the line, as where a step crosses it, do not end a stretch
+    edges = np.flatnonzero(np.diff(np.r_[0, (~_mostly(kept)).astype(np.int64), 0]))
+    for low, high in edges.reshape(-1, 2):
+        if high - low < STRETCH:
+            continue
+        mine, theirs = i[low:high], j[low:high]
+        shift, _ = choose_shift(a.take(mine), b.take(theirs), same_clock)
+        if shift == 0:
+            at = a.end[mine]
+            line = fit_line(at.astype(np.float64), (b.end[theirs] - at).astype(np.float64))
+            found[low:high] = np.abs(b.end[theirs] - line.apply(at)) <= tolerance(line)
+    return found
+
+
+def _mostly(kept: Flags) -> Flags:
+    """Whether most of the nine calls around each are kept."""
+    sums = np.cumsum(np.r_[np.zeros(5, np.int64), kept, np.zeros(4, np.int64)])
+    return np.asarray(sums[9:] - sums[:-9] >= 5)
+
+
+def _sandwiched(kept: Flags) -> Flags:
+    """Calls that have two of four calls on each side, or the end, confirmed by the clocks.
+
+    Only order is left for them. Their ends may lie far apart, as an all-to-all's do when the ranks
+    exchange different amounts.
+    """
+    padded = np.concatenate([[True] * 4, kept, [True] * 4]).astype(np.int64)
+    sums = np.concatenate([[0], np.cumsum(padded)])
+    at = np.arange(len(kept)) + 4
+    return np.asarray((sums[at] - sums[at - 4] >= 2) & (sums[at + 5] - sums[at + 1] >= 2))
+
+
+def _causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
+    """Whether neither call ends before the other has started, to within the noise of the line."""
+    spare = 20_000.0 + 3 * line.scatter
+    forth = line.apply(a.start[i]) <= b.end[j] + spare
+    return np.asarray(forth & (b.start[j] <= line.apply(a.end[i]) + spare))
+
+
+def _supported(a: Calls, b: Calls, line: Line, partner: Ints) -> bool:
+    """Whether at least half of the calls in the time that both recorded have found a partner."""
+    spare = tolerance(line)
+    on_b = line.apply(a.end)
+    mine = (on_b >= b.end.min() - spare) & (on_b <= b.end.max() + spare)
+    theirs = (b.end >= on_b.min() - spare) & (b.end <= on_b.max() + spare)
+    return 2 * int((partner >= 0).sum()) >= max(int(mine.sum()), int(theirs.sum()), 1)

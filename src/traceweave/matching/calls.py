@@ -1,0 +1,150 @@
+"""The calls of a run as columns: what matching and fitting read, one numpy array per fact.
+
+Times are nanoseconds since `Calls.origin_ns`, so that a double holds them exactly. -1 stands for an
+unknown size, type, sequence number, peer or step; -2 never equals anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import duckdb
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+
+OPS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "unknown",
+    "send",
+    "recv",
+)
+"""The operations of DESIGN section 4; their position is their code in `Calls.op`."""
+
+SEND, RECV = OPS.index("send"), OPS.index("recv")
+RENDEZVOUS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+"""Operations that cannot end anywhere before they have started everywhere."""
+PROVES = np.array([op in RENDEZVOUS for op in OPS])
+"""Whether an operation code is one of them: no rank's end lies before any rank's start."""
+OWN_SIZE = ("all_to_all", "gather", "scatter")
+"""Operations whose size may differ between the ranks of one instance (split sizes, the root's
+buffer).
+"""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Columns of base.collective_calls, ordered by rank and start; every array has one value per
+    call.
+    """
+
+    call_id: Ints
+    rank: Ints
+    source: Ints
+    label: Ints
+    """Which distinct group label of groups.py the call carries; after grouping, the group's id."""
+    op: Ints
+    size: Ints
+    """Bytes; -1 if the trace does not say or the operation's size may differ between ranks."""
+    dtype: Ints
+    seq: Ints
+    peer: Ints
+    step: Ints
+    start: Ints
+    end: Ints
+    origin_ns: int
+
+    def __len__(self) -> int:
+        return len(self.call_id)
+
+    def take(self, index: Ints | Flags) -> Calls:
+        """Return the calls at `index`, in that order."""
+        columns = {
+            f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "origin_ns"
+        }
+        return Calls(**columns, origin_ns=self.origin_ns)
+
+
+def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
+    """Whether the calls i of a and j of b may be one operation; an unknown size or type agrees with
+    any.
+    """
+    size_a, size_b, type_a, type_b = a.size[i], b.size[j], a.dtype[i], b.dtype[j]
+    return np.asarray(
+        (a.op[i] == b.op[j])
+        & ((size_a == size_b) | (size_a < 0) | (size_b < 0))
+        & ((type_a == type_b) | (type_a < 0) | (type_b < 0))
+    )
+
+
+_LABEL_KEY = "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream"
+
+_LABELS_SQL = f"""
+CREATE OR REPLACE TEMP TABLE call_labels AS
+SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
+FROM (
+    SELECT
+        rank, group_name, group_desc, any_value(k.group_ranks) AS group_ranks, group_size,
+        comm_id, evidence, CASE WHEN evidence <> 'host op' THEN stream END AS stream,
+        hash(k.group_ranks) AS members, count(*) AS calls
+    FROM base.collective_calls AS k
+    GROUP BY ALL
+)
+"""
+# lists of members are long and few: by their 64-bit hash they are compared once each
+
+_CALLS_SQL = """
+WITH types AS (
+    SELECT dtype, row_number() OVER (ORDER BY dtype) - 1 AS code
+    FROM (SELECT DISTINCT dtype FROM base.collective_calls WHERE dtype IS NOT NULL)
+)
+SELECT
+    k.call_id,
+    CAST(k.rank AS BIGINT) AS rank,
+    CAST(k.source_id AS BIGINT) AS source,
+    l.label,
+    CAST(coalesce(list_position($ops, k.op), list_position($ops, 'unknown')) - 1 AS BIGINT) AS op,
+    CASE WHEN list_contains($own_size, k.op) THEN -1 ELSE coalesce(k.bytes, -1) END AS size,
+    coalesce(t.code, -1) AS dtype,
+    coalesce(k.seq, -1) AS seq,
+    CAST(coalesce(k.peer, -1) AS BIGINT) AS peer,
+    coalesce(k.step, -1) AS step,
+    k.start_local_ns - $origin AS start,
+    k.start_local_ns + k.duration_ns - $origin AS "end"
+FROM base.collective_calls AS k
+JOIN call_labels AS l
+    ON k.rank = l.rank
+    AND k.group_name IS NOT DISTINCT FROM l.group_name
+    AND k.group_desc IS NOT DISTINCT FROM l.group_desc
+    AND hash(k.group_ranks) = l.members
+    AND k.group_size IS NOT DISTINCT FROM l.group_size
+    AND k.comm_id IS NOT DISTINCT FROM l.comm_id
+    AND k.evidence = l.evidence
+    AND CASE WHEN k.evidence <> 'host op' THEN k.stream END IS NOT DISTINCT FROM l.stream
+LEFT JOIN types AS t ON k.dtype = t.dtype
+ORDER BY k.rank, k.start_local_ns, k.call_id
+"""
+
+
+def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
+    """Read every row of base.collective_calls of `con`; leaves the temporary table call_labels
+    behind.
+
+    A host backend runs one group's operations on several threads, so a thread never tells groups
+    apart.
+    """
+    con.execute(_LABELS_SQL)
+    found = con.execute("SELECT min(start_local_ns) FROM base.collective_calls").fetchall()
+    origin = int(found[0][0] or 0)
+    columns = con.execute(
+        _CALLS_SQL, {"ops": list(OPS), "own_size": list(OWN_SIZE), "origin": origin}
+    ).fetchnumpy()
+    return Calls(**{n: np.asarray(c, np.int64) for n, c in columns.items()}, origin_ns=origin)

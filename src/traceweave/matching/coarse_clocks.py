@@ -1,0 +1,45 @@
+"""One rank's clock against another's, as matching needs it: a line through differences of ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Floats, Ints
+
+DRIFT_LIMIT = 2e-4
+"""Clocks of one cluster run at rates closer than this."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A coarse clock: b's time = a's time + offset + drift * (a's time - at)."""
+
+    offset: float
+    drift: float
+    at: float
+    scatter: float
+    """Median distance of a pair's ends from the line, ns."""
+
+    def apply(self, times: Ints | Floats) -> Floats:
+        """Return times of a on b's clock."""
+        return np.asarray(times + self.offset + self.drift * (times - self.at), dtype=np.float64)
+
+
+def fit_line(at: Floats, differences: Floats) -> Line:
+    """Fit offset and drift to differences of ends by least absolute deviations over blocks of
+    medians.
+    """
+    blocks = np.array_split(np.arange(len(at)), max(1, min(32, len(at) // 8)))
+    x = np.array([np.median(at[block]) for block in blocks])
+    y = np.array([np.median(differences[block]) for block in blocks])
+    middle, drift = float(np.median(x)), 0.0
+    if len(x) >= 4 and x[-1] > x[0]:
+        rows, columns = np.triu_indices(len(x), 1)
+        run = x[columns] - x[rows]
+        drift = float(np.median((y[columns] - y[rows])[run > 0] / run[run > 0]))
+        drift = drift if abs(drift) <= DRIFT_LIMIT else 0.0
+    offset = float(np.median(differences - drift * (at - middle)))
+    scatter = float(np.median(np.abs(differences - offset - drift * (at - middle))))
+    return Line(offset, drift, middle, scatter)

@@ -1,0 +1,223 @@
+"""Which calls belong to one process group: from the labels that the traces put on calls to groups
+of the run.
+
+A label is one distinct combination of rank, group name, description, members, size, communicator,
+evidence and stream: there are few of them, whatever the number of calls. Identity, in this order:
+the communicator hash (nsys); the group's name with its members, because one name can stand for
+several groups after a split; the name with the size, where the trace cuts the list of members; the
+stream, where a call without any label shares it with calls of one labelled group; and nothing at
+all, which leaves one group of all ranks per sort of evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+
+from traceweave.arrays import Ints
+
+
+class Label(NamedTuple):
+    """One distinct label of base.collective_calls."""
+
+    label: int
+    rank: int
+    name: str | None
+    description: str | None
+    ranks: tuple[int, ...] | None
+    size: int | None
+    comm: str | None
+    evidence: str
+    stream: int | None
+
+
+@dataclass
+class Group:
+    """One process group of the run."""
+
+    key: tuple[object, ...]
+    name: str | None = None
+    description: str | None = None
+    size: int | None = None
+    members: frozenset[int] | None = None
+    """The members as a trace lists them; None if no trace does."""
+    seen: set[int] = field(default_factory=set)
+    streams: dict[int, set[int]] = field(default_factory=dict)
+    """Of a group without any label: the streams each rank ran its calls on."""
+    labelled: bool = True
+    ambiguous: bool = False
+    """The label stands for several groups that cannot be told apart."""
+    role: str = "unknown"
+    role_source: str = "nothing in the traces says what the group is for"
+
+    @property
+    def ranks(self) -> list[int]:
+        """The members as far as known, ascending."""
+        return sorted(self.members or self.seen)
+
+
+_ROLES = (
+    # a group over two axes has neither role
+    (r"(tensor|tp|data|dp|context|cp)_?and_?|_and_|^model_parallel|embedding", "unknown"),
+    (r"pipe(line)?_|pipe(line)?$|(^|[^a-z])pp([^a-z]|$)", "pp"),
+    (r"data_?parallel|fsdp|ddp|hsdp|zero|(^|[^a-z])dp([^a-z]|$)|distributed_optimizer", "dp"),
+    (r"tensor|(^|[^a-z])tp([^a-z]|$)", "tp"),
+    (r"expert|moe|(^|[^a-z])ep([^a-z]|$)", "ep"),
+    (r"context|sequence|ulysses|(^|[^a-z])(cp|sp)([^a-z]|$)", "cp"),
+)
+
+
+def describe_role(text: str | None) -> str:
+    """Return the role that a group's description names, 'unknown' if it names none or two.
+
+    Spellings: Megatron's TENSOR_MODEL_PARALLEL_GROUP, torch device meshes' mesh_dp_shard, and plain
+    words.
+    """
+    lowered = (text or "").lower()
+    return next((role for pattern, role in _ROLES if re.search(pattern, lowered)), "unknown")
+
+
+def read_labels(con: duckdb.DuckDBPyConnection) -> list[Label]:
+    """Read the labels that calls.read_calls left behind."""
+    rows = con.execute(
+        "SELECT label, rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence,"
+        " stream FROM call_labels ORDER BY label"
+    ).fetchall()
+    return [
+        Label(row[0], row[1], row[2], row[3], tuple(sorted(row[4])) if row[4] else None, *row[5:9])
+        for row in rows
+    ]
+
+
+def find_groups(
+    labels: list[Label], all_ranks: set[int], world_size: int | None
+) -> tuple[list[Group], Ints]:
+    """Return the groups of a run and, per label, the index of its group."""
+    by_key: dict[tuple[object, ...], Group] = {}
+    keys = _joined(labels, _keys(labels))
+    for label, key in zip(labels, keys, strict=True):
+        group = by_key.setdefault(key, Group(key))
+        group.seen.add(label.rank)
+        group.labelled = key[0] != "unlabelled"
+        if not group.labelled and label.stream is not None:
+            group.streams.setdefault(label.rank, set()).add(label.stream)
+        group.name = group.name or label.name
+        group.description = group.description or label.description
+        group.size = group.size or label.size
+        if group.members is None and label.ranks is not None:
+            group.members = frozenset(label.ranks)
+    groups = [by_key[key] for key in sorted(by_key, key=_order)]
+    for group in groups:
+        _complete(group, all_ranks, world_size)
+    index = {group.key: number for number, group in enumerate(groups)}
+    return groups, np.array([index[key] for key in keys], dtype=np.int64)
+
+
+def _keys(labels: list[Label]) -> list[tuple[object, ...]]:
+    """The identity of each label's group."""
+    listed: dict[tuple[str, int | None], set[tuple[int, ...]]] = defaultdict(set)
+    for label in labels:
+        if label.name is not None and label.ranks is not None:
+            listed[label.name, label.size or len(label.ranks)].add(label.ranks)
+    keys = [_own_key(label, listed) for label in labels]
+    on_stream: dict[tuple[int, int], set[tuple[object, ...]]] = defaultdict(set)
+    for label, key in zip(labels, keys, strict=True):
+        if key[0] != "unlabelled" and label.stream is not None:
+            on_stream[label.rank, label.stream].add(key)
+    for position, label in enumerate(labels):
+        if keys[position][0] == "unlabelled" and label.stream is not None:
+            candidates = on_stream.get((label.rank, label.stream), set())
+            if len(candidates) == 1:
+                keys[position] = next(iter(candidates))
+    return keys
+
+
+def _joined(labels: list[Label], keys: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Take a communicator and a named group for one where profilers of two sorts recorded the run
+    and no other pairing is possible.
+
+    nsys knows communicators by a number and a size, Kineto groups by name and members.
+    """
+    seen: dict[tuple[object, ...], set[int]] = defaultdict(set)
+    sizes: dict[tuple[object, ...], int | None] = {}
+    members: dict[tuple[object, ...], set[int]] = {}
+    for label, key in zip(labels, keys, strict=True):
+        seen[key].add(label.rank)
+        sizes[key] = sizes.get(key) or label.size
+        if key[0] == "name" and label.ranks is not None:
+            members[key] = set(label.ranks)
+    fits = {
+        key: [g for g in members if _may_be(seen[key], sizes[key], seen[g], members[g])]
+        for key in seen
+        if key[0] == "communicator"
+    }
+    taken = Counter(g for found in fits.values() for g in found)
+    pairs = {c: found[0] for c, found in fits.items() if len(found) == 1 and taken[found[0]] == 1}
+    return [pairs.get(key, key) for key in keys]
+
+
+def _may_be(here: set[int], size: int | None, there: set[int], members: set[int]) -> bool:
+    return size == len(members) and here <= members and not here & there
+
+
+def _own_key(
+    label: Label, listed: dict[tuple[str, int | None], set[tuple[int, ...]]]
+) -> tuple[object, ...]:
+    if label.comm is not None:
+        return ("communicator", label.comm)
+    if label.name is None:
+        if label.ranks is not None:
+            return ("ranks", label.ranks)
+        return ("unlabelled", label.evidence)
+    if label.ranks is not None:
+        return ("name", label.name, label.ranks)
+    known = [r for r in listed[label.name, label.size] if label.rank in r]
+    if len(known) == 1:
+        return ("name", label.name, known[0])
+    return ("name and size", label.name, label.size)
+
+
+def _order(key: tuple[object, ...]) -> tuple[str, ...]:
+    """Numbers sort as numbers, the rest as text, so that group_id does not depend on the order of
+    the files.
+    """
+    return tuple(f"{part:020d}" if isinstance(part, int) else _padded(part) for part in key)
+
+
+def _padded(part: object) -> str:
+    if isinstance(part, tuple):
+        return " ".join(f"{n:09d}" for n in part)
+    text = str(part)
+    return text.rjust(20, "0") if text.isdigit() else text
+
+
+def _complete(group: Group, all_ranks: set[int], world_size: int | None) -> None:
+    """Fill in size, ambiguity and role."""
+    if group.members is not None:
+        group.size = group.size or len(group.members)
+    if group.size is None and not group.labelled:
+        group.size = world_size
+    several_streams = any(len(streams) > 1 for streams in group.streams.values())
+    # a communicator keeps to its stream, and of two ranks every communicator has both
+    if several_streams and (group.size or len(all_ranks)) > 2:
+        group.ambiguous = True
+    if group.size is not None and len(group.seen) > group.size:
+        group.ambiguous = True
+    if not group.labelled:
+        if not group.ambiguous:
+            group.role, group.role_source = "world", "assumed: the traces name no group"
+        return
+    if group.size is not None and world_size is not None and group.size == world_size:
+        group.role, group.role_source = "world", "size is the world size"
+    elif group.description is not None and re.search("default_pg", group.description):
+        group.role, group.role_source = "world", "description"
+    elif world_size is None and len(all_ranks) > 1 and group.seen == all_ranks:
+        group.role, group.role_source = "world", "every rank of the run takes part"
+    elif (role := describe_role(group.description or group.name)) != "unknown":
+        group.role = role
+        group.role_source = "description" if group.description else "name"

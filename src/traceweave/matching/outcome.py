@@ -1,0 +1,72 @@
+"""What matching says of every call: its instance, how it was found, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Ints
+
+HOW = ("unmatched", "seq", "order", "sequence-aligned")
+"""Values of base.matches.match; their position is their code in `Matches.how`."""
+
+ALONE = "no other rank of the group recorded it"
+NO_PEER = "the trace does not say which rank is the other side"
+ONE_SIDE = "the other side of the send or recv is not in the traces"
+SEVERAL_GROUPS = "the traces do not tell which of several groups it belongs to"
+DISAGREE = "ranks disagree on operation, size or type under one sequence number"
+COALESCED = "ranks issued different numbers of calls under one sequence number"
+MISNUMBERED = "what ranks did under these sequence numbers contradicts causality"
+NO_SEQ = "without sequence number in a group whose other calls have one"
+NO_TIME_FIT = "no call of another rank fits it in order and time"
+
+
+@dataclass
+class Matches:
+    """Per call: its instance (-1: none), how it was found and, for the unmatched, why not."""
+
+    instance: Ints
+    how: Ints
+    reason: Ints
+    reasons: list[str]
+
+    @classmethod
+    def empty(cls, calls: int) -> Matches:
+        """Return `calls` unmatched calls without a reason."""
+        return cls(
+            np.full(calls, -1, dtype=np.int64),
+            np.zeros(calls, dtype=np.int64),
+            np.full(calls, -1, dtype=np.int64),
+            [],
+        )
+
+    def refuse(self, index: Ints, reason: str) -> None:
+        """Leave the calls at `index` unmatched because of `reason`."""
+        if not len(index):
+            return
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        self.instance[index] = -1
+        self.how[index] = 0
+        self.reason[index] = self.reasons.index(reason)
+
+    def accept(self, index: Ints, instance: Ints, how: str) -> None:
+        """Give the calls at `index` their instances."""
+        self.instance[index] = instance
+        self.how[index] = HOW.index(how)
+
+    @property
+    def next_instance(self) -> int:
+        """The first number that no instance has."""
+        return int(self.instance.max(initial=-1)) + 1
+
+    def matched(self) -> dict[str, int]:
+        """Calls per way in which they were matched."""
+        counts = np.bincount(self.how, minlength=len(HOW))
+        return {how: int(n) for how, n in zip(HOW[1:], counts[1:], strict=True) if n}
+
+    def unmatched(self) -> dict[str, int]:
+        """Calls without an instance, by reason."""
+        counts = np.bincount(self.reason[self.reason >= 0], minlength=len(self.reasons))
+        return {reason: int(n) for reason, n in zip(self.reasons, counts, strict=True) if n}

@@ -1,0 +1,226 @@
+"""Which shift between two ranks' sequences of calls is the right one, if that can be told at all.
+
+The symbols of a call (operation, size, type) say which shifts are possible; training repeats
+itself, so there are usually several. The clocks decide between them: under the right shift the ends
+of partners differ by an almost constant offset, under a wrong one by whatever the program did in
+between. Step numbers, where both ranks have them, decide first. What neither can decide stays
+undecided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import DRIFT_LIMIT
+
+SAMPLE = 256
+"""Pairs of calls that a candidate shift is judged by."""
+SHORTLIST = 24
+"""Shifts that are judged closely."""
+AT_A_TIME = 16_384
+"""Shifts looked at together, lest two ranks with a million calls each take gigabytes."""
+MIN_OVERLAP = 0.25
+"""Share of the shorter sequence that a shift must leave overlapping."""
+CLEAR = 2.0
+"""How many times more the ends must scatter under every other shift."""
+CHANCE = 1e-3
+"""Largest probability that a shift is the work of chance."""
+SAME_CLOCK_NS = 1_000_000
+"""Clocks of one host differ by less than this, even between processes and profilers."""
+WALL_CLOCK_NS = 5_000_000_000
+"""Wall clocks of one cluster differ by less than this."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What speaks for each candidate shift."""
+
+    shift: Ints
+    agreement: Floats
+    offset: Floats
+    dispersion: Floats
+    """Median change of the end difference from one pair to the next, ns; inf with fewer than two
+    pairs.
+    """
+    steps: Floats
+    """Share of pairs with the same step number among those that have one; -1 if none has."""
+    excess: Floats
+    """By how much the pairs contradict causality for every offset, ns; negative if they do not."""
+    excess_at_zero: Floats
+    """The same for offset 0."""
+    pairs: Floats
+    """How many pairs the judgement rests on."""
+
+    def where(self, kept: Flags) -> _Judged:
+        return _Judged(**{name: getattr(self, name)[kept] for name in self.__dataclass_fields__})
+
+
+def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]:
+    """The one shift that symbols, steps and clocks agree on, or None and why not."""
+    if not len(a) or not len(b):
+        return None, "no calls to compare with"
+    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
+    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
+    if not len(judged.shift):
+        return None, "the ranks' sequences of operations do not fit each other"
+    near = np.abs(judged.offset) <= limit
+    if same_clock:
+        near &= judged.excess_at_zero <= SAME_CLOCK_NS
+    judged = judged.where(near)
+    if len(judged.shift) and judged.steps.max() >= 0.9:
+        judged = judged.where(judged.steps >= judged.steps.max() - 0.05)
+    span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
+    causal = judged.excess <= 100_000 + DRIFT_LIMIT * span
+    if not causal.any():
+        return None, "no shift of the ranks' sequences obeys causality"
+    return _best(a, b, judged, causal, same_clock)
+
+
+def _best(
+    a: Calls, b: Calls, judged: _Judged, causal: Flags, same_clock: bool
+) -> tuple[int | None, str]:
+    """The candidate whose ends scatter clearly least, if causality allows it and chance does not.
+
+    Where one scatters least that causality forbids, calls are missing in between: then no other is
+    right.
+    """
+    # a shift that leaves few calls to compare has little to contradict it
+    overlap = np.minimum(len(a), len(b) - judged.shift) - np.maximum(0, -judged.shift)
+    agreeing = judged.agreement * overlap
+    misfit = judged.dispersion * (agreeing.max() / agreeing)
+    if not causal[misfit.argmin()] and misfit.min() < misfit[causal].min():
+        return None, "no shift of the ranks' sequences obeys causality"
+    judged, misfit = judged.where(causal), misfit[causal]
+    order = np.argsort(misfit, kind="stable")
+    best = int(order[0])
+    if len(order) == 1 and same_clock:
+        return int(judged.shift[best]), ""
+    if len(order) == 1 and judged.shift[best] == 0 and same_steps(a, b):
+        return 0, ""
+    if _chance(b, judged, best) > CHANCE:
+        return _plain_order(a, b, judged)
+    margin = (CLEAR + 100 / judged.pairs[best]) * misfit[best] + 2_000
+    if len(order) == 1 or misfit[order[1]] > margin:
+        return int(judged.shift[best]), ""
+    near = np.sort(np.abs(judged.offset))
+    if same_clock and near[0] < 0.25 * near[1]:
+        return int(judged.shift[np.abs(judged.offset).argmin()]), ""
+    return _plain_order(a, b, judged)
+
+
+def same_steps(a: Calls, b: Calls) -> bool:
+    """Whether both ranks show the same operations in the same steps, call by call, over several
+    steps.
+    """
+    if len(a) != len(b) or len(np.unique(a.step)) < 2:
+        return False
+    everything = np.arange(len(a))
+    same = (a.step == b.step) & (a.step >= 0) & agree(a, everything, b, everything)
+    return bool(same.all())
+
+
+def _chance(b: Calls, judged: _Judged, best: int) -> float:
+    """How likely unrelated calls would scatter this little under one of the candidate shifts.
+
+    A call of b ends by chance within the dispersion of a given moment with probability p; half of n
+    doing so is no more likely than (4p)^(n/2).
+    """
+    pairs, dispersion = judged.pairs[best], judged.dispersion[best]
+    if pairs < 2 or not np.isfinite(dispersion):
+        return 1.0
+    gap = max(1.0, float(np.median(np.diff(b.end))))
+    base = min(1.0, 8 * float(dispersion) / gap)
+    return float(len(judged.shift) * base ** ((pairs - 1) / 2))
+
+
+def _plain_order(a: Calls, b: Calls, judged: _Judged) -> tuple[int | None, str]:
+    """The n-th call with the n-th: only for windows of one length that the wall clocks pin to each
+    other.
+    """
+    possible = judged.shift[judged.excess_at_zero <= SAME_CLOCK_NS]
+    if len(a) == len(b) and len(possible) == 1 and possible[0] == 0:
+        return 0, ""
+    return None, "the sequence repeats itself and fits in several ways"
+
+
+def _candidates(a: Calls, b: Calls) -> Ints:
+    """Shifts under which at least half of the overlapping operations are of the same kind."""
+    from scipy.signal import fftconvolve  # half a second to import, which most runs do not need
+
+    shifts = np.arange(1 - len(a), len(b))
+    overlap = np.minimum(len(a), len(b) - shifts) - np.maximum(0, -shifts)
+    same = np.zeros(len(shifts))
+    for op in np.intersect1d(a.op, b.op):
+        same += fftconvolve((b.op == op).astype(float), (a.op == op).astype(float)[::-1])
+    enough = overlap >= max(1.0, MIN_OVERLAP * min(len(a), len(b)))
+    return np.asarray(shifts[enough & (same >= 0.5 * overlap - 0.01)])
+
+
+def _shortlist(a: Calls, b: Calls, shifts: Ints, limit: float) -> Ints:
+    """The most promising candidates by a quick look at few pairs, where there are many."""
+    if len(shifts) <= SHORTLIST:
+        return shifts
+    looks = [
+        _look(a, b, shifts[first : first + AT_A_TIME], limit)
+        for first in range(0, len(shifts), AT_A_TIME)
+    ]
+    order = np.lexsort([np.concatenate(column) for column in zip(*looks, strict=True)])
+    return np.asarray(np.sort(shifts[order[:SHORTLIST]]))
+
+
+def _look(a: Calls, b: Calls, shifts: Ints, limit: float) -> tuple[Floats, Floats, Floats, Flags]:
+    """What makes shifts less promising, as one value per shift, the most important last."""
+    first = np.maximum(0, -shifts)
+    last = np.minimum(len(a), len(b) - shifts) - 2
+    i = first[:, None] + ((last - first)[:, None] * np.linspace(0.0, 1.0, 24)).astype(np.int64)
+    i = np.maximum(i, 0)
+    j = i + shifts[:, None]
+    here = b.end[j] - a.end[i]
+    later = np.minimum(i + 1, len(a) - 1)
+    there = b.end[np.minimum(j + 1, len(b) - 1)] - a.end[later]
+    near = np.abs(np.median(here, axis=1)) <= limit
+    scatter = np.median(np.abs(there - here), axis=1)
+    steps = -((a.step[i] == b.step[j]) & (a.step[i] >= 0)).mean(axis=1)
+    misfit = 1.0 - agree(a, i, b, j).mean(axis=1)
+    return scatter, np.round(steps, 1), np.round(misfit, 1), ~near
+
+
+def _judge(a: Calls, b: Calls, shifts: Ints) -> _Judged:
+    """Weigh every candidate, keeping those whose symbols agree best."""
+    rows = [_weigh(a, b, int(shift)) for shift in shifts]
+    table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    judged = _Judged(shifts, *table.T)
+    return judged.where(judged.agreement >= 0.5)
+
+
+def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
+    first, last = max(0, -shift), min(len(a), len(b) - shift)
+    starts = np.unique(np.linspace(first, last - 1, min(SAMPLE, last - first)).astype(np.int64))
+    i = np.unique(np.minimum(np.concatenate([starts, starts + 1]), last - 1))
+    j = i + shift
+    fits = agree(a, i, b, j)
+    agreement = float(fits.mean())
+    if agreement < 0.5:
+        return (agreement, 0.0, np.inf, -1.0, np.inf, np.inf, 0.0)
+    known = fits & (a.step[i] >= 0) & (b.step[j] >= 0)
+    steps = float((a.step[i] == b.step[j])[known].mean()) if known.any() else -1.0
+    i, j = i[fits], j[fits]
+    differences = (b.end[j] - a.end[i]).astype(np.float64)
+    changes = np.abs(np.diff(differences))[np.diff(i) == 1]
+    dispersion = float(np.median(changes)) if len(changes) else np.inf
+    low, high = (b.start[j] - a.end[i]).astype(float), (b.end[j] - a.start[i]).astype(float)
+    spare = int(0.02 * len(i))
+    lowest, highest = np.sort(low)[len(i) - 1 - spare], np.sort(high)[spare]
+    return (
+        agreement,
+        float(np.median(differences)),
+        dispersion,
+        steps,
+        float(lowest - highest),
+        float(max(lowest, -highest)),
+        float(len(i)),
+    )

@@ -1,0 +1,69 @@
+"""The offset between two clocks by majority vote, for sequences that no single shift can explain.
+
+Every pair of a call of one rank and a call of the other that may be one operation votes for the
+difference of their ends. True partners all vote for one offset, whatever is missing on either side;
+the others spread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceweave.arrays import Floats
+from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import Line
+
+STRETCHES = 6
+LENGTH = 64
+"""Calls of a stretch: short enough for the drift inside it not to matter."""
+WIDTH_NS = 60_000.0
+"""Votes that lie within this count for one offset."""
+QUORUM = 0.5
+"""Share of a stretch's calls that must agree on the winner."""
+LEAD = 1.5
+"""How many times more votes the winner must have than any other offset."""
+
+
+def vote(a: Calls, b: Calls, limit_ns: float) -> Line | None:
+    """Return the offset from a to b that most calls of several stretches of a vote for, or None
+    without a majority.
+    """
+    seeds = []
+    length = min(LENGTH, len(a))
+    for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
+        stretch = np.arange(first, first + length)
+        offset, share, lead = _winner(_votes(a, b, stretch, limit_ns), length)
+        if share >= QUORUM and lead >= LEAD:
+            seeds.append((share, float(np.median(a.end[stretch])), offset))
+    if not seeds:
+        return None
+    _, at, offset = max(seeds)
+    spread = [abs(o - offset) - 2e-4 * abs(t - at) for _, t, o in seeds]
+    if sum(distance <= 2 * WIDTH_NS for distance in spread) * 2 <= len(seeds):
+        return None
+    return Line(offset, 0.0, at, WIDTH_NS / 2)
+
+
+def _votes(a: Calls, b: Calls, stretch: np.ndarray, limit_ns: float) -> Floats:
+    """Sorted differences of ends over all pairs that may be one operation."""
+    order = np.argsort(b.end, kind="stable")
+    ends = b.end[order]
+    low = np.searchsorted(ends, a.end[stretch] - int(limit_ns))
+    high = np.searchsorted(ends, a.end[stretch] + int(limit_ns))
+    i = np.repeat(stretch, high - low)
+    first = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low)
+    j = order[first + np.arange(len(i))]
+    fits = agree(a, i, b, j)
+    return np.sort((b.end[j[fits]] - a.end[i[fits]]).astype(np.float64))
+
+
+def _winner(votes: Floats, voters: int) -> tuple[float, float, float]:
+    """Offset with most votes, its share of the voters, and its lead over any other offset."""
+    if not len(votes):
+        return 0.0, 0.0, 0.0
+    counts = np.searchsorted(votes, votes + WIDTH_NS, side="right") - np.arange(len(votes))
+    best = int(counts.argmax())
+    inside = votes[best : best + counts[best]]
+    apart = (votes < votes[best] - 2 * WIDTH_NS) | (votes > votes[best] + 2 * WIDTH_NS)
+    second = int(counts[apart].max(initial=0))
+    return float(np.median(inside)), len(inside) / voters, counts[best] / max(1, second)

@@ -1,0 +1,140 @@
+"""What makes many ranks one run: matching collectives over ranks, and estimating every rank's
+clock.
+
+Reads base.collective_calls and base.rank_sources; writes groups, base.matches, clocks and the run's
+rows of ingest_issues about collectives. Running it again gives the same tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from traceweave.arrays import Ints
+from traceweave.clocks.estimate import Clock, fit_clocks
+from traceweave.clocks.matrices import build_blocks
+from traceweave.clocks.piece import RankInfo
+from traceweave.clocks.tables import read_ranks, write_clocks
+from traceweave.clocks.violations import Violations, find_violations
+from traceweave.errors import UsageError
+from traceweave.matching.calls import Calls, read_calls
+from traceweave.matching.groups import find_groups, read_labels
+from traceweave.matching.match import match_calls
+from traceweave.matching.peers import resolve_peers
+from traceweave.matching.tables import (
+    read_instances,
+    read_known_clocks,
+    read_world_size,
+    write_groups,
+    write_matches,
+)
+
+METHODS = ("ends", "wall clock")
+
+
+@dataclass(frozen=True)
+class WeaveSummary:
+    """What weaving a run came to."""
+
+    calls: int
+    instances: int
+    matched: dict[str, int]
+    """Calls per value of base.matches.match except 'unmatched'."""
+    unmatched: dict[str, int]
+    """Calls without an instance, by reason."""
+    clocks: dict[str, int]
+    """Ranks per value of clocks.status."""
+    violations: int = 0
+    """Instances that, on the clocks found, end on one rank before another has begun."""
+
+
+def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
+    """Fill groups, base.matches and clocks of `con`, replacing what an earlier call wrote there."""
+    resolve_peers(con)
+    ranks = read_ranks(con)
+    calls = read_calls(con)
+    groups, group_of_label = find_groups(
+        read_labels(con), {info.rank for info in ranks}, read_world_size(con)
+    )
+    if len(calls):
+        calls.label[:] = group_of_label[calls.label]
+    clock_of = read_known_clocks(con)
+    matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]))
+    clocks, slack, left = _fit(calls, matches.instance, ranks, None, True)
+    con.execute("BEGIN")
+    write_groups(con, groups)
+    write_matches(con, calls, matches)
+    write_clocks(con, clocks, slack, left)
+    con.execute("COMMIT")
+    con.execute("DROP TABLE call_labels")
+    return WeaveSummary(
+        calls=len(calls),
+        instances=int(matches.instance.max(initial=-1)) + 1,
+        matched=matches.matched(),
+        unmatched=matches.unmatched(),
+        clocks=dict(Counter({clock.rank: clock.status for clock in clocks}.values())),
+        violations=left.count,
+    )
+
+
+def align(
+    con: duckdb.DuckDBPyConnection,
+    reference_rank: int | None = None,
+    same_host: bool = True,
+    method: str = "ends",
+) -> list[Clock]:
+    """Fit the clocks of a woven run again and replace the table `clocks`; matches stay as they are.
+
+    `method`: 'ends' fits to the ends of collectives, 'wall clock' leaves every clock as it is and
+    only counts what contradicts it. Raises UsageError if `reference_rank` is not a rank of the run
+    or the method is unknown.
+    """
+    if method not in METHODS:
+        raise UsageError(f"no method {method!r}: it is one of {', '.join(METHODS)}")
+    ranks = read_ranks(con)
+    known = [info.rank for info in ranks]
+    if reference_rank is not None and reference_rank not in known:
+        raise UsageError(f"no rank {reference_rank} in this run: it has {_short(known)}")
+    calls = read_calls(con)
+    instance = read_instances(con, calls)
+    use_ends = method == "ends"
+    clocks, slack, left = _fit(calls, instance, ranks, reference_rank, same_host, use_ends)
+    con.execute("BEGIN")
+    write_clocks(con, clocks, slack, left)
+    con.execute("COMMIT")
+    con.execute("DROP TABLE call_labels")
+    return clocks
+
+
+def _short(ranks: Sequence[int]) -> str:
+    if len(ranks) <= 8:
+        return "ranks " + ", ".join(map(str, ranks))
+    return f"{len(ranks)} ranks from {ranks[0]} to {ranks[-1]}"
+
+
+def _fit(
+    calls: Calls,
+    instance: Ints,
+    ranks: list[RankInfo],
+    reference: int | None,
+    same_host: bool,
+    use_ends: bool = True,
+) -> tuple[list[Clock], int, Violations]:
+    """The clocks, by how much causality was loosened, and what still contradicts it."""
+    if not ranks:
+        return [], 0, Violations(0, 0, 0, None, None)
+    numbers = [info.rank for info in ranks]
+    blocks = build_blocks(calls, instance, np.array(numbers))
+    origin = calls.origin_ns if len(calls) else ranks[0].first_ns
+    used = blocks if use_ends else []
+    # thousands of small systems: threads of the BLAS would spend their time waiting for each other
+    with threadpool_limits(limits=1, user_api="blas"):
+        clocks, slack = fit_clocks(
+            ranks, used, origin, reference_rank=reference, same_host=same_host
+        )
+    return clocks, slack, find_violations(blocks, numbers, clocks, origin)

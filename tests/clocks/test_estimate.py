@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.collective_calls import BASE, add_call, add_rank
+from tests.tables import create_tables, empty_database
+from traceweave.errors import UsageError
+from traceweave.weave import align, weave
+from traceweave_simulator.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave_simulator.traffic_tables import (
+    clock_errors,
+    outside_bounds,
+    store_traffic,
+    true_offsets,
+)
+
+Connection = duckdb.DuckDBPyConnection
+
+
+def clocks(con: Connection) -> list[tuple[object, ...]]:
+    return con.execute(
+        "SELECT rank, reference_rank, offset_ns, drift_ppm, anchors, status FROM clocks"
+        " ORDER BY rank, from_local_ns NULLS FIRST"
+    ).fetchall()
+
+
+def together(con: Connection, ranks: list[int], offset_us: dict[int, int], count: int = 5) -> None:
+    """`count` collectives with one common end, on clocks that are behind by an offset."""
+    for k in range(count):
+        for rank in ranks:
+            behind = offset_us.get(rank, 0)
+            start = 1000 * k + 37 * k * k + 20 * rank
+            end = 1000 * k + 37 * k * k + 400
+            add_call(con, rank, start - behind, end - behind, group=str(ranks), ranks=ranks, seq=k)
+
+
+def test_perfect_clocks_and_ends_give_offset_zero(empty_run: Connection) -> None:
+    for rank in range(3):
+        add_rank(empty_run, rank)
+    together(empty_run, [0, 1, 2], {})
+    weave(empty_run)
+    assert clocks(empty_run) == [(rank, 0, 0, 0.0, 5, "aligned") for rank in range(3)]
+
+
+def test_an_offset_is_added_to_the_clock_that_is_behind(empty_run: Connection) -> None:
+    for rank in range(3):
+        add_rank(empty_run, rank)
+    together(empty_run, [0, 1, 2], {1: 250_000, 2: -700})
+    weave(empty_run)
+    assert [row[2] for row in clocks(empty_run)] == [0, 250_000_000, -700_000]
+    bounds = empty_run.execute("SELECT bound_ns FROM clocks ORDER BY rank").fetchall()
+    # rank 1 starts 380 us before the common end, rank 0 400 us; no drift is known in 4.5 ms
+    assert bounds[0] == (0,)
+    assert 380_000 <= bounds[1][0] <= 401_000
+
+
+def test_ranks_that_share_no_group_are_chained(empty_run: Connection) -> None:
+    for rank in range(4):
+        add_rank(empty_run, rank)
+    offsets = {1: 5_000, 2: -3_000, 3: 90_000}
+    for pair in ([0, 1], [1, 2], [2, 3]):
+        together(empty_run, pair, offsets)
+    weave(empty_run)
+    assert [row[2] for row in clocks(empty_run)] == [0, 5_000_000, -3_000_000, 90_000_000]
+    assert {row[1] for row in clocks(empty_run)} == {0}
+
+
+def test_unconnected_ranks_keep_their_wall_clock_and_say_so(empty_run: Connection) -> None:
+    for rank in range(4):
+        add_rank(empty_run, rank)
+    together(empty_run, [0, 1], {1: 100})
+    together(empty_run, [2, 3], {3: -200})
+    weave(empty_run)
+    assert clocks(empty_run) == [
+        (0, 0, 0, 0.0, 5, "aligned"),
+        (1, 0, 100_000, 0.0, 5, "aligned"),
+        (2, 2, 0, 0.0, 5, "wall clock"),
+        (3, 2, -200_000, 0.0, 5, "wall clock"),
+    ]
+
+
+def test_clocks_that_count_from_somewhere_else_are_unaligned(empty_run: Connection) -> None:
+    add_rank(empty_run, 0)
+    add_rank(empty_run, 1, base=0)
+    weave(empty_run)
+    assert [row[5] for row in clocks(empty_run)] == ["wall clock", "unaligned"]
+
+
+def test_one_rank_is_its_own_reference(empty_run: Connection) -> None:
+    add_rank(empty_run, 3)
+    add_call(empty_run, 3, 0, 10, ranks=[3, 4])
+    weave(empty_run)
+    row = empty_run.execute("FROM clocks").fetchall()
+    middle = BASE + 5_000_000
+    assert row == [(3, None, 3, 0, 0.0, middle, 0, None, None, 0, "single rank", "aligned")]
+
+
+def test_ranks_of_one_host_share_a_clock_where_the_data_agree(empty_run: Connection) -> None:
+    for rank in range(4):
+        add_rank(empty_run, rank, host="a" if rank < 2 else "b")
+    # ends of rank 3 are 6 us late against rank 2 of the same host
+    together(empty_run, [0, 1, 2, 3], {1: -4, 2: 50_000, 3: 49_994})
+    weave(empty_run)
+    rows = clocks(empty_run)
+    assert [row[5] for row in rows] == ["aligned", "same host", "aligned", "aligned"]
+    assert rows[1][2] == 0
+    assert rows[2][2] == rows[3][2]
+    assert abs(int(str(rows[2][2])) - 50_000_000) <= 6_000
+
+
+def test_a_host_connects_ranks_that_no_collective_does(empty_run: Connection) -> None:
+    for rank, host in ((0, "a"), (1, "b"), (2, "b")):
+        add_rank(empty_run, rank, host=host)
+    together(empty_run, [0, 1], {1: 300})
+    weave(empty_run)
+    assert [(row[2], row[5]) for row in clocks(empty_run)] == [
+        (0, "aligned"),
+        (300_000, "aligned"),
+        (300_000, "same host"),
+    ]
+
+
+def test_a_host_name_does_not_overrule_causality(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank, host="a")
+    together(empty_run, [0, 1], {1: 5_000})
+    weave(empty_run)
+    assert clocks(empty_run)[1] == (1, 0, 5_000_000, 0.0, 5, "aligned")
+
+
+def test_ranks_of_one_report_share_a_clock(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank, source=0)
+    weave(empty_run)
+    assert [row[5] for row in clocks(empty_run)] == ["aligned", "same host"]
+
+
+def test_align_moves_the_reference_and_leaves_the_matches(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank, host="a")
+    together(empty_run, [0, 1], {1: 9})
+    weave(empty_run)
+    before = empty_run.sql("FROM base.matches").fetchall()
+    align(empty_run, reference_rank=1, same_host=False)
+    assert [row[1:3] for row in clocks(empty_run)] == [(1, -9_000), (1, 0)]
+    assert empty_run.sql("FROM base.matches").fetchall() == before
+    with pytest.raises(UsageError, match=r"^no rank 7 in this run: it has ranks 0, 1$"):
+        align(empty_run, reference_rank=7)
+
+
+def test_align_can_leave_wall_clocks_as_they_are(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank)
+    together(empty_run, [0, 1], {1: 9_000})
+    assert weave(empty_run).violations == 0
+    align(empty_run, method="wall clock")
+    assert [row[2:] for row in clocks(empty_run)] == [(0, 0.0, 0, "wall clock")] * 2
+    violated = "SELECT count FROM ingest_issues WHERE kind = 'causality_violated'"
+    assert empty_run.execute(violated).fetchall() == [(5,)]
+    with pytest.raises(UsageError, match="no method 'luck'"):
+        align(empty_run, method="luck")
+
+
+def test_no_ranks_no_clocks(empty_run: Connection) -> None:
+    assert weave(empty_run).clocks == {}
+    assert clocks(empty_run) == []
+
+
+@pytest.mark.parametrize("steps", [60, 700], ids=["half a second", "six seconds"])
+def test_a_drift_is_found(empty_run: Connection, steps: int) -> None:
+    run = simulate_traffic(Job(steps=steps, ring_bias=0, hosts=2, per_host=1))
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    found = empty_run.execute("SELECT drift_ppm FROM clocks ORDER BY rank").fetchall()
+    # aligned = local + drift * ..., relative to rank 0's own drift
+    near = 10 if steps == 60 else 0.5
+    assert found[1][0] == pytest.approx((run.drift[1] - run.drift[0]) * 1e6, abs=near)
+    assert np.abs(clock_errors(empty_run, run)).max() < 3
+
+
+def test_what_is_added_to_a_clock_comes_out_again(empty_run: Connection) -> None:
+    """Clocks of one host and others are fitted alike, whatever they are: 0 is not a better answer
+    than another."""
+    run = simulate_traffic(Job(steps=100, drift_ppm=0, offset_s=0))
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    query = "SELECT offset_ns, drift_ppm, reference_local_ns FROM clocks ORDER BY rank"
+    before = empty_run.execute(query).fetchall()
+    # rank 3 runs 25 ppm faster from BASE on, and is 7 ms ahead
+    faster = "CAST(start_local_ns + 7_000_000 + round((start_local_ns - $base) * 25e-6) AS BIGINT)"
+    empty_run.execute(
+        f"UPDATE base.collective_calls SET start_local_ns = {faster},"
+        " duration_ns = CAST(round(duration_ns * (1 + 25e-6)) AS BIGINT) WHERE rank = 3",
+        {"base": BASE},
+    )
+    empty_run.execute(
+        "UPDATE base.rank_sources SET first_local_ns = s.first, last_local_ns = s.last FROM"
+        " (SELECT min(start_local_ns) AS first, max(start_local_ns + duration_ns) AS last"
+        " FROM base.collective_calls WHERE rank = 3) AS s WHERE rank_sources.rank = 3"
+    )
+    weave(empty_run)
+    after = empty_run.execute(query).fetchall()
+    middle = before[3][2] - BASE
+    assert after[3][0] - before[3][0] == pytest.approx(-7_000_000 - middle * 25e-6, abs=300)
+    assert after[3][1] - before[3][1] == pytest.approx(-25, abs=0.5)
+    assert [row[:2] for row in after[:3]] == [
+        (pytest.approx(o, abs=100), pytest.approx(d, abs=0.2)) for o, d, _ in before[:3]
+    ]
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"jump_us": 500.0}, {"wander_us": 80.0}], ids=["step", "wander"]
+)
+def test_a_clock_that_steps_or_wanders_gets_several_lines(
+    empty_run: Connection, trouble: dict[str, float]
+) -> None:
+    run = simulate_traffic(Job(steps=700, per_host=2, **trouble))  # type: ignore[arg-type]
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    pieces = empty_run.execute("SELECT count(*) FROM clocks WHERE rank = 3").fetchall()
+    assert pieces[0][0] > 1
+    errors = np.abs(clock_errors(empty_run, run))
+    assert np.percentile(errors, 95) < 12
+
+
+@settings(max_examples=14, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    program=st.sampled_from([DDP, TP_DP, UNIFORM]),
+    steps=st.sampled_from([10, 60, 300]),
+    jitter=st.floats(0.5, 50.0),
+    bias=st.floats(0.0, 45.0),
+    jump=st.sampled_from([0.0, 1000.0]),
+    named=st.booleans(),
+)
+def test_the_true_offset_lies_inside_the_bound(
+    seed: int,
+    program: tuple[Op, ...],
+    steps: int,
+    jitter: float,
+    bias: float,
+    jump: float,
+    named: bool,
+) -> None:
+    job = Job(
+        per_host=2, steps=steps, program=program, end_jitter=jitter, ring_bias=bias,
+        jump_us=jump if steps == 300 and program is DDP else 0.0, with_hosts=named, seed=seed,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    with empty_database() as con:
+        create_tables(con)
+        store_traffic(con, run)
+        weave(con)
+        assert len(true_offsets(con, run)) >= 3
+        assert outside_bounds(con, run) == []
+
+
+@settings(max_examples=14, deadline=None)
+@given(data=st.data())
+def test_no_offset_lies_outside_what_causality_allows(data: st.DataObject) -> None:
+    """Whatever the fit likes, every start stays before every end of its instance."""
+    ranks = data.draw(st.integers(2, 4))
+    count = data.draw(st.integers(1, 8))
+    with empty_database() as con:
+        create_tables(con)
+        behind = [data.draw(st.integers(-(10**6), 10**6)) for _ in range(ranks)]
+        for rank in range(ranks):
+            add_rank(con, rank)
+        for k in range(count):
+            last = 2000 * k
+            for rank in range(ranks):
+                start = last - data.draw(st.integers(0, 900))
+                end = last + data.draw(st.integers(1, 900))
+                add_call(
+                    con, rank, start - behind[rank], end - behind[rank],
+                    ranks=list(range(ranks)), seq=k,
+                )  # fmt: skip
+        weave(con)
+        violated = con.execute(
+            "SELECT count(*) FROM collective_instances WHERE last_start_ns > first_end_ns + 1"
+        ).fetchall()
+        assert violated == [(0,)]

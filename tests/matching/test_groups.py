@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+
+from traceweave.matching.groups import Group, Label, describe_role, find_groups
+
+
+def label(number: int, rank: int, name: str | None = None, **facts: object) -> Label:
+    known: dict[str, object] = {
+        "description": None, "ranks": None, "size": None, "comm": None,
+        "evidence": "metadata" if name else "name", "stream": 20,
+    } | facts  # fmt: skip
+    return Label(number, rank, name, **known)  # type: ignore[arg-type]
+
+
+def facts(group: Group) -> tuple[object, ...]:
+    return (group.name, group.size, group.ranks, group.role, group.ambiguous)
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        ("TENSOR_MODEL_PARALLEL_GROUP", "tp"),
+        ("DATA_PARALLEL_GROUP_WITH_CP", "dp"),
+        ("PIPELINE_MODEL_PARALLEL_GROUP", "pp"),
+        ("EXPERT_MODEL_PARALLEL_GROUP", "ep"),
+        ("EXPERT_DATA_PARALLEL_GROUP", "dp"),
+        ("CONTEXT_PARALLEL_GROUP", "cp"),
+        ("TENSOR_AND_DATA_PARALLEL_GROUP", "unknown"),
+        ("MODEL_PARALLEL_GROUP", "unknown"),
+        ("EMBEDDING_GROUP", "unknown"),
+        ("mesh_dp_shard", "dp"),
+        ("mesh_tp", "tp"),
+        ("mesh_pp", "pp"),
+        ("undefined", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_a_description_tells_the_role(text: str | None, role: str) -> None:
+    assert describe_role(text) == role
+
+
+def test_one_name_with_two_lists_of_members_is_two_groups() -> None:
+    labels = [
+        label(0, 0, "5", ranks=(0, 1), size=2, description="mesh_tp"),
+        label(1, 1, "5", ranks=(0, 1), size=2, description="mesh_tp"),
+        label(2, 2, "5", ranks=(2, 3), size=2, description="mesh_tp"),
+    ]
+    groups, index = find_groups(labels, {0, 1, 2}, 4)
+    assert [facts(g) for g in groups] == [
+        ("5", 2, [0, 1], "tp", False),
+        ("5", 2, [2, 3], "tp", False),
+    ]
+    assert index.tolist() == [0, 0, 1]
+
+
+def test_a_cut_list_of_members_joins_the_group_that_lists_the_rank() -> None:
+    labels = [label(0, 0, "0", ranks=(0, 1, 2), size=3), label(1, 1, "0", size=3)]
+    groups, index = find_groups(labels, {0, 1}, 3)
+    assert [facts(g) for g in groups] == [("0", 3, [0, 1, 2], "world", False)]
+    assert index.tolist() == [0, 0]
+
+
+def test_a_name_on_more_ranks_than_the_group_has_members_is_ambiguous() -> None:
+    groups, _ = find_groups([label(r, r, "3", size=2) for r in range(3)], {0, 1, 2}, 8)
+    assert [facts(g) for g in groups] == [("3", 2, [0, 1, 2], "unknown", True)]
+
+
+def test_a_call_without_label_belongs_to_the_group_of_its_stream() -> None:
+    labels = [
+        label(0, 0, "0", ranks=(0, 1), size=2, stream=37),
+        label(1, 0, stream=37),
+        label(2, 1, "0", ranks=(0, 1), size=2, stream=23),
+        label(3, 1, stream=23),
+    ]
+    groups, index = find_groups(labels, {0, 1}, 2)
+    assert [facts(g) for g in groups] == [("0", 2, [0, 1], "world", False)]
+    assert index.tolist() == [0, 0, 0, 0]
+
+
+def test_without_any_label_there_is_one_group_of_all_ranks() -> None:
+    groups, index = find_groups([label(r, r) for r in range(4)], {0, 1, 2, 3}, 4)
+    assert [facts(g) for g in groups] == [(None, 4, [0, 1, 2, 3], "world", False)]
+    assert groups[0].role_source == "assumed: the traces name no group"
+    assert index.tolist() == [0, 0, 0, 0]
+
+
+def test_calls_without_label_on_several_streams_may_be_any_group() -> None:
+    labels = [label(0, 0, stream=20), label(1, 0, stream=21), label(2, 1, stream=20)]
+    groups, _ = find_groups(labels, {0, 1}, 4)
+    assert [facts(g) for g in groups] == [(None, 4, [0, 1], "unknown", True)]
+
+
+def test_a_communicator_is_a_group_whatever_its_labels() -> None:
+    labels = [label(0, 0, comm="ab"), label(1, 1, comm="ab"), label(2, 1, comm="cd")]
+    groups, index = find_groups(labels, {0, 1}, 2)
+    assert [facts(g) for g in groups] == [
+        (None, None, [0, 1], "unknown", False),
+        (None, None, [1], "unknown", False),
+    ]
+    assert index.tolist() == [0, 0, 1]

@@ -1,0 +1,44 @@
+"""Who the other side of a message is, where its own trace knows only a number."""
+
+from __future__ import annotations
+
+import duckdb
+
+from tests.collective_calls import add_call, add_rank
+from traceweave.matching.peers import resolve_peers
+
+
+def peers(con: duckdb.DuckDBPyConnection) -> list[int | None]:
+    rows = con.execute("SELECT peer FROM base.collective_calls ORDER BY call_id").fetchall()
+    return [row[0] for row in rows]
+
+
+def test_members_of_a_communicator_number_each_other(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Communicator a: ranks 4 and 6 are its members 0 and 1, member 2 has recorded nothing.
+    In communicator b two ranks claim number 0; what is known already stays."""
+    for rank, comm, mine, other, known in (
+        (4, "a", 0, 1, None),
+        (6, "a", 1, 0, None),
+        (6, "a", 1, 2, None),
+        (4, "b", 0, 1, None),
+        (6, "b", 0, 0, None),
+        (4, "a", 0, 1, 9),
+    ):
+        add_call(
+            empty_run, rank, 0, 1, op="send", group=None, comm_id=comm, comm_rank=mine,
+            comm_peer=other, peer=known,
+        )  # fmt: skip
+    resolve_peers(empty_run)
+    assert peers(empty_run) == [6, 4, None, None, None, 9]
+
+
+def test_a_communicator_of_all_ranks_needs_no_members(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Its creation was not recorded, but every rank of the world sends in it."""
+    for rank in range(2):
+        add_rank(empty_run, rank, world_size=2)
+        add_call(empty_run, rank, 0, 1, op="send", group=None, comm_id="w", comm_peer=1 - rank)
+    add_call(empty_run, 0, 2, 3, op="send", group=None, comm_id="part", comm_peer=1)
+    resolve_peers(empty_run)
+    assert peers(empty_run) == [1, 0, None]
