@@ -1,0 +1,71 @@
+"""What is true of the recorded cases (see fixtures/README.md), where the product says it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from traceweave.api import Run
+
+Ingested = Callable[[Path], Run]
+
+MS = 1_000_000  # ns
+
+
+def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
+    ingested: Ingested, fixtures: Path
+) -> None:
+    """The flight recorder of each rank says in which group and order its calls were made."""
+    run = ingested(fixtures / "two_groups_gloo")
+    calls = run.sql("SELECT rank, op, collective_id FROM collectives ORDER BY rank, start_ns")
+    instances = run.sql(
+        "SELECT bool_and(complete) AS complete, count(*) AS n FROM collective_instances"
+    )
+    assert instances.to_dict("records") == [{"complete": True, "n": 28}]
+    for rank, made in calls.groupby("rank"):
+        dump = fixtures / "flight_recorder" / "two_groups_gloo" / f"_dump_{rank}"
+        entries = pickle.loads(dump.read_bytes())["entries"][-len(made) :]
+        groups = [entry["process_group"][1] for entry in entries]
+        assert groups == [*["dispatch", "combine"] * 3, "default_pg"] * 4
+        assert [f"gloo:{op}" for op in made["op"]] == [e["profiling_name"] for e in entries]
+        assert made["collective_id"].is_unique
+    assert calls.groupby("rank")["collective_id"].agg(tuple).nunique() == 1
+
+
+def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(
+    ingested: Ingested, fixtures: Path
+) -> None:
+    run = ingested(fixtures / "uneven_work_gloo")
+    work = run.pop()
+    assert (work["load_balance"] < 0.7).all()
+    assert work["busiest_rank"].tolist() == [1, 0, 1, 0]
+    rules = run.findings().set_index("rule")
+    assert "straggler" not in rules.index
+    assert rules.loc["imbalance", "cost_ns"] > 25 * MS
+
+
+def test_a_late_start_of_the_recording_is_in_the_first_step_alone(
+    ingested: Ingested, fixtures: Path
+) -> None:
+    """Rank 1 began to record 250 ms late; no rank has more work or is late after that."""
+    run = ingested(fixtures / "uneven_start_gloo")
+    steps = run.sql("SELECT rank, step, start_ns, duration_ns FROM steps ORDER BY step, rank")
+    first = steps[steps["step"] == 3].set_index("rank")
+    assert first.loc[1, "start_ns"] - first.loc[0, "start_ns"] > 200 * MS
+    assert first.loc[0, "duration_ns"] > 250 * MS
+    assert first.loc[1, "duration_ns"] < 50 * MS
+    assert (steps[steps["step"] > 3]["duration_ns"] < 50 * MS).all()
+
+
+@pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
+def test_the_one_long_step_is_named(ingested: Ingested, fixtures: Path, name: str) -> None:
+    run = ingested(fixtures / name)
+    unsteady = run.findings().set_index("rule").loc["unsteady_steps"]
+    assert "the longest, step 5," in unsteady["evidence"]
+    lengths = run.sql("SELECT step, duration_ns FROM steps ORDER BY step").set_index("step")
+    others = lengths.drop(5)["duration_ns"]
+    assert lengths.loc[5, "duration_ns"] > others.max() + 100 * MS
+    assert others.max() < 2.5 * others.min()
