@@ -216,7 +216,7 @@ burdens AS MATERIALIZED (
         rank, NULL, NULL, CASE WHEN tw_is_module_loading(name) THEN 'module_loading' ELSE 'profiler_overhead' END,
         start_local_ns, start_local_ns + duration_ns
     FROM other_events
-    WHERE category = 'overhead' AND duration_ns > 0
+    WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0
 ),
 burdened_parts AS (
     SELECT h.gap_id, h.start_ns, h.end_ns, b.cause, b.rank, b.pid, b.tid

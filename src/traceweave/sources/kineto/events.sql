@@ -10,6 +10,13 @@ SELECT * FROM (VALUES
     ('cuda_driver', 'driver'), ('hip_driver', 'driver'), ('privateuse1_driver', 'driver'), ('xpu_driver', 'driver')
 ) AS t(cat, kind);
 
+-- What runs on the device. An accelerator that is no GPU writes all that its command processor does as one category:
+-- kernels under their names, copies, and waiting for events.
+CREATE OR REPLACE TEMP TABLE device_categories AS
+SELECT * FROM (VALUES
+    ('kernel', 'kernel'), ('mtia_ccp_events', 'kernel'), ('gpu_memcpy', 'memcpy'), ('memcpy', 'memcpy'), ('gpu_memset', 'memset'), ('memset', 'memset')
+) AS t(cat, kind);
+
 CREATE OR REPLACE TEMP VIEW events AS
 SELECT e.*, s.first_op_id + e.rowid AS op_id, s.base_ns + e.since_base_ns AS start_ns
 FROM new_events AS e CROSS JOIN new_source AS s;
@@ -42,20 +49,20 @@ SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM paired_spans
 INSERT INTO new_gpu_ops BY NAME
 WITH parsed AS (
     SELECT
-        *,
-        json_transform(args, '{
+        s.*,
+        d.kind AS of_category,
+        json_transform(s.args, '{
             "device": "VARCHAR", "context": "VARCHAR", "stream": "VARCHAR", "correlation": "VARCHAR", "bytes": "VARCHAR",
-            "kind": "VARCHAR", "graph node id": "VARCHAR"
+            "kind": "VARCHAR", "graph node id": "VARCHAR", "direction": "VARCHAR", "size": "VARCHAR"
         }') AS a
-    FROM spans
-    WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset')
+    FROM spans AS s JOIN device_categories AS d ON s.cat = d.cat
 )
 SELECT
     (SELECT rank FROM new_source) AS rank,
     op_id,
     CASE
-        WHEN cat IN ('gpu_memcpy', 'memcpy') THEN 'memcpy'
-        WHEN cat IN ('gpu_memset', 'memset') THEN 'memset'
+        WHEN of_category <> 'kernel' THEN of_category
+        WHEN name = 'dma_request' AND a.direction IS NOT NULL THEN 'memcpy'
         WHEN a.kind IN ('HtoD', 'DtoH', 'DtoD', 'PtoP') THEN 'memcpy'
         ELSE 'kernel'
     END AS kind,
@@ -66,8 +73,12 @@ SELECT
     start_ns AS start_local_ns,
     duration_ns,
     nullif(TRY_CAST(a.correlation AS BIGINT), 0) AS correlation,
-    TRY_CAST(a.bytes AS BIGINT) AS bytes,
-    CASE WHEN kind <> 'kernel' THEN nullif(regexp_extract(name || ' ' || coalesce(a.kind, ''), '\b([HDPA]to[HDPA])\b', 1), '') END AS copy_kind,
+    TRY_CAST(coalesce(a.bytes, CASE WHEN a.direction IS NOT NULL THEN a.size END) AS BIGINT) AS bytes,
+    CASE
+        WHEN kind = 'kernel' THEN NULL
+        WHEN a.direction IS NOT NULL THEN nullif(regexp_replace(a.direction, '^([HD])\w+_TO_([HD])\w+$', '\1to\2'), a.direction)
+        ELSE nullif(regexp_extract(name || ' ' || coalesce(a.kind, ''), '\b([HDPA]to[HDPA])\b', 1), '')
+    END AS copy_kind,
     nullif(TRY_CAST(a."graph node id" AS BIGINT), 0) AS graph_node,
     args
 FROM parsed;
@@ -117,5 +128,5 @@ SELECT
     'X' AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args
 FROM spans
 WHERE cat IS NULL OR cat NOT IN (
-    SELECT cat FROM host_categories UNION ALL SELECT unnest(['kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset'])
+    SELECT cat FROM host_categories UNION ALL SELECT cat FROM device_categories
 );
