@@ -2,7 +2,7 @@
 -- answers: How much of every step is communication that no compute hides, and how much is nothing at all?
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
--- reads: clock_spans, device_ops, steps
+-- reads: clock_spans, collective_instances, collectives, device_ops, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
@@ -18,12 +18,16 @@
 -- column: comm_hidden_fraction DOUBLE | overlap_ns / comm_ns, 0 to 1; NULL without communication
 -- column: overlap_efficiency DOUBLE | overlap_ns / the shorter of compute_ns and comm_ns, 0 to 1: time saved over time that could be saved; NULL if either is 0
 -- column: step_overlap_efficiency DOUBLE | the same with the whole window in place of the busy time: (compute_ns + comm_ns - window_ns) / the shorter of the two, clipped to 0 to 1; NULL if either is 0
+-- column: exposed_wait_ns BIGINT | of exposed_comm_ns, time in which all that ran was waiting for other ranks, as far as the traces tell it from transfer
+-- column: exposed_transfer_ns BIGINT | time in which a transfer ran, and no compute
+-- column: exposed_unsplit_ns BIGINT | the rest: communication of which waiting and transfer cannot be told apart
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- column: note VARCHAR | why a value is NULL or the window is another one; NULL if there is nothing to say
 -- order: rank, step NULLS FIRST, window_start_ns, window_ns
 -- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
+-- caveat: waiting is told from transfer without clocks, by the shortest duration over the ranks, which may itself include waiting; where nobody else's part was seen it is not.
 -- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
 -- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
 SELECT
@@ -43,6 +47,9 @@ SELECT
     CASE WHEN least(compute_ns, comm_ns) > 0 THEN
         greatest(0, least(1, tw_ratio(compute_ns + comm_ns - window_ns, least(compute_ns, comm_ns))))
     END AS step_overlap_efficiency,
+    compute_parts_ns - compute_transfer_ns AS exposed_wait_ns,
+    compute_transfer_ns - compute_ns AS exposed_transfer_ns,
+    busy_ns - compute_parts_ns AS exposed_unsplit_ns,
     timeline,
     nullif(concat_ws('; ',
         note,

@@ -18,6 +18,7 @@
 -- column: late_rank INTEGER | the rank that started last, later than all others by more than what the clocks can tell; NULL if none did, or if it is this one
 -- column: late_ns BIGINT | of the wait, as far as no compute ran, the part from the start of the last but one to that of late_rank; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
+-- column: call_id BIGINT | as in collectives
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
 -- caveat: waiting and transfer are told apart without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
@@ -43,16 +44,14 @@ calls AS MATERIALIZED (
         k.start_ns,
         k.start_local_ns,
         k.duration_ns,
-        CASE
-            WHEN i.ranks_seen > 1 AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier', 'send_recv')
-                THEN k.start_ns + k.duration_ns - i.transfer_min_ns
-        END AS waited_until_ns,
+        k.start_ns + s.wait_ns AS waited_until_ns,
         i.last_start_ns,
         i.last_start_ns - i.last_delay_ns AS second_start_ns,
         i.last_rank,
         i.last_is_known
     FROM collectives AS k
     LEFT JOIN collective_instances AS i USING (collective_id)
+    LEFT JOIN tw_split_calls() AS s ON s.call_id = k.call_id
 ),
 -- a rank that waits in several collectives at once waits for the first of them: no moment is charged twice
 charged AS (
@@ -131,6 +130,7 @@ SELECT
     CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) AS exposed_transfer_ns,
     CASE WHEN m.until_free_ns IS NOT NULL THEN k.last_rank END AS late_rank,
     CAST(m.until_free_ns - m.from_free_ns AS BIGINT) AS late_ns,
-    k.op IN ('send', 'recv') OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged
+    k.op IN ('send', 'recv') OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged,
+    k.call_id
 FROM calls AS k JOIN measured AS m USING (call_id)
 ORDER BY exposed_ns DESC, k.start_ns, k.rank, k.op, k.group_id NULLS LAST

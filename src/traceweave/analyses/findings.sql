@@ -6,7 +6,7 @@
 -- param: min_share
 -- param: warning_share
 -- param: critical_share
--- column: severity VARCHAR | 'critical', 'warning' or 'info', by what it costs
+-- column: severity ENUM('critical', 'warning', 'info') | by what it costs; sorts in this order
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
@@ -42,6 +42,6 @@ notes AS (
     FROM found
     WHERE cost_ns IS NULL
 )
-SELECT severity, rule, ranks, group_id, cost_ns, step_share, evidence, coalesce(proof, usual_proof) AS proof, advice
+SELECT CAST(severity AS ENUM('critical', 'warning', 'info')) AS severity, rule, ranks, group_id, cost_ns, step_share, evidence, coalesce(proof, usual_proof) AS proof, advice
 FROM (FROM costly UNION ALL BY NAME FROM notes)
 ORDER BY cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

@@ -20,7 +20,9 @@ WITH totals AS MATERIALIZED (
         count(*) AS windows,
         sum(window_ns) AS window_ns,
         sum(compute_ns) AS compute_ns,
-        sum(exposed_comm_ns) AS exposed_comm_ns,
+        sum(exposed_wait_ns) AS exposed_wait_ns,
+        sum(exposed_transfer_ns) AS exposed_transfer_ns,
+        sum(exposed_unsplit_ns) AS exposed_unsplit_ns,
         sum(exposed_memory_ns) AS exposed_memory_ns,
         sum(comm_ns) AS comm_ns,
         sum(overlap_ns) AS overlap_ns,
@@ -39,22 +41,8 @@ idle AS (
 mfu AS (
     SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
 ),
-late AS (
-    SELECT e.late_rank, e.rank, sum(e.late_ns) / any_value(w.windows) AS late_ns
-    FROM analysis_exposed_comm() AS e
-    JOIN shared_rank_windows() AS w USING (rank)
-    CROSS JOIN totals AS t
-    WHERE e.late_rank IS NOT NULL AND NOT e.is_staged AND (e.step IS NOT NULL OR NOT t.has_steps)
-    GROUP BY e.late_rank, e.rank
-),
--- what the rank that waits longest for it waits, as in findings; a rank that only passes a delay on makes fewer wait
 latest AS (
-    SELECT late_rank AS rank, max(late_ns) AS late_ns
-    FROM late
-    GROUP BY late_rank
-    HAVING max(late_ns) > 0
-    ORDER BY sum(late_ns) DESC, late_rank
-    LIMIT 1
+    SELECT rank, cost_ns, is_straggler FROM shared_blame() WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
 ),
 shared AS (
     SELECT count(*) AS instances FROM collective_instances WHERE ranks_seen > 1
@@ -67,11 +55,15 @@ tail AS (
     LIMIT 1
 ),
 memory AS (
-    SELECT rank, device, greatest(peak_allocated_bytes, coalesce(peak_reserved_bytes, 0)) AS peak_bytes, peak_allocated_bytes, fragmentation_at_peak
+    SELECT
+        max(peak_allocated_bytes) AS allocated_bytes,
+        arg_max(rank, (peak_allocated_bytes, -rank)) AS allocated_rank,
+        max(peak_reserved_bytes) AS reserved_bytes,
+        arg_max(rank, (peak_reserved_bytes, -rank)) AS reserved_rank,
+        max(fragmentation_at_peak) AS fragmentation
     FROM analysis_memory()
     WHERE peak_reserved_bytes IS NOT NULL OR NOT starts_with(lower(device), 'cpu')
-    ORDER BY peak_bytes DESC, rank, device
-    LIMIT 1
+    HAVING count(*) > 0
 ),
 clocked AS (
     SELECT
@@ -119,8 +111,17 @@ rows AS (
     UNION ALL
     SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
     UNION ALL
-    SELECT 11, 'exposed comm', 100.0 * exposed_comm_ns / window_ns, '%', 'only communication runs', NULL, NULL, 'exposed_comm'
+    SELECT 11, 'exposed waiting', 100.0 * exposed_wait_ns / window_ns, '%', 'only waits for other ranks', NULL, NULL, 'exposed_comm'
     FROM totals
+    WHERE exposed_wait_ns + exposed_transfer_ns > 0 OR exposed_unsplit_ns = 0
+    UNION ALL
+    SELECT 11.1, 'exposed transfer', 100.0 * exposed_transfer_ns / window_ns, '%', 'only transfers run', NULL, NULL, 'exposed_comm'
+    FROM totals
+    WHERE exposed_wait_ns + exposed_transfer_ns > 0 OR exposed_unsplit_ns = 0
+    UNION ALL
+    SELECT 11.2, 'exposed comm', 100.0 * exposed_unsplit_ns / window_ns, '%', 'only communication runs: waiting or transfer, not known which', NULL, NULL, 'exposed_comm'
+    FROM totals
+    WHERE exposed_unsplit_ns > 0
     UNION ALL
     SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
     UNION ALL
@@ -131,11 +132,12 @@ rows AS (
         CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
     FROM totals
     UNION ALL
-    SELECT 31, 'worst straggler', l.late_ns / 1e6, 'ms',
+    SELECT 31, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL THEN 'nobody is late beyond clock noise'
-            ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.late_ns * t.windows / t.window_ns))
+            ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns * t.windows / t.window_ns))
+                || CASE WHEN l.is_straggler THEN '' ELSE '; others are as late, by turns' END
         END,
         l.rank, NULL, 'stragglers'
     FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE
@@ -145,9 +147,13 @@ rows AS (
         format('p99 of {}, {} x median', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
     FROM tail
     UNION ALL
-    SELECT 33, 'memory peak', peak_bytes / 1e9, 'GB',
-        'most in use' || coalesce('; ' || tw_percent(fragmentation_at_peak) || ' of it free', ''), rank, NULL, 'memory'
+    SELECT 33, 'memory allocated', allocated_bytes / 1e9, 'GB', 'the most that tensors held on one device', allocated_rank, NULL, 'memory'
     FROM memory
+    UNION ALL
+    SELECT 33.1, 'memory reserved', reserved_bytes / 1e9, 'GB',
+        'the most that the allocator held' || coalesce('; ' || tw_percent(fragmentation) || ' of it free at the peak', ''), reserved_rank, NULL, 'memory'
+    FROM memory
+    WHERE reserved_bytes IS NOT NULL
     UNION ALL
     SELECT 34, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
         CASE

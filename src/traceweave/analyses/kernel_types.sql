@@ -2,7 +2,7 @@
 -- answers: How much of the time is pure compute, pure communication, pure copying, or two or three of them at once?
 -- topic: time
 -- grain: one row per rank, step and combination that occurs; step is NULL for the whole span of the rank
--- reads: device_ops, steps
+-- reads: collective_instances, collectives, device_ops, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span

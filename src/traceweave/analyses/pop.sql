@@ -2,7 +2,7 @@
 -- answers: Is time lost because ranks have unequal work, or because all of them do something else than compute?
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
--- reads: clock_spans, device_ops, ranks, steps
+-- reads: clock_spans, collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: step BIGINT | step number; NULL: the ranks' whole spans
 -- column: ranks BIGINT | ranks that recorded it

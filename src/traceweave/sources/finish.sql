@@ -63,7 +63,11 @@ LEFT JOIN placed AS l ON l.op_id = CASE WHEN c.gpu_op_id IS NULL THEN c.host_op_
 
 INSERT INTO base.rank_sources BY NAME
 WITH extents AS (
-    SELECT rank, min(start_local_ns) AS first_ns, max(start_local_ns + duration_ns) AS last_ns
+    SELECT
+        rank,
+        min(start_local_ns) AS first_ns,
+        max(start_local_ns + duration_ns) AS last_ns,
+        CASE WHEN bool_and(duration_ns % 1000 = 0) THEN 1000 ELSE 1 END AS tick_ns
     FROM (
         SELECT rank, start_local_ns, duration_ns FROM new_host_ops
         UNION ALL SELECT rank, start_local_ns, duration_ns FROM new_gpu_ops
@@ -76,7 +80,8 @@ devices AS (
 SELECT
     r.rank, f.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
     coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
-    r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns
+    r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
+    e.tick_ns
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)

@@ -47,7 +47,8 @@ CREATE TABLE base.rank_sources (
     nccl_version VARCHAR,
     format VARCHAR NOT NULL,
     first_local_ns BIGINT,
-    last_local_ns BIGINT
+    last_local_ns BIGINT,
+    tick_ns INTEGER
 );
 
 CREATE TABLE clocks (

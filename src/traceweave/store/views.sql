@@ -60,6 +60,7 @@
 -- column: last_local_ns BIGINT | end of the last event, rank's own clock
 -- column: windows BIGINT | profiling windows (files) of this rank
 -- column: rank_source VARCHAR | the evidence for the rank number
+-- column: tick_ns INTEGER | smallest difference of times that its trace can tell: 1000 where all are whole microseconds, else 1
 CREATE VIEW ranks AS
 SELECT
     rank,
@@ -75,7 +76,8 @@ SELECT
     min(first_local_ns) AS first_local_ns,
     max(last_local_ns) AS last_local_ns,
     count(*) AS windows,
-    arg_min(rank_source, source_id) AS rank_source
+    arg_min(rank_source, source_id) AS rank_source,
+    max(tick_ns) AS tick_ns
 FROM base.rank_sources
 GROUP BY rank;
 
@@ -346,7 +348,7 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: step BIGINT | step in which most ranks issued it
 -- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
 -- column: below_resolution BOOLEAN | the arrival skew, first to last, is smaller than what the clocks can tell
--- column: resolution_ns BIGINT | what the clocks can tell: the largest residual_p95_ns of the ranks that took part; NULL if one of them has none
+-- column: resolution_ns BIGINT | what the clocks can tell: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
 -- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
 -- column: last_is_known BOOLEAN | the clocks can tell who came last: last_delay_ns is not below resolution_ns, and not 0
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
@@ -368,11 +370,13 @@ WITH per_instance AS (
         arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
         mode(k.step) AS step,
         min(k.duration_ns) AS transfer_min_ns,
-        CASE WHEN count(r.residual_p95_ns) = count(*) THEN max(r.residual_p95_ns) END AS resolution_ns
+        CASE WHEN count(r.residual_p95_ns) = count(*) THEN max(greatest(r.residual_p95_ns, r.tick_ns)) END AS resolution_ns
     FROM collectives AS k
     CROSS JOIN (SELECT min(first_local_ns) AS origin_ns FROM base.rank_sources) AS t
     LEFT JOIN (
-        SELECT rank, max(residual_p95_ns) AS residual_p95_ns FROM clocks GROUP BY rank
+        SELECT rank, c.residual_p95_ns, t.tick_ns
+        FROM (SELECT rank, max(residual_p95_ns) AS residual_p95_ns FROM clocks GROUP BY rank) AS c
+        LEFT JOIN (SELECT rank, nullif(max(tick_ns), 1) AS tick_ns FROM base.rank_sources GROUP BY rank) AS t USING (rank)
     ) AS r ON r.rank = k.rank
     WHERE k.collective_id IS NOT NULL
     GROUP BY k.collective_id

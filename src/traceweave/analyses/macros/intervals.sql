@@ -16,7 +16,7 @@ CREATE TEMP MACRO IF NOT EXISTS tw_overhang_ns(covered_until_ns, at_ns) AS
 CREATE TEMP MACRO IF NOT EXISTS tw_shared_ns(start_ns, end_ns, from_ns, until_ns) AS
     greatest(least(end_ns, until_ns) - greatest(start_ns, from_ns), 0);
 
--- macro: tw_busy_until(ops, edges) | how long each kind of work had run up to given moments, for any combination of kinds; ops: name of a relation with rank, category ('compute', 'communication' or 'memory'), start_ns, end_ns; edges: name of one with rank, at_ns, each once; one row per edge: rank, at_ns, and the length of the union of compute_ns, comm_ns, memory_ns, of any two: busy_ns (compute or communication), compute_memory_ns, comm_memory_ns, and any_ns
+-- macro: tw_busy_until(ops, edges) | how long each kind of work had run up to given moments, for any combination of kinds; ops: name of a relation with rank, category ('compute', 'communication' or 'memory'; 'transfer' and 'waiting' for the parts of communication where they are known), start_ns, end_ns; edges: name of one with rank, at_ns, each once; one row per edge: rank, at_ns, and the length of the union of compute_ns, comm_ns, memory_ns, of any two: busy_ns (compute or communication), compute_memory_ns, comm_memory_ns, any_ns, and compute_transfer_ns (compute or transfer), compute_parts_ns (compute, transfer or waiting)
 CREATE TEMP MACRO IF NOT EXISTS tw_busy_until(ops, edges) AS TABLE
 -- the sweep is in sweeps
 WITH work AS (
@@ -24,7 +24,9 @@ WITH work AS (
         rank,
         list(start_ns) AS starts,
         list(end_ns) AS ends,
-        list(CASE category WHEN 'compute' THEN 1::UTINYINT WHEN 'communication' THEN 2 ELSE 4 END) AS kinds
+        list(CASE category
+            WHEN 'compute' THEN 1::UTINYINT WHEN 'communication' THEN 2 WHEN 'transfer' THEN 8 WHEN 'waiting' THEN 16 ELSE 4
+        END) AS kinds
     FROM query_table(ops)
     GROUP BY rank
 ),

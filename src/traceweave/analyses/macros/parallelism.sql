@@ -97,6 +97,29 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
 ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
     ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
 
+-- macro: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
+-- reads: collectives, host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_issued_within(pattern) AS TABLE
+WITH issued AS (
+    SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns
+    FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
+),
+-- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
+ranges AS (
+    SELECT
+        rank,
+        coalesce(pid, -1) AS pid,
+        coalesce(tid, -1) AS tid,
+        start_ns,
+        max(end_ns) OVER (PARTITION BY rank, coalesce(pid, -1), coalesce(tid, -1) ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
+    FROM host_ops
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND regexp_matches(name, pattern)
+)
+SELECT i.call_id
+FROM issued AS i
+ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND i.start_ns >= r.start_ns
+WHERE i.start_ns < r.open_until_ns;
+
 -- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what its operations show, NULL if they do not; used_source: what used_for rests on
 -- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE

@@ -36,11 +36,17 @@ SELECT
 FROM spans
 WHERE rank NOT IN (SELECT rank FROM known);
 
--- macro: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns
--- reads: device_ops, steps
+-- macro: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns, compute_transfer_ns, compute_parts_ns
+-- reads: collective_instances, collectives, device_ops, steps
 CREATE TEMP MACRO IF NOT EXISTS tw_window_times(kind) AS TABLE
 WITH windows AS MATERIALIZED (
     SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows(kind)
+),
+-- what a host backend does is not on the timeline of a rank with a GPU
+split AS MATERIALIZED (
+    SELECT rank, start_local_ns, duration_ns, wait_ns
+    FROM tw_split_calls() AS s
+    WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM windows WHERE timeline = 'cpu')
 ),
 edges AS (
     SELECT rank, start_ns AS at_ns FROM windows
@@ -48,7 +54,11 @@ edges AS (
     SELECT rank, end_ns AS at_ns FROM windows
 ),
 ops AS NOT MATERIALIZED (
-    FROM tw_own_ops()
+    SELECT rank, category, start_ns, end_ns FROM tw_own_ops()
+    UNION ALL
+    SELECT rank, 'waiting', start_local_ns, start_local_ns + wait_ns FROM split
+    UNION ALL
+    SELECT rank, 'transfer', start_local_ns + wait_ns, start_local_ns + duration_ns FROM split
 ),
 totals AS MATERIALIZED (
     SELECT * FROM tw_busy_until('ops', 'edges')
@@ -66,5 +76,7 @@ SELECT
     z.busy_ns - before.busy_ns AS busy_ns,
     z.compute_memory_ns - before.compute_memory_ns AS compute_memory_ns,
     z.comm_memory_ns - before.comm_memory_ns AS comm_memory_ns,
-    z.any_ns - before.any_ns AS any_ns
+    z.any_ns - before.any_ns AS any_ns,
+    z.compute_transfer_ns - before.compute_transfer_ns AS compute_transfer_ns,
+    z.compute_parts_ns - before.compute_parts_ns AS compute_parts_ns
 FROM begun AS w JOIN totals AS z ON z.rank = w.rank AND z.at_ns = w.end_ns;

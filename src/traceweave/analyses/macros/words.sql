@@ -56,3 +56,7 @@ CREATE TEMP MACRO IF NOT EXISTS tw_steps(steps) AS
         WHEN len(steps) > 8 THEN len(steps) || ' steps'
         ELSE 'steps ' || array_to_string(list_sort(steps), ', ')
     END;
+
+-- macro: tw_few(count, noun) | a warning where there are no more than two of what a sentence rests on, as ' (only 2 collectives)'; else nothing
+CREATE TEMP MACRO IF NOT EXISTS tw_few(count, noun) AS
+    CASE WHEN count <= 2 THEN ' (only ' || tw_many(count, noun) || ')' ELSE '' END;

@@ -4,9 +4,12 @@
 -- try: Leave memory for the cache; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no `empty_cache()` in the loop.
 -- proof: idle_causes
 SELECT
-    ranks,
-    cost_ns,
-    opening || ' while the host allocates or frees its memory' || details AS evidence,
-    'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; shapes that repeat' AS advice
-FROM shared_idling()
-WHERE cause = 'allocator' AND NOT is_blamed
+    i.ranks,
+    i.cost_ns,
+    i.opening || ' while the host allocates or frees its memory' || i.details AS evidence,
+    CASE
+        WHEN p.is_torch THEN 'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; shapes that repeat'
+        ELSE 'Allocate once and use it again, or allocate in the order of a stream (cudaMallocAsync)'
+    END AS advice
+FROM shared_idling() AS i CROSS JOIN shared_program() AS p
+WHERE i.cause = 'allocator' AND NOT i.is_blamed

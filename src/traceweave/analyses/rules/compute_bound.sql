@@ -7,8 +7,9 @@ SELECT
     format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
         tw_percent(compute_ns / step_ns), unit) AS evidence,
     CASE
-        WHEN has_gpu THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
+        WHEN has_gpu AND is_torch THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
+        WHEN has_gpu THEN 'Faster kernels: see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A file that was cut off lacks its kernels'
     END AS advice
-FROM shared_mean_step()
+FROM shared_mean_step() CROSS JOIN shared_program()
 WHERE compute_ns >= $compute_bound_share * step_ns

@@ -1,12 +1,15 @@
 -- rule: data_bound | waiting for data
 -- topic: idling and copies
--- finds: The host was in the data loader.
+-- finds: The host was getting the next batch.
 -- try: More workers, pinned memory, prefetching.
 -- proof: idle_causes
 SELECT
     i.ranks,
     i.cost_ns,
     i.opening || CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END || i.details AS evidence,
-    'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step' AS advice
-FROM shared_idling() AS i CROSS JOIN shared_mean_step() AS s
+    CASE
+        WHEN p.is_torch THEN 'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step'
+        ELSE 'Read and prepare data ahead of the step, on other threads'
+    END AS advice
+FROM shared_idling() AS i CROSS JOIN shared_program() AS p CROSS JOIN shared_mean_step() AS s
 WHERE i.cause = 'data_loading' AND NOT i.is_blamed

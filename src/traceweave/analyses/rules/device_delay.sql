@@ -4,9 +4,10 @@
 -- try: Look for other processes on the GPU; for work that waits for events of other streams or of the host; for more streams than the GPU has queues.
 -- proof: gaps
 SELECT
-    ranks,
-    cost_ns,
-    opening || ' although work was launched, longer than work takes to start' || details AS evidence,
-    'Not the host: look for another process on the GPU (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' AS advice
-FROM shared_idling()
-WHERE cause = 'device_delay'
+    i.ranks,
+    i.cost_ns,
+    i.opening || ' although work was launched, longer than work takes to start' || i.details AS evidence,
+    'Not the host: look for another process on the GPU' || CASE WHEN p.is_cuda
+        THEN ' (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
+FROM shared_idling() AS i CROSS JOIN shared_program() AS p
+WHERE i.cause = 'device_delay'

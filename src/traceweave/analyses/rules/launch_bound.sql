@@ -1,12 +1,16 @@
 -- rule: launch_bound | a host that launches too late
 -- topic: idling and copies
--- finds: The next kernel was launched only after the device had run dry.
+-- finds: The next kernel had not been launched yet when the device had run dry, and the host was in none of the calls that other rules are about. Stalls that hit few steps are one_off_stall.
 -- try: CUDA graphs, torch.compile, fused operators, larger batches.
 -- proof: idle_causes
 SELECT
-    ranks,
-    cost_ns,
-    opening || ' because the host launches late' || details AS evidence,
-    'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel' AS advice
-FROM shared_idling()
-WHERE cause = 'launch_bound' AND NOT is_blamed
+    i.ranks,
+    i.cost_ns,
+    i.opening || ' because the host launches late' || i.details AS evidence,
+    CASE
+        WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
+        WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
+        ELSE 'Fewer and larger kernels; launch ahead of the device'
+    END AS advice
+FROM shared_idling() AS i CROSS JOIN shared_program() AS p
+WHERE i.cause = 'launch_bound' AND NOT i.is_blamed

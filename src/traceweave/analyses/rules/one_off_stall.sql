@@ -28,10 +28,11 @@ SELECT
     || coalesce(', most in ' || tw_shortened(s.stall_host_op), '') AS evidence,
     CASE s.cause
         WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that starts anew; prefetch more batches'
-        WHEN 'allocator' THEN 'The cache of the allocator was full or fragmented and was flushed: leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache(); growth in the first steps is over after them'
+        WHEN 'allocator' THEN 'Memory was allocated and freed anew: growth in the first steps is over after them; later it is a cache that was full or fragmented and flushed'
+            || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
         WHEN 'profiler_overhead' THEN 'It is not there without the profiler: leave these steps out of account'
         WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice
-FROM stalled AS s
+FROM stalled AS s CROSS JOIN shared_program() AS p

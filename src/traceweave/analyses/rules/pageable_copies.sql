@@ -17,6 +17,9 @@ SELECT
     sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
         tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
-    'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU' AS advice
-FROM pageable AS p CROSS JOIN shared_mean_step() AS s
+    CASE
+        WHEN any_value(g.is_torch) THEN 'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU'
+        ELSE 'Copy from pinned memory (cudaMallocHost, cudaHostRegister) with cudaMemcpyAsync; keep the data on the GPU'
+    END AS advice
+FROM pageable AS p CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g
 HAVING count(*) > 0

@@ -17,6 +17,8 @@ SELECT
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
         WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'
+        WHEN 'optimizer' THEN 'Issued inside Optimizer.step: start the gathers and scatters of one parameter beside the update of another, asynchronously'
+        WHEN 'sharded' THEN 'Gather the shards that come next during the compute of what comes before; scatter gradients during backward'
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in parts, beside compute of another part or micro-batch'
         ELSE 'Start them earlier and asynchronously, beside compute that does not need their result: gradients during backward, parameters ahead of use'
     END AS advice

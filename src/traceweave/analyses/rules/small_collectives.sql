@@ -28,6 +28,7 @@ SELECT
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'
+        WHEN 'optimizer' THEN 'the optimizer''s parameters in larger buckets'
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
 FROM small AS k CROSS JOIN shared_mean_step() AS s

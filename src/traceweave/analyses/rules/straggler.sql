@@ -9,6 +9,7 @@ SELECT
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks can tell' ELSE '' END
+    || CASE WHEN b.known_instances <= 2 THEN ', too few to say what is usual' ELSE '' END
     || CASE b.cause
         WHEN 'compute' THEN ': it computes longer' || coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ': its host is late (' || b.cause_detail || ')'
@@ -24,7 +25,8 @@ SELECT
         WHEN 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN 'copies' THEN 'Copy from pinned memory without blocking'
         WHEN 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
-        ELSE 'Record CPU activity and a longer window'
+        ELSE CASE WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
+            ELSE 'Record CPU activity and a longer window' END
     END AS advice
 FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler

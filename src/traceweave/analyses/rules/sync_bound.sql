@@ -4,9 +4,12 @@
 -- try: No `.item()`, `.cpu()` or printing in the loop; see `syncs`.
 -- proof: idle_causes
 SELECT
-    ranks,
-    cost_ns,
-    opening || ' after the host waited for it' || details AS evidence,
-    'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs' AS advice
-FROM shared_idling()
-WHERE cause = 'sync' AND NOT is_blamed
+    i.ranks,
+    i.cost_ns,
+    i.opening || ' after the host waited for it' || i.details AS evidence,
+    CASE
+        WHEN p.is_torch THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs'
+        ELSE 'Synchronize less: events and streams in place of waiting for the device, asynchronous copies from pinned memory: see syncs'
+    END AS advice
+FROM shared_idling() AS i CROSS JOIN shared_program() AS p
+WHERE i.cause = 'sync' AND NOT i.is_blamed

@@ -18,7 +18,7 @@ SELECT
         WHEN 'compute' THEN 'compute'
         WHEN 'exposed_comm' THEN 'communication that no compute hides'
         WHEN 'exposed_memory' THEN 'time in which only copies run'
-        ELSE 'idle time (' || coalesce(c.words, 'no cause') || ')'
+        ELSE 'idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '') AS evidence,
     CASE
         WHEN g.grew = 'compute' THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
@@ -30,4 +30,8 @@ SELECT
 FROM shared_steadiness() AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
+CROSS JOIN shared_mean_step() AS m
+LEFT JOIN shared_exposure() AS e ON TRUE
 WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns
+    -- a first step that is long because ranks began to record at different moments says nothing of steps
+    AND NOT coalesce(t.longest = (SELECT min(step) FROM shared_budget()) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)

@@ -24,7 +24,7 @@ WITH late AS (
     FROM (
         SELECT late_rank, rank, sum(late_ns) AS late_ns, any_value(windows) AS windows
         FROM shared_exposed_calls()
-        WHERE late_rank IS NOT NULL AND NOT is_staged
+        WHERE late_rank IS NOT NULL AND NOT is_staged AND NOT is_start
         GROUP BY late_rank, rank
     )
     GROUP BY late_rank

@@ -1,6 +1,6 @@
 -- shared: budget | the time budget of every step, or of whole recordings where no step is marked
 -- grain: one row per rank and step; per rank where has_steps is false
--- reads: clock_spans, device_ops, steps
+-- reads: clock_spans, collective_instances, collectives, device_ops, steps
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
@@ -9,6 +9,9 @@
 -- column: comm_ns BIGINT | time in which communication ran
 -- column: overlap_ns BIGINT | time in which both ran
 -- column: exposed_comm_ns BIGINT | time in which communication ran and compute did not
+-- column: exposed_wait_ns BIGINT | of that, time in which ranks waited for each other
+-- column: exposed_transfer_ns BIGINT | time in which a transfer ran
+-- column: exposed_unsplit_ns BIGINT | the rest, which cannot be told
 -- column: exposed_memory_ns BIGINT | time in which only copies or memsets ran
 -- column: idle_ns BIGINT | time in which nothing ran
 -- column: has_steps BOOLEAN | whether the run has steps
@@ -22,6 +25,9 @@ SELECT
     comm_ns,
     overlap_ns,
     exposed_comm_ns,
+    exposed_wait_ns,
+    exposed_transfer_ns,
+    exposed_unsplit_ns,
     exposed_memory_ns,
     idle_ns,
     has_steps,

@@ -1,6 +1,8 @@
 -- shared: exposure | exposed communication of the mean step, by what it is
 -- grain: one row; none without collectives
--- column: wait_ns DOUBLE | waiting for other ranks, stages of a pipeline apart; this and the following per step, mean over the ranks
+-- param: small_bytes
+-- column: wait_ns DOUBLE | waiting for other ranks, stages of a pipeline and the beginning of the recording apart; this and the following per step, mean over the ranks
+-- column: start_ns DOUBLE | waiting in the first collective of each group: how unevenly the recording began
 -- column: staged_ns DOUBLE | waiting of pipeline stages for each other
 -- column: one_sided_ns DOUBLE | sends and receives whose other side is not known
 -- column: transfer_ns DOUBLE | exposed for another reason than waiting
@@ -10,35 +12,61 @@
 -- column: hidden_share DOUBLE | of the transfers that may run beside compute, the share that does
 -- column: split BIGINT | collectives whose waiting is told from transfer
 -- column: calls BIGINT | all of them
+-- column: instances BIGINT | matched instances they are of
+-- column: small_share DOUBLE | of transfer_ns, the share in calls of less than small_bytes
 -- column: hideable_use VARCHAR | the use with most of hideable_ns
 -- column: transfer_use VARCHAR | the use with most of transfer_ns
-WITH
--- Sums count collectives that overlap twice, so shares of them divide the union that breakdown has.
-uses AS (
+WITH uses AS (
     SELECT arg_max(use, (hideable_ns, use)) AS of_hideable, arg_max(use, (transfer_ns, use)) AS of_transfer
     FROM (
         SELECT use, coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns, sum(bare_ns) AS transfer_ns
         FROM shared_exposed_calls()
         GROUP BY use
     )
+),
+summed AS (
+    SELECT
+        count(*) AS calls,
+        count(wait_ns) AS split,
+        count(DISTINCT collective_id) AS instances,
+        sum(exposed_ns) AS exposed_ns,
+        coalesce(sum(exposed_wait_ns), 0) AS exposed_wait_ns,
+        coalesce(sum(exposed_wait_ns) FILTER (WHERE NOT is_staged AND NOT is_start), 0) AS wait_ns,
+        coalesce(sum(exposed_wait_ns) FILTER (WHERE NOT is_staged AND is_start), 0) AS start_ns,
+        coalesce(sum(exposed_wait_ns) FILTER (WHERE is_staged), 0) AS staged_ns,
+        coalesce(sum(exposed_ns) FILTER (WHERE is_p2p AND wait_ns IS NULL), 0) AS one_sided_ns,
+        coalesce(sum(bare_ns), 0) AS bare_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks), 0) AS doubtful_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE bytes < $small_bytes), 0) AS small_ns,
+        sum(duration_ns - coalesce(wait_ns, 0)) FILTER (WHERE NOT is_staged AND NOT is_blocking) AS may_hide_ns
+    FROM shared_exposed_calls()
+    HAVING count(*) > 0
+),
+-- sums count collectives that overlap twice: they only say how the waiting, and the rest, that breakdown has divide
+scaled AS (
+    SELECT
+        c.*,
+        s.exposed_wait_ns / greatest(c.exposed_wait_ns, 1) AS of_wait,
+        (s.exposed_comm_ns - s.exposed_wait_ns) / greatest(c.exposed_ns - c.exposed_wait_ns, 1) AS of_rest,
+        s.compute_ns - s.overlap_ns AS free_compute_ns
+    FROM summed AS c CROSS JOIN shared_mean_step() AS s
 )
 SELECT
-    s.exposed_comm_ns * coalesce(sum(c.exposed_wait_ns) FILTER (WHERE NOT c.is_staged), 0) / greatest(sum(c.exposed_ns), 1) AS wait_ns,
-    s.exposed_comm_ns * coalesce(sum(c.exposed_wait_ns) FILTER (WHERE c.is_staged), 0) / greatest(sum(c.exposed_ns), 1) AS staged_ns,
-    s.exposed_comm_ns * coalesce(sum(c.exposed_ns) FILTER (WHERE c.is_p2p AND c.wait_ns IS NULL), 0) / greatest(sum(c.exposed_ns), 1) AS one_sided_ns,
-    s.exposed_comm_ns * coalesce(sum(c.bare_ns), 0) / greatest(sum(c.exposed_ns), 1) AS transfer_ns,
-    least(
-        s.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking), 0) / greatest(sum(c.exposed_ns), 1),
-        s.compute_ns - s.overlap_ns
-    ) AS hideable_ns,
-    s.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE c.lacks_ranks), 0) / greatest(sum(c.exposed_ns), 1) AS doubtful_ns,
-    s.exposed_comm_ns * coalesce(sum(c.bare_ns) FILTER (WHERE c.lacks_ranks AND NOT c.is_staged AND NOT c.is_blocking), 0)
-        / greatest(sum(c.exposed_ns), 1) AS doubtful_hideable_ns,
-    1 - sum(c.bare_ns) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking)
-        / nullif(sum(c.duration_ns - coalesce(c.wait_ns, 0)) FILTER (WHERE NOT c.is_staged AND NOT c.is_blocking), 0) AS hidden_share,
-    count(c.wait_ns) AS split,
-    count(*) AS calls,
-    any_value(u.of_hideable) AS hideable_use,
-    any_value(u.of_transfer) AS transfer_use
-FROM shared_exposed_calls() AS c CROSS JOIN shared_mean_step() AS s CROSS JOIN uses AS u
-GROUP BY s.exposed_comm_ns, s.compute_ns, s.overlap_ns
+    of_wait * wait_ns AS wait_ns,
+    of_wait * start_ns AS start_ns,
+    of_wait * staged_ns AS staged_ns,
+    of_rest * one_sided_ns AS one_sided_ns,
+    of_rest * bare_ns AS transfer_ns,
+    least(of_rest * hideable_ns, free_compute_ns) AS hideable_ns,
+    of_rest * doubtful_ns AS doubtful_ns,
+    of_rest * doubtful_hideable_ns AS doubtful_hideable_ns,
+    1 - hideable_ns / nullif(may_hide_ns, 0) AS hidden_share,
+    split,
+    calls,
+    instances,
+    small_ns / nullif(bare_ns, 0) AS small_share,
+    u.of_hideable AS hideable_use,
+    u.of_transfer AS transfer_use
+FROM scaled CROSS JOIN uses AS u

@@ -7,6 +7,7 @@
 -- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few; without what stalls add
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
+-- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
@@ -68,6 +69,7 @@ by_cause AS (
         i.cause,
         2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks AS is_common,
         sum(i.idle_ns) / s.ranks AS mean_ns,
+        sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
         list(i.rank ORDER BY i.rank) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected,
         avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
@@ -83,6 +85,7 @@ costs AS (
         CASE WHEN NOT i.is_common AND t.cause IS NULL THEN i.affected END AS ranks,
         CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
         CASE WHEN t.cause IS NULL THEN i.gaps END AS gaps,
+        i.gap_ns,
         NOT i.is_common AND i.is_blamed AS is_blamed,
         t.stalled_steps,
         t.stall_ns
@@ -95,6 +98,7 @@ SELECT
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
     coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || tw_shortened(h.host_op), '') AS details,
+    c.gap_ns,
     c.is_blamed,
     h.host_op,
     c.stalled_steps,

@@ -36,7 +36,8 @@ beside_others AS (
 excess AS MATERIALIZED (
     SELECT rank, name, count * (median_ns - usual_ns) AS excess_ns, count * usual_ns AS usual_ns, median_ns / usual_ns AS ratio
     FROM beside_others
-    WHERE usual_ns > 0 AND widest_spread <= $kernel_spread
+    -- of a kernel of few ticks of the trace, rounding is a good part
+    WHERE usual_ns >= 20 * (SELECT tick_ns FROM shared_program()) AND widest_spread <= $kernel_spread
 ),
 ordered AS (
     SELECT

@@ -7,6 +7,7 @@
 -- column: compute_ns DOUBLE | time in which compute ran
 -- column: overlap_ns DOUBLE | time in which compute and communication both ran
 -- column: exposed_comm_ns DOUBLE | time in which communication ran and compute did not
+-- column: exposed_wait_ns DOUBLE | of that, time in which ranks waited for each other
 -- column: exposed_memory_ns DOUBLE | time in which only copies or memsets ran
 -- column: unit VARCHAR | 'step', or 'recording' where no step is marked
 -- column: has_steps BOOLEAN | whether steps are marked
@@ -19,6 +20,7 @@ SELECT
     avg(compute_ns) AS compute_ns,
     avg(overlap_ns) AS overlap_ns,
     avg(exposed_comm_ns) AS exposed_comm_ns,
+    avg(exposed_wait_ns) AS exposed_wait_ns,
     avg(exposed_memory_ns) AS exposed_memory_ns,
     CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
     any_value(has_steps) AS has_steps,

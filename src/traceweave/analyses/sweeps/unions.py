@@ -14,8 +14,11 @@ UNIONS = {
     "compute_memory_ns": 5,
     "comm_memory_ns": 6,
     "any_ns": 7,
+    "compute_transfer_ns": 9,
+    "compute_parts_ns": 25,
 }
-"""Columns of tw_busy_until by what is in the union: 1 compute, 2 communication, 4 memory."""
+"""Columns of tw_busy_until by what is in the union: 1 compute, 2 communication, 4 memory, and of
+communication whose parts are known, 8 transfer, 16 waiting."""
 
 
 def busy_until(starts: Numbers, ends: Numbers, kinds: Bits, at: Numbers) -> tuple[Numbers, ...]:

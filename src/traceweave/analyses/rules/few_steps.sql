@@ -1,0 +1,12 @@
+-- rule: few_steps | one step recorded
+-- topic: what costs no time
+-- finds: One step was recorded, or no step is marked: what happens in every step cannot be told from what happened once.
+-- try: Record ten steps or more, after some that warm up.
+-- proof: steps
+SELECT
+    CASE WHEN s.has_steps THEN 'Only one step was recorded' ELSE 'No steps are marked' END
+    || ': what happens in every step cannot be told from what happened once' AS evidence,
+    CASE WHEN s.has_steps THEN 'Record ten steps or more, after some that warm up'
+        ELSE 'Mark steps (ProfilerStep, NVTX ranges named by --step-range) and record ten or more' END AS advice
+FROM shared_mean_step() AS s
+WHERE s.steps < 2
