@@ -11,6 +11,7 @@ import click
 from traceweave._version import __version__
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
+from traceweave.cli.cells import printable
 from traceweave.cli.check import check
 from traceweave.cli.compare import compare
 from traceweave.cli.demo import demo
@@ -22,7 +23,6 @@ from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
-from traceweave.cli.units import printable
 from traceweave.cli.version import version
 from traceweave.errors import TraceweaveError
 
