@@ -16,8 +16,6 @@ ALLOWED = {
     "MAX_EVENT_BYTES >> 20 MiB": "a limit, exactly",
     "base + per_job * jobs MiB": "a setting for DuckDB",
     "int(shift) ns": "what the user gave to nsys",
-    "left.worst_ns ns": "exactly, to compare with bound_ns",
-    "slack_ns ns": "exactly, to compare with bound_ns",
     "flops FLOPs": "an error that the caller takes for a formula without an answer",
     "what s": "a range that the user gave, of whatever length",
     "word s": "the name of a kind of message, without a number",
