@@ -84,5 +84,5 @@ def test_the_commands_of_the_readme_print_what_it_shows(
 
 def timeless(text: str) -> str:
     """Leave out what differs from run to run: seconds taken, size on disk, trailing blanks."""
-    text = re.sub(r", [\d.]+ [kMG]?B in [\d.]+ s", ", SIZE in SECONDS", text)
+    text = re.sub(r", [\d.]+ [kMG]?B in [\d.]+ m?s", ", SIZE in SECONDS", text)
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.words import plural
+
 
 @dataclass(frozen=True)
 class RankOverview:
@@ -170,10 +172,11 @@ GROUP BY i.kind, i.message ORDER BY min(coalesce(i.source_id, -1)), i.kind, i.me
 
 
 def _issues(con: duckdb.DuckDBPyConnection) -> list[Caution]:
-    return [
-        Caution(kind, count, text if files == 1 else f"{text} (and {files - 1} more files)")
-        for kind, count, text, files in con.execute(_ISSUES).fetchall()
-    ]
+    found = []
+    for kind, count, text, files in con.execute(_ISSUES).fetchall():
+        others = f" (and {plural(files - 1, 'more file')})" if files > 1 else ""
+        found.append(Caution(kind, count, text + others))
+    return found
 
 
 def _missing_ranks(ranks: tuple[RankOverview, ...], world_size: int | None) -> list[Caution]:
@@ -181,6 +184,7 @@ def _missing_ranks(ranks: tuple[RankOverview, ...], world_size: int | None) -> l
         return []
     missing = world_size - len(ranks)
     text = (
-        f"{missing} of {world_size} ranks are not here: waits and stragglers among them are unseen"
+        f"{missing} of {plural(world_size, 'rank')} are not here: waits and stragglers among them"
+        " are unseen"
     )
     return [Caution("missing ranks", 0, text)]

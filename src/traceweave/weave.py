@@ -8,7 +8,6 @@ rows of ingest_issues about collectives. Running it again gives the same tables.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -33,6 +32,7 @@ from traceweave.matching.tables import (
     write_groups,
     write_matches,
 )
+from traceweave.words import name_ranks
 
 METHODS = ("ends", "wall clock")
 
@@ -99,7 +99,7 @@ def align(
     ranks = read_ranks(con)
     known = [info.rank for info in ranks]
     if reference_rank is not None and reference_rank not in known:
-        raise UsageError(f"no rank {reference_rank} in this run: it has {_short(known)}")
+        raise UsageError(f"no rank {reference_rank} in this run: it has {name_ranks(known)}")
     calls = read_calls(con)
     instance = read_instances(con, calls)
     use_ends = method == "ends"
@@ -109,12 +109,6 @@ def align(
     con.execute("COMMIT")
     con.execute("DROP TABLE call_labels")
     return clocks
-
-
-def _short(ranks: Sequence[int]) -> str:
-    if len(ranks) <= 8:
-        return "ranks " + ", ".join(map(str, ranks))
-    return f"{len(ranks)} ranks from {ranks[0]} to {ranks[-1]}"
 
 
 def _fit(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
-from traceweave.cli import layout, units
+from traceweave.cli import layout
+from traceweave.cli.cells import cell
 
 
 def _run(build: Builder) -> None:
@@ -145,7 +146,7 @@ def test_it_fits_the_page(build: Builder) -> None:
     _run(build)
     found = rows(build.con, "health")
     names = list(found[0])
-    cells = [[units.human(name, row[name]) for name in names] for row in found]
+    cells = [[cell(name, row[name]) for name in names] for row in found]
     lines, left_out = layout.lay_out(
         names, cells, [name in ("value", "rank", "step") for name in names]
     )

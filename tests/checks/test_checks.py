@@ -229,7 +229,7 @@ def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
     assert (suite.attrib["failures"], suite.attrib["skipped"]) == (("0", "1") if ok else ("1", "0"))
     assert [child.tag for child in suite[0]] == ["skipped" if ok else "failure"]
     assert suite[0][0].attrib["message"] == (
-        "max of memory.peak_allocated_bytes = – (no rows; memory needs memory events:"
+        "max of memory.peak_allocated_bytes = - (no rows; memory needs memory events:"
         " profile_memory=True of the PyTorch profiler, or --cuda-memory-usage=true of nsys);"
         " limit: max 1 GB"
     )
@@ -259,7 +259,7 @@ def test_a_number_that_is_not_there_says_why(
     [outcome] = checked(run, tmp_path, f"{HEAD}max = 1\n{body}", run).outcomes
 
     assert (outcome.result, outcome.crossed, outcome.missing) == ("no value", True, why)
-    assert f"= – ({why}); limit: max 1" in outcome.message
+    assert f"= - ({why}); limit: max 1" in outcome.message
 
 
 def test_a_baseline_without_the_number_says_why(
@@ -322,7 +322,7 @@ def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str)
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ('sql = "SELECT 1, 2"', "one row with one column; it gives 1 rows with 2 columns"),
+        ('sql = "SELECT 1, 2"', "one row with one column; it gives 1 row with 2 columns"),
         ('sql = "SELECT 1 WHERE false"', "it gives 0 rows"),
         ("sql = \"SELECT 'a'\"", "is no number: 'a'"),
         ('sql = "DROP TABLE groups"', "has to be one SELECT"),

@@ -17,9 +17,9 @@ import pytest
 from traceweave._version import __version__
 from traceweave.cli.info import matched
 from traceweave.cli.main import cli, main
-from traceweave.cli.units import size
 from traceweave.overview import Overview, RankOverview
 from traceweave.store.schema import public_relations
+from traceweave.words import size
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -224,7 +224,7 @@ def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixt
     third = call(capsys, "ingest", trace, "-o", target)[2]
     quiet = call(capsys, "ingest", trace, "-o", target, "--quiet")
 
-    day = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    day = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
     assert "replaced" not in first
     assert re.search(rf"^replaced the database of {day}, 1 source$", second, re.M)
     assert re.search(rf"^replaced the database of {day}, 2 sources$", third, re.M)
@@ -245,11 +245,11 @@ def test_tables_have_human_units(capsys: pytest.CaptureFixture[str], database: P
 
     assert (code, err) == (0, "")
     assert out == (
-        "                                                 hidden\n"
-        "rank      wait            start    size  name  fraction\n"
-        "────  ────────  ───────────────  ──────  ────  ────────\n"
-        "   0  1.500 us  05:02:02.815782  2.5 MB  a|b      25.0%\n"
-        "   1\n"
+        "                                                   hidden\n"
+        "rank      wait            start      size  name  fraction\n"
+        "────  ────────  ───────────────  ────────  ────  ────────\n"
+        "   0  1.500 us  05:02:02.815782  2.500 MB  a|b      25.0%\n"
+        "   1         -                -         -  -            -\n"
     )
 
 

@@ -63,7 +63,7 @@ def test_a_slower_step_is_found_and_its_parts_add_up(
         "idle: short": 400,
         "step": 1000,
     }
-    assert found.words[0] == "Step time: +5.0%, significantly slower (1.05 µs instead of 1.00 µs)."
+    assert found.words[0] == "Step time: +5.0%, significantly slower (1.05 us instead of 1.00 us)."
     assert "Mann-Whitney test cannot be significant" in " ".join(found.words)
 
 
@@ -74,7 +74,7 @@ def test_a_difference_within_the_spread_is_said_not_to_be_significant(
         found = compare_runs(base_run, new)
 
     assert found.verdict == "not significant"
-    assert found.words[0].startswith("Step time: no significant difference (1.00 µs instead of")
+    assert found.words[0].startswith("Step time: no significant difference (1.00 us instead of")
 
 
 def test_kernels_that_come_and_go_are_named() -> None:

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from traceweave.errors import UsageError
-from traceweave.export.selection import Selection, in_words, parse_ranges, parse_time, select
+from traceweave.export.selection import Selection, parse_ranges, parse_time, select
 
 
 @pytest.fixture
@@ -84,7 +84,3 @@ def test_what_the_run_does_not_have_is_said(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         select(run, **asked)  # type: ignore[arg-type]
-
-
-def test_numbers_in_words() -> None:
-    assert in_words([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"

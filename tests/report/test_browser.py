@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import shutil
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from tests.chromium import Chromium, inject, title
 from tests.report.conftest import MakePage, MakeRun, write
 from tests.report.handmade import RUNS
+from traceweave import words
 from traceweave.report import write_report
 from traceweave.store.database import open_database
 
@@ -140,9 +143,39 @@ def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromiu
     head = ",".join(("Operation", "Group", "Size", "Number", *heads, "Tail", *last))
     name, lines, hidden, told, nothing, shown, focusable = cast(list[Any], title(visit))
     assert (name, lines[0], lines[2:], told) == ("tails.csv", head, [""], "0 of 1 rows")
-    assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB – 67.1 MB,3,30000000,""")
+    assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB to 67.1 MB,3,30000000,""")
     assert lines[1].endswith(",1.0,3,1.0")
     assert (hidden, nothing, shown, focusable) == ([True], f"{head}\r\n", [False], [0, 0, 0])
+
+
+WRITES = """
+setTimeout(() => {
+  const write = ([value, measure]) => TraceweaveCharts.text(value, measure);
+  document.title = JSON.stringify(ASKED.map(write));
+}, 200);
+"""
+
+
+def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
+    page_of: MakePage, tmp_path: Path, chromium: Chromium
+) -> None:
+    writers = {"duration": words.duration, "bytes": words.size, "fraction": words.percent}
+    edges = [0, 1, 999, 999.4, 999.5, 999_499, 999_500, 12_350, 0.25, -12_345, 3_600_400_000_000]
+    shares = [0, 1, 0.0001, -0.0001, 0.00049, 0.0005, 0.0725, 0.9995, -0.99999, 0.99949, 57.464]
+    chance = random.Random(1)
+    many = [chance.uniform(-1, 1) * 10 ** chance.randrange(14) for _ in range(200)]
+    asked = [(value, kind) for value in (*edges, *many) for kind in ("duration", "bytes")]
+    asked += [(value, "fraction") for value in (*shares, *(chance.random() for _ in range(200)))]
+    ratios = [(value, "ratio") for value in (1, 1.0004, 9.996, 0.5, 120.4, 1.25, 1.255)]
+    page = Path(shutil.copy(page_of(**RUNS["eight ranks"]), tmp_path / "run.html"))
+    inject(page, WRITES.replace("ASKED", json.dumps([*asked, *ratios, (None, "bytes")])))
+    visit = chromium.ask(page)
+    assert visit.console == []
+    assert title(visit) == [
+        *(writers[kind](value) for value, kind in asked),
+        *(words.ratio(value) for value, _ in ratios),
+        words.MISSING,
+    ]
 
 
 PIXELS = """

@@ -170,7 +170,7 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
     # rank 0 ends at 80 ms, rank 1 now starts at 50 + 40
     assert clocks.causality == {"checked": 3, "violated": 3, "worst_ns": 10 * MS}
     assert clocks_in_words(clocks) == (
-        "After alignment the ranks' clocks agree to 5.00 µs (largest 95th percentile of the"
+        "After alignment the ranks' clocks agree to 5.00 us (largest 95th percentile of the"
         " residuals); smaller differences between ranks are treated as noise; 3 of 3 collectives"
         " break causality by up to 10.0 ms, so the fit is not good enough there."
     )
@@ -181,7 +181,7 @@ def test_clocks_that_rest_on_nothing_are_named(make_run: MakeRun) -> None:
     con = make_run(ranks=3, steps=1)
     con.execute("UPDATE clocks SET status = 'wall clock', residual_p95_ns = NULL")
     assert clocks_in_words(load_clocks(con)) == (
-        "The clocks of ranks 0–2 could not be checked against the other ranks."
+        "The clocks of ranks 0-2 could not be checked against the other ranks."
     )
 
 

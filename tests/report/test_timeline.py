@@ -244,7 +244,7 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     ]
     assert _lines(seen["collective"]) == [
         *("ncclDevKernel_AllReduce", "Rank", "0, stream 20", "Begins at", "50.0 ms"),
-        *("Lasts", "30.0 ms", "Collective", "all_reduce, 64 MB"),
+        *("Lasts", "30.0 ms", "Collective", "all_reduce, 64.0 MB"),
         *("Waits for rank 3", "10.0 ms", "Transfer", "20.0 ms"),
     ]
     assert (seen["scrolled"], seen["zoomed"], seen["changed"]) == (False, True, True)
@@ -258,7 +258,7 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     # the only gap twice, the copy before it one row below, the kernel before that, and the next row
     collective = (
         "ncclDevKernel_AllReduce, Rank 0, stream 20, Begins at 50.0 ms, Lasts 30.0 ms, Collective"
-        " all_reduce, 64 MB, Waits for rank 3 10.0 ms, Transfer 20.0 ms"
+        " all_reduce, 64.0 MB, Waits for rank 3 10.0 ms, Transfer 20.0 ms"
     )
     assert seen["walk"] == [
         *["Gap: launch_bound, Rank 0, Begins at 84.0 ms, Lasts 16.0 ms"] * 2,

@@ -19,7 +19,6 @@ from traceweave.sources.ranks import (
     counting_number,
     rank_in_name,
 )
-from traceweave.sources.runs import spans
 
 from ..tiny import Tiny, write, write_report
 
@@ -280,7 +279,7 @@ def test_a_report_of_several_processes_is_numbered_or_told(tmp_path: Path) -> No
 
     assert ranks_of(look(tmp_path)) == {"node.sqlite": [0, 1]}
     assert ranks_of(told) == {"node.sqlite": [4, 5]}
-    with pytest.raises(InputError, match="holds 2 processes, --rank gives 1 ranks"):
+    with pytest.raises(InputError, match="holds 2 processes, --rank gives 1 rank;"):
         look(tmp_path, rules=RankRules({"node.sqlite": (4,)}))
 
 
@@ -365,11 +364,6 @@ def test_ranks_of_clocks_that_are_far_apart_are_one_run(tmp_path: Path) -> None:
     write(tmp_path / "b.json", (5000, 5002), rank=1, pid=1, host="b")
 
     assert ranks_of(look(tmp_path)) == {"a.json": [0], "b.json": [1]}
-
-
-def test_spans_of_numbers() -> None:
-    assert spans([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
-    assert spans([]) == ""
 
 
 # ---------------------------------------------------------------------------- real traces

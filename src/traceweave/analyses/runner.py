@@ -23,6 +23,7 @@ from traceweave.analyses.catalog import called, find, rules
 from traceweave.analyses.inputs import INPUTS
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
+from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
@@ -125,14 +126,19 @@ def materialize(
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Create the shared macros that `sql` calls in `con`, and all that they call, each once."""
-    create_sweeps(con, sql)
+    _create_functions(con, sql)
     con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
     made = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
     for name in _macros_of(sql):
         if name not in made:
-            create_sweeps(con, macros()[name])
+            _create_functions(con, macros()[name])
             con.execute(macros()[name])
             con.execute("INSERT INTO tw_macros VALUES (?)", [name])
+
+
+def _create_functions(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+    create_sweeps(con, sql)
+    create_writers(con, sql)
 
 
 @cache

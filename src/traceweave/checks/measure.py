@@ -15,8 +15,8 @@ from traceweave import analyses
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparison, compare_runs
 from traceweave.errors import QueryError, UsageError
-from traceweave.report.quantities import MISSING, duration, percent, size
 from traceweave.store.database import first_line
+from traceweave.words import TABLE, duration, number, percent, plural, size
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Outcome:
         if self.limit.needs_baseline:
             found += f", baseline {written(self.baseline, self.rule.unit)}"
             if self.value is not None and self.baseline:
-                found += f" ({(self.value / self.baseline - 1) * 100:+.1f}%)"
+                found += f" ({percent(self.value / self.baseline - 1, signed=True)})"
         if self.missing:
             found += f" ({self.missing})"
         return f"{self.rule.metric} = {found}; limit: {self.limit.kind} {self.limit.text}"
@@ -176,7 +176,8 @@ def measure(
     if len(rows) != 1 or len(rows[0]) != 1:
         raise UsageError(
             f"rule {rule.name!r}: its SQL has to give one row with one column; it gives"
-            f" {len(rows)} rows" + (f" with {len(rows[0])} columns" if rows else "")
+            f" {plural(len(rows), 'row')}"
+            + (f" with {plural(len(rows[0]), 'column')}" if rows else "")
         )
     value = rows[0][0]
     if not isinstance(value, int | float | Decimal):
@@ -187,13 +188,11 @@ def measure(
 
 def written(value: float | None, unit: str) -> str:
     """Write a number in the unit that people read."""
-    if value is None:
-        return MISSING
     if unit == "ns":
-        return duration(value)
+        return duration(value, TABLE)
     if unit == "bytes":
-        return size(round(value))
-    return percent(value) if unit == "fraction" else f"{value:,.6g}"
+        return size(value, TABLE)
+    return percent(value) if unit == "fraction" else number(value, TABLE)
 
 
 def _given(
@@ -231,7 +230,8 @@ def _why_null(rule: Rule, given: duckdb.DuckDBPyRelation | None) -> str:
         return "the query gives NULL"
     if rule.where is not None and not (count := _count(given.filter(rule.where))):
         return "no row is like that"
-    return f"{rule.column} is NULL in {'the only row' if count == 1 else f'all {count:,} rows'}"
+    rows = "the only row" if count == 1 else f"all {plural(count, 'row')}"
+    return f"{rule.column} is NULL in {rows}"
 
 
 def _count(rows: duckdb.DuckDBPyRelation) -> int:

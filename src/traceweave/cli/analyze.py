@@ -124,7 +124,7 @@ def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:
 
 def _column(analysis: Analysis, name: str) -> str:
     """Return the column called `name`, or shown as that: duration is duration_ns."""
-    from traceweave.cli.units import headings
+    from traceweave.cli.cells import headings
 
     names = [column.name for column in analysis.columns]
     shown = dict(zip(headings(names), names, strict=True)) | {n: n for n in names}

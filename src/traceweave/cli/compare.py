@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from traceweave.cli.options import OneOf, example, existing, printing_rows
+from traceweave.words import plural
 
 TABLES = (
     "step", "budget", "overlap", "classes", "kernels", "ops", "collectives", "stragglers", "memory",
@@ -79,12 +80,13 @@ def compare(
         print_rows(found.table(name).to_reader(), format_, output, most_rows)
         return
     for sentence in found.words:
-        click.echo(sentence)
+        print(sentence)
     for title, table in found.tables.items():
         if "item" in table.schema.names:
             table = table.select(BRIEF)
         if len(table):
-            click.echo(f"\n{title}: {found.meaning(title)}\n")
+            print(f"\n{title}: {found.meaning(title)}\n")
             print_rows(table.slice(0, SHORT).to_reader(), format_, None, most_rows)
         if len(table) > SHORT:
-            note(f"{title}: {len(table) - SHORT:,} more rows; --table {title} prints them")
+            more = plural(len(table) - SHORT, "more row")
+            note(f"{title}: {more}; --table {title} prints them")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceweave import words
 from traceweave.cli.options import DATABASE, OneOf, example
 
 if TYPE_CHECKING:
@@ -37,51 +38,53 @@ def info(database: Path, format_: str) -> None:
         if format_ == "json":
             import orjson
 
-            click.echo(orjson.dumps(asdict(run.info()), option=orjson.OPT_INDENT_2).decode())
+            print(orjson.dumps(asdict(run.info()), option=orjson.OPT_INDENT_2).decode())
             return
         print_overview(run)
 
 
 def print_overview(run: Run) -> None:
     """Print the overview of a run as a page of text."""
-    from traceweave.cli import units
-    from traceweave.sources.runs import spans
+    from traceweave.cli.cells import printable
 
     database, overview = run.path, run.info()
     count = len(overview.ranks)
     world = f" of {overview.world_size}" if overview.world_size else ""
     starts = [r.first_local_ns for r in overview.ranks if r.first_local_ns is not None]
+    made = overview.ingested_at_utc
+    day = words.date_and_time(made) if made else "an unknown day"
     facts = {
-        "database": f"{database}, {overview.created_by}, ingested {overview.ingested_at_utc}",
-        "ranks": f"{count}{world} ({spans([r.rank for r in overview.ranks])})",
+        "database": f"{database}, {overview.created_by}, ingested {day}",
+        "ranks": f"{count}{world} ({words.folded(r.rank for r in overview.ranks)})",
         "hosts": ", ".join(overview.hosts) or "not named",
         "GPUs": ", ".join(overview.gpus) or "none named",
         "backend": " ".join(filter(None, (overview.backend, overview.nccl_version))) or "unknown",
-        "started": units.date_and_time(min(starts)) if starts else "unknown",
+        "started": words.date_and_time(min(starts)) if starts else "unknown",
         "collectives": matched(overview),
     }
     for name, fact in facts.items():
-        click.echo(f"{name + ':':13}{units.printable(fact)}")
+        print(f"{name + ':':13}{printable(fact)}")
     _print_section("Ranks", [asdict(rank) for rank in overview.ranks], _RANKS)
     _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
     _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
     _print_warnings(overview)
-    name = units.printable(str(database))
-    click.echo(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
+    name = printable(str(database))
+    print(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
 
 
 def _print_warnings(overview: Overview) -> None:
     import textwrap
 
-    from traceweave.cli import layout, units
+    from traceweave.cli import layout
+    from traceweave.cli.cells import printable
 
     if overview.warnings:
-        click.echo("\nWarnings")
+        print("\nWarnings")
     for warning in overview.warnings:
-        events = f" ({warning.count:,} events)" if warning.count else ""
-        click.echo(
+        events = f" ({words.plural(warning.count, 'event')})" if warning.count else ""
+        print(
             textwrap.fill(
-                units.printable(f"{warning.kind}{events}: {warning.text}"),
+                printable(f"{warning.kind}{events}: {warning.text}"),
                 layout.WIDTH,
                 initial_indent="  ",
                 subsequent_indent="      ",
@@ -93,15 +96,16 @@ def _print_warnings(overview: Overview) -> None:
 def matched(overview: Overview) -> str:
     """Say how many collectives were found on several ranks, and whether on all of their group."""
     instances, unsized = overview.instances, overview.unsized_instances
+    found = f"{words.count(instances)} matched"
     calls = sum(rank.collectives for rank in overview.ranks)
     if not instances:
-        return f"none matched, {calls:,} calls" if calls else "none"
+        return f"none matched, {words.plural(calls, 'call')}" if calls else "none"
     if unsized == instances:
-        return f"{instances:,} matched; the traces do not say how many ranks their groups have"
+        return f"{found}; the traces do not say how many ranks their groups have"
     complete = overview.complete_instances
-    whole = "all" if complete == instances else f"{complete:,}"
-    text = f"{instances:,} matched, {whole} with every rank of their group"
-    return f"{text}; {unsized:,} of a group of unknown size" if unsized else text
+    whole = "all" if complete == instances else words.count(complete)
+    text = f"{found}, {whole} with every rank of their group"
+    return f"{text}; {words.count(unsized)} of a group of unknown size" if unsized else text
 
 
 _RANKS = ("rank", "host", "gpu_name", "span_ns", "steps", "gpu_ops", "host_ops", "collectives",
@@ -127,12 +131,13 @@ def _source(source: dict[str, object]) -> dict[str, object]:
 
 
 def _print_section(title: str, rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
-    from traceweave.cli import layout, units
+    from traceweave.cli import layout
+    from traceweave.cli.cells import cell, headings
 
     used = [c for c in columns if _tells(c, rows)]
-    cells = [[units.human(c, row[c]) for c in used] for row in rows]
+    cells = [[cell(c, row[c]) for c in used] for row in rows]
     numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
-    lines, _ = layout.lay_out(units.headings(used), cells, numeric, layout.WIDTH - 2)
-    click.echo(f"\n{title}")
+    lines, _ = layout.lay_out(headings(used), cells, numeric, layout.WIDTH - 2)
+    print(f"\n{title}")
     for line in lines if rows else ["none"]:
-        click.echo(f"  {line}")
+        print(f"  {line}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from traceweave import words
 from traceweave.cli.names import is_file
 from traceweave.cli.options import example
 from traceweave.errors import DatabaseError, UsageError
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 PARTLY_LOADED = 3
 _THERE = """
-SELECT replace(left(any_value(m.value), 16), 'T', ' ') || ' UTC', (SELECT count(*) FROM sources)
-FROM meta AS m WHERE m.name = 'ingested_at_utc'
+SELECT any_value(value), (SELECT count(*) FROM sources)
+FROM meta WHERE name = 'ingested_at_utc'
 """
 MOST_ALIKE = 3
 """Files alike that are named one by one."""
@@ -141,8 +142,9 @@ def _what_is_there(output: Path) -> str | None:
             row = con.execute(_THERE).fetchone()
     except (DatabaseError, duckdb.Error):  # of another version; what is no database is refused
         return "the database that was there"
-    day, files = row if row is not None else (None, 0)
-    return f"the database of {day or 'an unknown day'}, {_counted(files, 'source')}"
+    moment, files = row if row is not None else (None, 0)
+    of = "an unknown day" if moment is None else words.date_and_time(moment)
+    return f"the database of {of}, {words.plural(files, 'source')}"
 
 
 def summarize(
@@ -153,9 +155,7 @@ def summarize(
     verbose: bool = False,
 ) -> None:
     """Say on stderr what was read, what was not, what was assumed, and what was there before."""
-    from traceweave.cli import units
     from traceweave.cli.output import note
-    from traceweave.sources.runs import name_ranks
 
     for source in result.sources:
         if source.status != "ok":
@@ -170,17 +170,15 @@ def summarize(
         note(f"replaced {replaced}")
     loaded = [source for source in result.sources if source.status != "failed"]
     numbers = sorted({rank for source in loaded for rank in source.ranks})
-    events = sum(source.events_stored for source in loaded)
-    files = f"{_counted(len(loaded), 'file')} of {units.size(sum(s.size_bytes for s in loaded))}"
-    size = units.size(result.database.stat().st_size)
+    events = words.plural(sum(source.events_stored for source in loaded), "event")
+    files = words.plural(len(loaded), "file")
+    read = words.size(sum(source.size_bytes for source in loaded))
+    written = words.size(result.database.stat().st_size)
+    took = words.duration(result.seconds * 1e9)
     note(
-        f"{result.database}: {name_ranks(numbers)} from {files},"
-        f" {events:,} events, {size} in {result.seconds:.1f} s"
+        f"{result.database}: {words.name_ranks(numbers)} from {files} of {read},"
+        f" {events}, {written} in {took}"
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _passed_over(items: Sequence[PassedOver], *, verbose: bool) -> Iterator[str]:
@@ -192,7 +190,8 @@ def _passed_over(items: Sequence[PassedOver], *, verbose: bool) -> Iterator[str]
         if verbose or len(alike) <= MOST_ALIKE:
             yield from (f"passed over: {item.path}: {reason}" for item in alike)
         else:
-            yield f"passed over: {len(alike)} files like {alike[0].path}: {reason}; -v lists them"
+            many = words.plural(len(alike), "file")
+            yield f"passed over: {many} like {alike[0].path}: {reason}; -v lists them"
 
 
 def _rank(text: str) -> tuple[str, tuple[int, ...]]:

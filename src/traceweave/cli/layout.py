@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 
+from traceweave.words import MISSING
+
 WIDTH = 100
 GAP = "  "
 MOST_BLOCKS = 4
@@ -38,6 +40,10 @@ class _Column:
             else:
                 lines.append(word)
         return lines
+
+    @property
+    def empty(self) -> bool:
+        return set(self.cells) <= {"", MISSING}
 
     @property
     def wanted(self) -> int:
@@ -76,8 +82,8 @@ def lay_out(
     left_out: list[str] = []
     alike: list[_Column] = []
     if rows and _needed(columns) > width:
-        left_out = [column.heading for column in columns if not any(column.cells)]
-        columns = [column for column in columns if any(column.cells)]
+        left_out = [column.heading for column in columns if column.empty]
+        columns = [column for column in columns if not column.empty]
     if len(rows) > 1 and _needed(columns) > width:
         others = columns[len(_keys(columns)) :]
         alike = [column for column in others if len(set(column.cells)) == 1]

@@ -11,9 +11,11 @@ import click
 from traceweave._version import __version__
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
+from traceweave.cli.cells import printable
 from traceweave.cli.check import check
 from traceweave.cli.compare import compare
 from traceweave.cli.demo import demo
+from traceweave.cli.encoding import write_whatever_comes
 from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
@@ -22,7 +24,6 @@ from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
-from traceweave.cli.units import printable
 from traceweave.cli.version import version
 from traceweave.errors import TraceweaveError
 
@@ -81,6 +82,8 @@ for command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors go to stderr as one line."""
+    for stream in (sys.stdout, sys.stderr):
+        write_whatever_comes(stream)
     try:
         # not cli.main(): it would turn a closed pipe into exit code 1, "a check failed"
         given = list(sys.argv[1:] if arguments is None else arguments)

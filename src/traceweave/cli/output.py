@@ -12,9 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import click
-
-from traceweave.cli import layout, units
+from traceweave import words
+from traceweave.cli import cells, layout
 from traceweave.errors import InputError, QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    click.echo(units.printable(" ".join(text.split())), err=True)
+    print(cells.printable(" ".join(text.split())), file=sys.stderr)
 
 
 def page_width(stream: IO[str]) -> int:
@@ -140,11 +139,11 @@ def _write_text(
         room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
         hidden += max(batch.num_rows - room, 0)
         rows += [
-            [units.human(name, value) for name, value in zip(names, row, strict=True)]
+            [cells.cell(name, value) for name, value in zip(names, row, strict=True)]
             for row in _rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
-    headings = units.headings([units.printable(name) for name in names])
+    headings = cells.headings([cells.printable(name) for name in names])
     if format_ == "markdown":
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
@@ -155,7 +154,7 @@ def _write_text(
     elif left_out:
         note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
     if hidden:
-        note(f"{hidden:,} more rows; --rows 0 shows all")
+        note(f"{words.plural(hidden, 'more row')}; --rows 0 shows all")
     return bool(rows) or hidden > 0
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traceweave.words import plural
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -62,7 +64,7 @@ class Bars:
             for path, size in sources
         }
         self._total = self._bars.add_task(
-            f"{len(sources)} files", total=sum(size for _, size in sources)
+            plural(len(sources), "file"), total=sum(size for _, size in sources)
         )
 
     def advance(self, path: Path, bytes_read: int) -> None:

@@ -12,6 +12,7 @@ from traceweave.clocks.estimate import Clock
 from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.violations import Violations
 from traceweave.store.rows import insert_rows
+from traceweave.words import count, duration
 
 CAUSALITY = "causality_violated"
 """Kind of the row of ingest_issues about instances that end before they have begun everywhere."""
@@ -52,9 +53,9 @@ def _violated(left: Violations) -> dict[str, object]:
         "kind": CAUSALITY,
         "count": left.count,
         "example": f"rank {left.early_rank} before rank {left.late_rank}",
-        "message": f"of {left.checked} synchronizing collectives, these end on one rank before"
-        f" another has begun, by up to {left.worst_ns} ns: differences that small between these"
-        " ranks are not to be trusted",
+        "message": f"of {count(left.checked)} synchronizing collectives, these end on one rank"
+        f" before another has begun, by up to {duration(left.worst_ns)}: differences that small"
+        " between these ranks are not to be trusted",
     }
 
 
@@ -62,6 +63,6 @@ def _contradicting(slack_ns: int) -> dict[str, object]:
     return {
         "kind": CONTRADICTION,
         "count": 1,
-        "message": f"no clocks satisfy all collectives; every bound was loosened by {slack_ns} ns,"
-        " so bound_ns is an estimate in this run, not a proof",
+        "message": "no clocks satisfy all collectives; every bound was loosened by"
+        f" {duration(slack_ns)}, so bound_ns is an estimate in this run, not a proof",
     }

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceweave.comparison.budget import StepTime
+from traceweave.comparison.sentences import headline, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
-from traceweave.comparison.words import headline, samples, sentences
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
+from traceweave.words import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,10 +27,10 @@ _KINDS: dict[str, tuple[str, Kind]] = {
     "relative": ("Change", "percent"),
     "base_share": ("Base share", "percent"),
     "new_share": ("New share", "percent"),
-    "p_adjusted": ("p, corrected", "text"),
-    "welch_p": ("Welch p", "text"),
-    "mann_whitney_p": ("Mann-Whitney p", "text"),
-    "p": ("p", "text"),
+    "p_adjusted": ("p, corrected", "number"),
+    "welch_p": ("Welch p", "number"),
+    "mann_whitney_p": ("Mann-Whitney p", "number"),
+    "p": ("p", "number"),
     "item": ("Name", "name"),
     "shape": ("Shape", "name"),
     "base": ("Base", "percent"),
@@ -113,16 +114,14 @@ def _section(name: str, found: pa.Table, notes: tuple[str, ...]) -> Section:
     rows = found.to_pylist()
     names = found.schema.names
     columns = tuple(_column(key) for key in names)
-    cells = tuple(tuple(_value(key, row[key]) for key in names) for row in rows[:MOST_ROWS])
+    cells = tuple(tuple(row[key] for key in names) for row in rows[:MOST_ROWS])
     more = len(rows) - MOST_ROWS
     table = Table(
         name,
         _title(name),
         columns,
         cells,
-        note=f"{more:,} more rows are left out, those with the smallest change."
-        if more > 0
-        else "",
+        note=f"{plural(more, 'more row')} left out, with the smallest changes." if more > 0 else "",
     )
     command = f"traceweave compare base.duckdb new.duckdb --table {name} --format csv"
     return Section(
@@ -154,15 +153,6 @@ def _column(name: str) -> Column:
 
 def _heading(name: str) -> str:
     return name.replace("_", " ").capitalize()
-
-
-def _value(name: str, value: Any) -> Any:
-    """Return p-values as text, as short as they are telling."""
-    return (
-        f"{value:.2g}"
-        if name in ("p", "p_adjusted", "welch_p", "mann_whitney_p") and value is not None
-        else value
-    )
 
 
 def _figures(name: str, rows: list[dict[str, Any]]) -> tuple[Figure, ...]:

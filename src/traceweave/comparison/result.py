@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceweave.comparison.budget import StepTime
+from traceweave.comparison.sentences import samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
-from traceweave.comparison.words import samples, sentences
 from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
 import duckdb
 
 from traceweave.errors import UsageError
+from traceweave.words import named
 
 Ranges = str | Iterable[int] | None
 """Numbers as '0,3-5' or as integers; None: all."""
@@ -115,17 +116,6 @@ def _existing(con: duckdb.DuckDBPyConnection, what: str, given: Ranges) -> tuple
         have = sum(first <= number <= last for number in known)
         if have < last - first + 1:
             one = f"{what} {first} is" if first == last else f"{what}s {first}-{last} are"
-            has = f"{what}s {in_words(known)}" if known else f"no {what}s"
+            has = named(what, known) if known else f"no {what}s"
             raise UsageError(f"{one} not in this run; it has {has}")
     return tuple(n for n in known if any(first <= n <= last for first, last in ranges))
-
-
-def in_words(numbers: Sequence[int]) -> str:
-    """Return ascending numbers as '0-3, 5'."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)

@@ -16,8 +16,8 @@ from traceweave.ingestion.result import SourceResult
 from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
 from traceweave.sources.model import Issue
-from traceweave.sources.runs import name_ranks
 from traceweave.store.rows import insert_rows
+from traceweave.words import name_ranks
 
 
 def record(

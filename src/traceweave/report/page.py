@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from traceweave.report import quantities
+from traceweave import words
 
 Value = str | int | float | bool | list[int] | None
 Kind = Literal[
     "text", "name", "int", "count", "duration", "percent", "bytes", "rate", "ratio", "number"
 ]
 
+_WRITERS = {
+    "bytes": words.size,
+    "rate": words.rate,
+    "ratio": words.ratio,
+    "number": words.number,
+}
 _LONG_NAME = 72
-_LONG_LABEL = 60
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Cell(NamedTuple):
     text: str
     sort: str
     full: str = ""
-    """The whole of a name that `text` shortens."""
+    """The whole of a name, or of a list of ranks, that `text` shortens."""
 
 
 class Span(NamedTuple):
@@ -100,7 +105,7 @@ class Table:
             for row in self.rows
         ]
 
-    def _scales(self) -> list[quantities.Scale | None]:
+    def _scales(self) -> list[words.Scale | None]:
         shared = [i for i, c in enumerate(self.columns) if c.kind == "duration" and not c.own_unit]
         common = self._scale(shared)
         return [
@@ -108,13 +113,10 @@ class Table:
             for i, c in enumerate(self.columns)
         ]
 
-    def _scale(self, columns: list[int]) -> quantities.Scale:
+    def _scale(self, columns: list[int]) -> words.Scale:
         values = [row[i] for row in self.rows for i in columns]
         largest = max((abs(v) for v in values if isinstance(v, int | float)), default=0)
-        scale = quantities.duration_scale(largest)
-        # a table compares large with small in one unit, so it keeps one more digit than a sentence
-        decimals = min(scale.decimals + 1, 3) if scale.divisor > 1 else 0
-        return scale._replace(decimals=decimals)
+        return words.duration_scale(largest)
 
 
 @dataclass(frozen=True)
@@ -169,24 +171,19 @@ def chart_labels(names: Iterable[str]) -> list[str]:
     """Shorten names for an axis and number those that repeat: it shows equal ones once."""
     seen: dict[str, int] = {}
     labels = []
-    for name in map(short_name, names):
+    for name in map(words.shortened, names):
         seen[name] = seen.get(name, 0) + 1
         labels.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return labels
 
 
-def short_name(name: str) -> str:
-    """Cut a name that is too long for a sentence or an axis."""
-    return name if len(name) <= _LONG_LABEL else name[: _LONG_LABEL - 1].rstrip() + "…"
-
-
-def _cell(value: Value, kind: Kind, scale: quantities.Scale | None) -> Cell:
+def _cell(value: Value, kind: Kind, scale: words.Scale | None) -> Cell:
     if value is None:
-        return Cell(quantities.MISSING, "")
+        return Cell(words.MISSING, "")
     if kind == "name":
         return _name(str(value))
     if isinstance(value, list):
-        return Cell(quantities.rank_list(value), str(len(value)))
+        return _ranks(value)
     if isinstance(value, bool):
         return Cell("yes" if value else "no", "1" if value else "0")
     if isinstance(value, str):
@@ -194,23 +191,21 @@ def _cell(value: Value, kind: Kind, scale: quantities.Scale | None) -> Cell:
     return Cell(_number(value, kind, scale), repr(value))
 
 
-def _number(value: int | float, kind: Kind, scale: quantities.Scale | None) -> str:
+def _number(value: int | float, kind: Kind, scale: words.Scale | None) -> str:
     if scale is not None:
         return scale.text(value)
     if kind == "percent":
-        return quantities.percent(value).removesuffix("%")
-    if kind == "bytes":
-        return quantities.size(int(value))
-    if kind == "rate":
-        return quantities.gbps(value)
-    if kind == "ratio":
-        return f"{value:.2f}×"
-    if kind == "number":
-        return f"{value:,.2f}"
-    return quantities.count(int(value)) if kind == "count" else str(value)
+        return words.percent(value).removesuffix("%")
+    if kind == "count":
+        return words.count(int(value))
+    return _WRITERS[kind](value, words.TABLE) if kind in _WRITERS else str(value)
+
+
+def _ranks(ranks: list[int]) -> Cell:
+    text, whole = words.folded(ranks), words.folded(ranks, most=len(ranks))
+    return Cell(text, str(len(ranks)), whole if whole != text else "")
 
 
 def _name(text: str) -> Cell:
-    if len(text) <= _LONG_NAME:
-        return Cell(text, text)
-    return Cell(text[: _LONG_NAME - 1].rstrip() + "…", text, text)
+    short = words.shortened(text, _LONG_NAME)
+    return Cell(short, text, text if short != text else "")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from traceweave.report.query import Row
+from traceweave.words import plural
 
 MANY_RANKS = 32
 """Charts and tables show every rank up to this many, and a selection of more."""
@@ -34,9 +35,9 @@ class Selection:
         if not self.partial:
             return ""
         return (
-            f"Of {self.ranks:,} ranks, {len(self.rows)} are shown: the {HIGHEST} with the most"
-            f" {measure}, the {LOWEST} with the least, and {MIDDLE} around the median. All of them:"
-            f" {command}"
+            f"Of {plural(self.ranks, 'rank')}, {len(self.rows)} are shown: the {HIGHEST} with the"
+            f" most {measure}, the {LOWEST} with the least, and {MIDDLE} around the median. All of"
+            f" them: {command}"
         )
 
 
@@ -48,7 +49,7 @@ def first_rows(shown: int, of: int, command: str, order: str = "") -> str:
     if of <= shown:
         return ""
     first = f", {order} first" if order else ""
-    return f"The first {shown} of {of:,} rows{first}. All of them: {command}"
+    return f"The first {shown} of {plural(of, 'row')}{first}. All of them: {command}"
 
 
 def select_ranks(rows: Sequence[Row], measure: Callable[[Row], float | None]) -> Selection:

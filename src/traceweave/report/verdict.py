@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traceweave.report.quantities import MISSING, duration, percent
 from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
 from traceweave.report.sections.findings import (
@@ -16,6 +15,7 @@ from traceweave.report.sections.findings import (
     rest_in_words,
 )
 from traceweave.report.sections.inputs import Inputs, hardware, losses, without_gpu_work
+from traceweave.words import duration, percent
 
 
 class Sentence(NamedTuple):
@@ -118,8 +118,8 @@ def _figures(budget: Budget) -> tuple[Figure, ...]:
         "total",
     )
     parts = [Figure(label, percent(share(total, key)), "budget", r) for key, label, r in PARTS]
-    hidden = percent(total["hidden"]) if total["hidden"] is not None else MISSING
-    return (length, *parts, Figure("Communication hidden", hidden, "overlap", "hidden"))
+    hidden = Figure("Communication hidden", percent(total["hidden"]), "overlap", "hidden")
+    return (length, *parts, hidden)
 
 
 def _parts(budget: Budget) -> tuple[Part, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 from traceweave.errors import InputError, UsageError
 from traceweave.sources.model import Process, Trace
+from traceweave.words import folded, name_ranks, plural
 
 RANK_IN_NAME = re.compile(
     r"(?<![a-z0-9])(?<!local)(?<!local[_\-.])(?:global[_\-.]?)?(?:rank|worker|procid)"
@@ -67,7 +68,7 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
     assigned = _by_number(assigned, notes)
     assigned = _lone_trace(assigned, notes)
     notes += [
-        f"{trace.path.name}: ranks {', '.join(str(p.rank) for p in trace.processes)} rest on the"
+        f"{trace.path.name}: {name_ranks(_ranks(trace))} rest on the"
         f" {trace.processes[0].rank_source}; --rank {trace.path.name}=N,... overrides it"
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
@@ -107,14 +108,19 @@ def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
             raise InputError(
                 f"{trace.path}: --rank-from finds {match[1]!r} there, which is not a number"
             )
-        own = sorted(p.rank for p in trace.processes if p.rank is not None)
+        own = _ranks(trace)
         if own and own != [int(match[1])]:
             notes.append(
-                f"{trace.path.name}: the trace itself says rank {', '.join(map(str, own))},"
+                f"{trace.path.name}: the trace itself says {name_ranks(own)},"
                 f" --rank-from says {match[1]} and is believed"
             )
         return _number(trace, (int(match[1]),), "--rank-from")
     return trace
+
+
+def _ranks(trace: Trace) -> list[int]:
+    """Return the ranks of a trace's processes, ascending."""
+    return sorted(process.rank for process in trace.processes if process.rank is not None)
 
 
 def _without_guess(trace: Trace) -> Trace:
@@ -129,7 +135,8 @@ def _number(trace: Trace, ranks: tuple[int, ...], source: str) -> Trace:
     processes = [p for p in trace.processes if p.rank is not None] or list(trace.processes)
     if len(ranks) != len(processes):
         raise InputError(
-            f"{trace.path}: holds {len(processes)} processes, {source} gives {len(ranks)} ranks;"
+            f"{trace.path}: holds {plural(len(processes), 'process', 'processes')}, {source} gives"
+            f" {plural(len(ranks), 'rank')};"
             f" give one each: --rank {trace.path.name}=0,1,..."
         )
     return trace.with_ranks(
@@ -173,12 +180,12 @@ def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
     rank = rank_in_name(names)
     if rank is None or not trace.processes:
         return trace
-    own = [process.rank for process in trace.processes if process.rank is not None]
+    own = _ranks(trace)
     if own:
         if rank not in own and trace.processes[0].rank_source not in ("--rank", "--rank-from"):
             notes.append(
                 f"{trace.path.name}: named as rank {rank}, but the trace itself says"
-                f" {', '.join(map(str, own))} and is believed; --rank overrides it"
+                f" {folded(own)} and is believed; --rank overrides it"
             )
         return trace
     world_size = trace.processes[0].world_size
@@ -242,7 +249,9 @@ def _lone_trace(traces: list[Trace], notes: list[str]) -> list[Trace]:
         for trace in traces
     ]
     what = (
-        "is taken as rank 0" if count == 1 else f"holds {count} processes: ranks 0 to {count - 1}"
+        "is taken as rank 0"
+        if count == 1
+        else f"holds {count} processes: {name_ranks(range(count))}"
     )
     notes.append(f"{traces[0].path.name}: no rank in the trace or its name; it {what}")
     return numbered

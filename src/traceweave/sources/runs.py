@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import combinations
 
 from traceweave.errors import InputError, UsageError
 from traceweave.sources.model import Process, Trace
+from traceweave.words import date_and_time, name_ranks
 
 START_SPREAD_NS = 5_000_000_000
 """Windows no further apart than this began together: no job is launched again so soon."""
@@ -35,8 +35,9 @@ class Run:
         world = f" of {sizes.pop()}" if len(sizes) == 1 else ""
         names = sorted(trace.path.name for trace in self.traces)
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        ranks = name_ranks(self.ranks) if self.ranks else "ranks unknown"
         return (
-            f"run {self.number}: {name_ranks(self.ranks)}{world}, started {_start(self.traces)},"
+            f"run {self.number}: {ranks}{world}, started {_start(self.traces)},"
             f" {', '.join(names[:2])}{more}"
         )
 
@@ -97,22 +98,6 @@ def conflict(one: Trace, other: Trace) -> str | None:
         if not _same_process(process, twin):
             return f"rank {process.rank} is claimed by two processes"
     return None
-
-
-def name_ranks(ranks: Sequence[int]) -> str:
-    """Return 'rank 3' or 'ranks 0-3, 5'."""
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {spans(ranks) or 'unknown'}"
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """Return ascending numbers in short: '0-3, 5'."""
-    groups: list[list[int]] = []
-    for number in numbers:
-        if groups and number == groups[-1][-1] + 1:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return ", ".join(str(g[0]) if len(g) == 1 else f"{g[0]}-{g[-1]}" for g in groups)
 
 
 def _is_one_run(traces: Sequence[Trace]) -> bool:
@@ -202,6 +187,4 @@ def _start(traces: Sequence[Trace]) -> str:
     starts = [trace.first_ns for trace in traces if trace.first_ns is not None]
     if not starts:
         return "at an unknown time"
-    return datetime.fromtimestamp(min(starts) // 1_000_000_000, UTC).strftime(
-        "%Y-%m-%d %H:%M:%S UTC"
-    )
+    return date_and_time(min(starts))

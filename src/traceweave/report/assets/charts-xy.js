@@ -2,7 +2,7 @@
 (() => {
   "use strict";
 
-  const { bytes, categoryAxis, frame, kinds, legendRows, text, tip, unitOf, valueAxis } = TraceweaveCharts;
+  const { categoryAxis, frame, kinds, legendRows, text, tick, tip, unitOf, valueAxis } = TraceweaveCharts;
   const ROLES = ["p50", "p99", "hidden", "p95", "max", "total"];
   const STEPS = 48;
   const QUANTILES = { min: ["circle", 8], p50: ["circle", 11], p95: ["diamond", 11], p99: ["triangle", 10], max: ["circle", 8] };
@@ -60,7 +60,7 @@
 
   // From the power of ten below the smallest to the one above the largest.
   const decades = (values) => [10 ** Math.floor(Math.log10(Math.min(...values))), 10 ** Math.ceil(Math.log10(Math.max(...values) * 1.0001))];
-  const rate = (value) => `${bytes(value * 1e9)}/s`;
+  const rate = (value, write = text) => `${write(value * 1e9, "bytes")}/s`;
 
   function logAxis(values, write, colour, more) {
     const [min, max] = decades(values);
@@ -96,14 +96,14 @@
     option.legend.data = series.map((one) => one.label);
     option.legend.formatter = (label) => (label.length > 48 ? `${label.slice(0, 47)}…` : label);
     Object.assign(option.grid, { top: 36 + 24 * legendRows(spec.variants[state.variant], width), bottom: 34, right: 24 });
-    option.xAxis = logAxis(all.map(([x]) => x), bytes, colour, { name: "size", nameLocation: "middle", nameGap: 30 });
-    option.yAxis = logAxis(all.map(([, y]) => y), rate, colour, { name: "bus bandwidth", nameTextStyle: { color: colour("soft"), align: "left" } });
+    option.xAxis = logAxis(all.map(([x]) => x), (value) => tick(value, "bytes"), colour, { name: "size", nameLocation: "middle", nameGap: 30 });
+    option.yAxis = logAxis(all.map(([, y]) => y), (value) => rate(value, tick), colour, { name: "bus bandwidth", nameTextStyle: { color: colour("soft"), align: "left" } });
     option.tooltip.trigger = "item";
     option.tooltip.formatter = ({ seriesIndex, value }) => {
       const one = series[seriesIndex % series.length];
       const [size, bandwidth, number, time, clocks] = value;
       return tip(one.label, [
-        ["Size", bytes(size)],
+        ["Size", text(size, "bytes")],
         [clocks ? "Bus bandwidth, median" : "Bus bandwidth, at least", rate(bandwidth)],
         [clocks ? "Transfer, median" : "Shortest durations, median", text(time, "duration")],
         ["Number", String(number)],

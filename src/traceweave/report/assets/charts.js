@@ -3,53 +3,54 @@
 const TraceweaveCharts = (() => {
   "use strict";
 
-  const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
   const SIZES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
-  const numbers = new Map();
+  const DIGITS = 3;
+  const PERCENT = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
   function palette(element) {
     const style = getComputedStyle(element);
     return (name) => style.getPropertyValue(`--${name}`).trim();
   }
 
-  function fixed(value, digits) {
-    if (!numbers.has(digits)) {
-      numbers.set(digits, new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
-    }
-    return numbers.get(digits).format(value);
+  // Numbers are written as words.py writes them in sentences; the numbers of an axis are round and need no zeros at the end.
+  function text(value, measure) {
+    if (value === null || value === undefined) return "-";
+    if (measure === "fraction") return percent(value);
+    if (measure === "ratio") return `${plain(value)}x`;
+    return quantity(value, measure === "bytes" ? SIZES : UNITS);
   }
 
-  function concise(value, measure) {
-    if (measure === "bytes") return bytes(value);
-    const [size, unit] = unitOf(Math.abs(value));
-    return `${Number((value / size).toPrecision(3))} ${unit}`;
+  function tick(value, measure) {
+    return text(value, measure).replace(/(\.\d*?)0+(?= )/, "$1").replace(/\.(?= )/, "");
   }
 
+  function quantity(value, units) {
+    const [size, unit] = units.find(([one]) => Math.abs(value) >= one * (1 - 0.5 * 10 ** -DIGITS)) || units.at(-1);
+    const whole = size === 1 && Number.isInteger(value);
+    return `${significant(value / size, whole ? 1 : DIGITS)} ${unit}`;
+  }
+
+  function significant(value, digits) {
+    const zeros = digits > 1 ? { minimumSignificantDigits: digits } : {};
+    const kept = Math.abs(value) < 10 ** digits ? { ...zeros, maximumSignificantDigits: digits } : { maximumFractionDigits: 0 };
+    return value === 0 ? "0" : value.toLocaleString("en", kept);
+  }
+
+  function plain(value) {
+    return significant(value, Number.isInteger(value) ? 1 : DIGITS).replace(/(\..*?)0+$/, "$1").replace(/\.$/, "");
+  }
+
+  // 0.0% and 100.0% only for what is exactly that.
+  function percent(value) {
+    if (value && Math.abs(value) < 0.0005) return value > 0 ? "<0.1%" : ">-0.1%";
+    if (Math.abs(value) >= 0.9995 && Math.abs(value) < 1) return value > 0 ? ">99.9%" : "<-99.9%";
+    return PERCENT.format(value);
+  }
+
+  // The unit of an axis whose largest value this is.
   function unitOf(largest) {
     return UNITS.find(([size]) => largest >= size) || UNITS[3];
-  }
-
-  function text(value, measure) {
-    if (value === null || value === undefined) return "–";
-    if (measure === "fraction") return percent(value);
-    if (measure === "ratio") return `${fixed(value, 2)}×`;
-    if (measure === "bytes") return bytes(value);
-    const [size, unit] = unitOf(Math.abs(value));
-    const scaled = value / size;
-    const digits = size === 1 ? 0 : Math.abs(scaled) < 10 ? 2 : Math.abs(scaled) < 100 ? 1 : 0;
-    return `${fixed(scaled, digits)} ${unit}`;
-  }
-
-  // Rounds to nothing or to all only what is that.
-  function percent(value) {
-    if (value > 0 && value < 0.0005) return "<0.1%";
-    if (value >= 0.9995 && value < 1) return ">99.9%";
-    return `${fixed(value * 100, 1)}%`;
-  }
-
-  function bytes(value) {
-    const [size, unit] = SIZES.find(([one]) => Math.abs(value) >= one) || SIZES[4];
-    return `${Number((value / size).toPrecision(3))} ${unit}`;
   }
 
   // Multiples of 1, 2 or 5 of the unit in which the axis is written, so that ticks read as round numbers.
@@ -59,7 +60,7 @@ const TraceweaveCharts = (() => {
     const [size, unit] = fraction ? [0.01, "%"] : units(Math.max(largest, -smallest) || 1);
     const write = (value) => {
       const scaled = value / size;
-      return log ? concise(value, spec.measure) : fraction ? `${Math.round(scaled)}%` : `${Number(scaled.toPrecision(4))}`;
+      return log ? tick(value, spec.measure) : fraction ? `${Math.round(scaled)}%` : `${Number(scaled.toPrecision(4))}`;
     };
     const raw = (largest - smallest) / size / 5 || 1;
     const power = 10 ** Math.floor(Math.log10(raw));
@@ -167,7 +168,7 @@ const TraceweaveCharts = (() => {
     if (spec.horizontal) {
       Object.assign(option.grid, { top: 20, bottom: 4 });
       Object.assign(category, { inverse: true });
-      Object.assign(value, { name: "", axisLabel: { ...value.axisLabel, formatter: (v) => (v === 0 ? "0" : concise(v, spec.measure)) } });
+      Object.assign(value, { name: "", axisLabel: { ...value.axisLabel, formatter: (v) => (v === 0 ? "0" : tick(v, spec.measure)) } });
     }
     if (!spec.horizontal) option.grid.top = 36 + 24 * (option.legend.show ? legendRows(spec, width) : 0);
     option.tooltip.trigger = "axis";
@@ -262,13 +263,13 @@ const TraceweaveCharts = (() => {
 
   return {
     option: (spec, state, element) => kinds[spec.kind](spec, state, palette(element), element.clientWidth),
-    bytes,
     categoryAxis,
     frame,
     kinds,
     legendRows,
     palette,
     text,
+    tick,
     tip,
     unitOf,
     valueAxis,

@@ -2,7 +2,7 @@
 const TraceweaveTimelineControls = (() => {
   "use strict";
 
-  const { text, tip, bytes } = TraceweaveCharts;
+  const { text, tip } = TraceweaveCharts;
 
   function swatches(spec) {
     const causes = spec.causes.map((cause) => [`gap: ${cause}`, `var(--cause-${cause}, var(--cause-unknown))`, 1]);
@@ -47,7 +47,7 @@ const TraceweaveTimelineControls = (() => {
     lines.unshift(["Rank", `${lane.rank}, ${lane.label}`]);
     const call = lane.byOp.get(i);
     if (call) {
-      lines.push(["Collective", call.bytes === null ? call.op : `${call.op}, ${bytes(call.bytes)}`]);
+      lines.push(["Collective", call.bytes === null ? call.op : `${call.op}, ${text(call.bytes, "bytes")}`]);
       if (call.wait !== null) {
         const whom = call.wait && call.last !== null ? ` for rank ${call.last}` : "";
         lines.push([`Waits${whom}`, text(call.wait, "duration")]);

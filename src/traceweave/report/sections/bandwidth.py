@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import count, duration, gbps, plural, size
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import first_rows
+from traceweave.words import count, duration, plural, rate, size
 
 DRAWN_GROUPS = 6
 """Process groups drawn per operation: those that spend most time in it."""
@@ -50,14 +50,14 @@ def bandwidth_in_words(bandwidth: Bandwidth) -> str:
     most = max(bandwidth.measured, key=lambda r: (_time(r), -(r["group_id"] or 0), r["bytes"]))
     text = (
         f"Most time goes into {most['op']} of {size(most['bytes'])} in"
-        f" {_group(bandwidth, most)}: {gbps(_busbw(most))} of bus bandwidth at the median"
+        f" {_group(bandwidth, most)}: {rate(_busbw(most))} of bus bandwidth at the median"
     )
     text += "." if most["busbw_p50_gbps"] is not None else ", by the shortest duration of each."
     fit = next((f for f in bandwidth.fits if _key(f) == _key(most)), None)
     if fit is None or fit["beta_gbps"] is None:
         return text
     before = f"{duration(fit['alpha_ns'])} before the first byte and " if fit["alpha_ns"] else ""
-    return f"{text} The line through its sizes: {before}{gbps(fit['beta_gbps'])} from there on."
+    return f"{text} The line through its sizes: {before}{rate(fit['beta_gbps'])} from there on."
 
 
 def bandwidth_section(bandwidth: Bandwidth, ranks: int) -> Section:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import duckdb
 
-from traceweave.report.quantities import duration, percent, plural
 from traceweave.report.query import Row, analysis_rows
+from traceweave.words import duration, percent, plural
 
 PARTS = (
     ("compute_ns", "Compute", "compute"),

@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any
 
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
-from traceweave.report.quantities import name_ranks, percent, plural, rank_list
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, PARTS, Budget, share
 from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
+from traceweave.words import count, folded, name_ranks, percent, plural
 
 MAX_CELLS = 6_000
 """Ranks times steps above which the page keeps only the longest steps apart."""
@@ -56,7 +56,8 @@ def _notes(budget: Budget, cpu: bool) -> tuple[str, ...]:
         notes.append(f"Left out, because they mark no steps: {name_ranks(list(budget.left_out))}.")
     kept = len(_kept_steps(budget))
     if kept < len(budget.steps):
-        notes.append(f"Of {len(budget.steps):,} steps, the {kept} longest are shown one by one.")
+        steps = plural(len(budget.steps), "step")
+        notes.append(f"Of {steps}, the {kept} longest are shown one by one.")
     return tuple(notes)
 
 
@@ -94,7 +95,7 @@ def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:
     shares = ", ".join(f"{label} {percent(share(budget.total, key))}" for key, label, _ in PARTS)
     stacked = Figure(
         "budget",
-        f"Time budget of {len(shown.rows)} of {shown.ranks:,} ranks"
+        f"Time budget of {len(shown.rows)} of {plural(shown.ranks, 'rank')}"
         if shown.partial
         else "Time budget per rank",
         per,
@@ -116,7 +117,7 @@ def _spread_figure(budget: Budget, per: str) -> Figure:
     spreads = [spread(round(r[key] / r["windows"]) for r in budget.per_rank) for key, _ in measures]
     return Figure(
         "budget-spread",
-        f"Spread over all {len(budget.ranks):,} ranks",
+        f"Spread over all {plural(len(budget.ranks), 'rank')}",
         f"mean {per} of each rank",
         "Chart of the lowest, median, 95th percentile and highest value over the ranks, for the"
         " whole and each part. The heat map and the analysis breakdown hold every rank.",
@@ -186,7 +187,7 @@ def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
         "axis": "Step",
         "columns": [str(step) for step in steps],
         "rowAxis": "Rank",
-        "rows": [rank_list(block) for block in blocks],
+        "rows": [folded(block) for block in blocks],
         "variants": [
             {
                 "label": label,
@@ -223,7 +224,7 @@ def _step_table(budget: Budget) -> Table:
     keys = ("step", "rank", "window_ns", *(key for key, _, _ in PARTS))
     longest = sorted(budget.rows, key=lambda r: (-r["window_ns"], r["step"], r["rank"]))
     rows = sorted(longest[:MAX_STEP_ROWS], key=lambda r: (r["step"], r["rank"]))
-    note = f"The {MAX_STEP_ROWS} longest of {len(longest):,}. All of them: {BREAKDOWN_COMMAND}"
+    note = f"The {MAX_STEP_ROWS} longest of {count(len(longest))}. All of them: {BREAKDOWN_COMMAND}"
     return Table(
         "budget-steps",
         "Time budget per rank and step",

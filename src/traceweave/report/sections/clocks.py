@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import count, duration, name_ranks, plural
 from traceweave.report.query import Row, query_rows, query_text
 from traceweave.report.selection import Selection, select_ranks
+from traceweave.words import count, duration, name_ranks, plural
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import count, duration, percent, plural, size
 from traceweave.report.query import Row, analysis_rows, query_rows, query_text
 from traceweave.report.selection import Selection, select_ranks
+from traceweave.words import count, duration, percent, plural, size
 
 CHART_ROWS = 14
 """Kinds of collective drawn in the chart of durations."""
@@ -264,7 +264,7 @@ def _sizes(tail: Row) -> str:
     low, high = tail["bytes_from"], tail["bytes_to"]
     if low is None:
         return "size unknown"
-    return size(low) if high is None or low == high else f"{size(low)} – {size(high)}"
+    return size(low) if high is None or low == high else f"{size(low)} to {size(high)}"
 
 
 def _tail_table(collectives: Collectives) -> list[Table]:

@@ -9,9 +9,9 @@ import duckdb
 
 from traceweave.analyses import rules
 from traceweave.report.page import Column, Origin, Section, Table
-from traceweave.report.quantities import percent, plural, rank_list, told
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.gaps import CAUSES
+from traceweave.words import name_ranks, percent, plural
 
 MOST_TOLD = 3
 """Findings that the first paragraph tells; the table has all."""
@@ -41,8 +41,7 @@ class Findings:
 
 def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
     """Apply the rules to the run."""
-    rows = analysis_rows(con, "findings")
-    return Findings([{**row, "evidence": told(row["evidence"])} for row in rows])
+    return Findings(analysis_rows(con, "findings"))
 
 
 def headline_in_words(findings: Findings) -> str:
@@ -51,7 +50,7 @@ def headline_in_words(findings: Findings) -> str:
     if not costly:
         return "nothing was found that would save much"
     worst = costly[0]
-    where = f" (rank {rank_list(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
+    where = f" ({name_ranks(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
     about = {rule.name: rule.summary for rule in rules()}
     return f"the largest cost is {about[worst['rule']]}{where}, {percent(worst['step_share'])}"
 

@@ -8,8 +8,8 @@ import duckdb
 
 from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import duration, percent
 from traceweave.report.query import Row, query_rows, query_text, standing_as
+from traceweave.words import duration, percent
 
 CAUSES = {
     "launch_bound": "the host launched the next operation only after the device had run dry",

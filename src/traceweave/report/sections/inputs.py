@@ -8,9 +8,9 @@ from itertools import compress
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table, Value
-from traceweave.report.quantities import count, name_ranks, percent, plural, rank_list
 from traceweave.report.query import Row, query_rows, query_text
 from traceweave.report.selection import MANY_RANKS, first_rows
+from traceweave.words import count, folded, name_ranks, percent, plural
 
 MOST_ROWS = 64
 """Hosts, process groups and files that the tables show."""
@@ -80,7 +80,7 @@ def losses(inputs: Inputs) -> str:
         share = percent(inputs.events_skipped / inputs.events_read)
         reason = f" (most often: {inputs.issues[0]['kind']})" if inputs.issues else ""
         parts.append(
-            f"{count(inputs.events_skipped)} of {count(inputs.events_read)} events ({share})"
+            f"{count(inputs.events_skipped)} of {plural(inputs.events_read, 'event')} ({share})"
             f" from {files} were not stored{reason}"
         )
     if failed:
@@ -88,7 +88,7 @@ def losses(inputs: Inputs) -> str:
     if inputs.missing_ranks:
         parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job left no trace here")
     if not parts:
-        return f"All {count(inputs.events_read)} events of {files} were stored."
+        return f"All {plural(inputs.events_read, 'event')} of {files} were stored."
     return "Mind what is missing: " + "; ".join(parts) + "."
 
 
@@ -210,7 +210,7 @@ def _hosts_table(inputs: Inputs) -> Table:
         rows=tuple(
             (
                 key[0],
-                rank_list([r["rank"] for r in rows]),
+                folded([r["rank"] for r in rows]),
                 len(rows),
                 key[1],
                 "GPU" if key[2] else "CPU operators",

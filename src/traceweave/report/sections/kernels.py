@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import analysis_relation
-from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels, short_name
-from traceweave.report.quantities import percent, plural
+from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels
 from traceweave.report.query import Row, analysis_rows, query_rows, query_text, standing_as
+from traceweave.words import percent, plural, shortened
 
 MOST_KERNELS = 100
 """Kernels in the table."""
@@ -52,7 +52,7 @@ def kernels_in_words(kernels: Kernels) -> str:
     first, most = kernels.classes[0], kernels.names[0]
     text = (
         f"Of the time of all kernels, {percent(first['share'])} goes into the class"
-        f" {first['kernel']}; the kernel that takes most is {short_name(most['kernel'])} with"
+        f" {first['kernel']}; the kernel that takes most is {shortened(most['kernel'])} with"
         f" {percent(most['share'])}."
     )
     known = [row for row in kernels.ranks if row["ratio"] is not None]
@@ -62,7 +62,7 @@ def kernels_in_words(kernels: Kernels) -> str:
     if far["ratio"] < 1.05:
         return f"{text} No rank's median of a large compute kernel is 5% above the others'."
     return (
-        f"{text} The rank that differs most is {far['rank']}: {short_name(far['kernel'])} takes"
+        f"{text} The rank that differs most is {far['rank']}: {shortened(far['kernel'])} takes"
         f" {percent(far['ratio'] - 1)} longer there than on the median rank."
     )
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import analysis_relation
-from traceweave.report.page import Column, Figure, Origin, Section, Table, short_name
-from traceweave.report.quantities import percent, size
+from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, query_rows, query_text, standing_as
 from traceweave.report.selection import Selection, select_ranks
+from traceweave.words import count, percent, plural, shortened, size
 
 MOST_ROWS = 40
 """Operators and ranges in the table."""
@@ -104,7 +104,9 @@ def _notes(memory: Memory) -> list[str]:
     told = [note for note in dict.fromkeys(row["note"] for row in memory.peaks) if note]
     notes = [f"{note[0].upper()}{note[1:]}." for note in told]
     if len(memory.peaks) > DRAWN:
-        notes.append(f"Drawn over time: the {DRAWN} highest of {len(memory.peaks):,} peaks.")
+        notes.append(
+            f"Drawn over time: the {DRAWN} highest of {plural(len(memory.peaks), 'peak')}."
+        )
     return notes
 
 
@@ -174,7 +176,7 @@ def _held_by(rows: Iterable[Row]) -> dict[str, int]:
     """Return the bytes by operator, most first."""
     held: dict[str, int] = {}
     for row in rows:
-        name = short_name(row["host_op"] or row["note"] or "no operator")
+        name = shortened(row["host_op"] or row["note"] or "no operator")
         held[name] = held.get(name, 0) + row["bytes"]
     return dict(sorted(held.items(), key=lambda item: (-item[1], item[0])))
 
@@ -202,7 +204,7 @@ def _operator_table(memory: Memory) -> Table:
 
 
 def _left_out(rows: int) -> str:
-    return f"The {MOST_ROWS} largest of {rows:,}." if rows > MOST_ROWS else ""
+    return f"The {MOST_ROWS} largest of {count(rows)}." if rows > MOST_ROWS else ""
 
 
 def _peak_table(memory: Memory) -> Table:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table
-from traceweave.report.quantities import duration, percent
 from traceweave.report.query import Row, analysis_rows
+from traceweave.words import count, duration, percent, plural
 
 MOST_ROWS = 32
 """Ranks in the table."""
@@ -125,6 +125,6 @@ def _note(stragglers: Stragglers, late: int) -> str:
     if ranks <= MOST_ROWS:
         return ""
     return (
-        f"Of {ranks:,} ranks, {late:,} came last at least once; shown are up to {MOST_ROWS} that"
-        f" caused most waiting. All of them: {_COMMAND}"
+        f"Of {plural(ranks, 'rank')}, {count(late)} came last at least once; shown are up to"
+        f" {MOST_ROWS} that caused most waiting. All of them: {_COMMAND}"
     )

@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.quantities import duration, plural, rank_list
 from traceweave.report.query import (
     Row,
     query_as,
@@ -23,6 +22,7 @@ from traceweave.report.query import (
 )
 from traceweave.report.sections.budget import Budget
 from traceweave.report.sections.collectives import Collectives
+from traceweave.words import count, duration, name_ranks, plural
 
 MAX_NAME = 200
 """Characters of a name that the timeline shows."""
@@ -100,14 +100,14 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
         yield (
-            f"Of {plural(ranks, 'rank')} the page holds ranks {rank_list(shown)}: those that the"
+            f"Of {plural(ranks, 'rank')} the page holds {name_ranks(shown)}: those that the"
             " others waited for most, and those that compute least, most and in the middle."
         )
     merged = int(sum(n for n in timeline.ops["ops"].to_pylist() if n > 1))
     if merged:
         yield (
-            f"Per rank and step the 2,000 longest operations stand alone; {merged:,} shorter ones"
-            " are drawn as blocks of “n ops”."
+            f"Per rank and step the 2,000 longest operations stand alone; {count(merged)} shorter"
+            " ones are drawn as blocks of “n ops”."
         )
 
 
@@ -129,7 +129,7 @@ def _figure(timeline: Timeline) -> Figure:
         "timeline",
         "Streams, collectives and gaps",
         "time since the step began on the first rank",
-        f"Timeline of {steps}, for ranks {rank_list([r['rank'] for r in timeline.ranks])}. Plus and"
+        f"Timeline of {steps}, for {name_ranks([r['rank'] for r in timeline.ranks])}. Plus and"
         " minus zoom, left and right move, up and down change the row, N and P step from operation"
         " to operation. The table “Steps of the timeline” holds the sums.",
         _chart(timeline),

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.side import Side
 from traceweave.comparison.statistics import FEWEST
-from traceweave.report.quantities import duration, percent, plural
+from traceweave.words import count, duration, folded, number, percent, plural, shortened
 
 MOST_NAMED = 3
 """Parts or kernels that a sentence names."""
@@ -35,22 +35,13 @@ def sentences(
 def headline(time: StepTime, unit: str) -> str:
     """Say in one sentence how the step times compare."""
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
-    amount = signed_percent(time.difference_ns / time.base_ns) if time.base_ns else "from nothing"
+    relative = time.difference_ns / time.base_ns if time.base_ns else None
+    amount = "from nothing" if relative is None else percent(relative, signed=True)
     if time.verdict == "not significant":
         return f"Step time: no significant difference ({change}, {amount})."
     if time.verdict == "not testable":
         return f"Mean {unit}: {change} ({amount}); too little was recorded to test it."
     return f"Step time: {amount}, significantly {time.verdict} ({change})."
-
-
-def signed_percent(fraction: float) -> str:
-    """Write a change as '+5.0%'."""
-    return f"{'+' if fraction > 0 else '-' if fraction < 0 else ''}{percent(abs(fraction))}"
-
-
-def signed_duration(ns: int) -> str:
-    """Write a change as '+1.20 ms'."""
-    return f"+{duration(ns)}" if ns > 0 else duration(ns)
 
 
 def _tests(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
@@ -64,11 +55,11 @@ def _tests(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
     t = time.tests
-    low, high = signed_duration(round(t.low[0])), signed_duration(round(t.high[0]))
-    p = f"Welch p = {t.welch_p[0]:.2g}, Mann-Whitney p = {t.mann_whitney_p[0]:.2g}"
+    low, high = (duration(round(bound), signed=True) for bound in (t.low[0], t.high[0]))
+    p = f"Welch p = {number(t.welch_p[0])}, Mann-Whitney p = {number(t.mann_whitney_p[0])}"
     text = (
         f"{percent(1 - time.alpha).replace('.0%', '%')} confidence interval of the difference"
-        f" {low} to {high}; {p}; effect size g = {t.hedges_g[0]:.2f}."
+        f" {low} to {high}; {p}; effect size g = {number(t.hedges_g[0])}."
     )
     if not time.decided_by_both:
         return (
@@ -85,15 +76,15 @@ def _parts(rows: list[dict[str, Any]]) -> str:
     named = [row for row in changed[:MOST_NAMED] if row["difference_ns"]]
     if not named:
         return ""
-    parts = ", ".join(f"{row['part']} {signed_duration(row['difference_ns'])}" for row in named)
-    whole = signed_duration(rows[-1]["difference_ns"])
+    parts = ", ".join(f"{row['part']} {_change(row)}" for row in named)
+    whole = _change(rows[-1])
     return f"Of the {whole} per {rows[-1]['part']} and rank: {parts}."
 
 
 def _items(table: pa.Table, kind: str) -> str:
     changes = table["change"].to_pylist()
     counts = [
-        f"{changes.count(word)} {word}"
+        f"{count(changes.count(word))} {word}"
         for word in ("slower", "faster", "added", "removed")
         if word in changes
     ]
@@ -101,11 +92,14 @@ def _items(table: pa.Table, kind: str) -> str:
         return f"{kind}: none changed significantly." if "not significant" in changes else ""
     rows = table.filter(pc.is_in(table["change"], pa.array(["slower", "faster"]))).to_pylist()
     named = ", ".join(
-        f"{_short(row['item'])} ({signed_percent(row['relative'])},"
-        f" {signed_duration(row['difference_ns'])})"
+        f"{shortened(row['item'])} ({percent(row['relative'], signed=True)}, {_change(row)})"
         for row in rows[:MOST_NAMED]
     )
     return f"{kind}: {', '.join(counts)}" + (f"; most changed: {named}." if named else ".")
+
+
+def _change(row: dict[str, Any]) -> str:
+    return duration(row["difference_ns"], signed=True)
 
 
 def samples(base: Side, new: Side) -> tuple[str, ...]:
@@ -114,7 +108,7 @@ def samples(base: Side, new: Side) -> tuple[str, ...]:
     for label, side in (("base", base), ("new", new)):
         ranks = plural(side.ranks, "rank")
         if side.ranks_without_work:
-            ranks += f" ({side.ranks_without_work} more recorded no GPU work)"
+            ranks += f" ({count(side.ranks_without_work)} more recorded no GPU work)"
         if side.steps is None:
             texts.append(f"{label} ({side.name}): {ranks}, one recording.")
             continue
@@ -122,7 +116,7 @@ def samples(base: Side, new: Side) -> tuple[str, ...]:
         for step, reason in side.left_out:
             reasons.setdefault(reason, []).append(step)
         out = "; ".join(
-            f"left out {plural(len(steps), 'step')} ({', '.join(map(str, steps[:5]))}): {reason}"
+            f"left out {plural(len(steps), 'step')} ({folded(steps)}): {reason}"
             for reason, steps in reasons.items()
         )
         texts.append(
@@ -130,7 +124,3 @@ def samples(base: Side, new: Side) -> tuple[str, ...]:
             + (f"; {out}." if out else ".")
         )
     return tuple(texts)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else name[:59].rstrip() + "…"

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from traceweave import analyses
+from traceweave.cli.cells import cell, headings
 from traceweave.cli.layout import lay_out
-from traceweave.cli.units import headings, human
 from traceweave.store.schema import public_relations
 
 
@@ -24,29 +24,36 @@ from traceweave.store.schema import public_relations
         ("wait_ns", Decimal(1500), "1.500 us"),
         ("start_ns", 1_706_850_122_815_782_999, "05:02:02.815782"),
         ("bytes", 999, "999 B"),
-        ("bytes_from", 65536, "65.5 kB"),
-        ("size_bytes", 2_971_111, "2.97 MB"),
+        ("bytes_from", 65536, "65.54 kB"),
+        ("size_bytes", 2_971_111, "2.971 MB"),
         ("total", Decimal("6"), "6"),
-        ("bytes", 136_012_890_112.0, "136 GB"),
+        ("bytes", 136_012_890_112.0, "136.0 GB"),
         ("bytes", 999.5, "999.5 B"),
         ("model_flops", 146_372_485_447_680.0, "146.4 TFLOP"),
         ("flops", 5_497_558_138_880, "5.498 TFLOP"),
         ("recomputed_flops", 0.0, "0 FLOP"),
-        ("flops", 2_000.0, "2000 FLOP"),
+        ("flops", 2_000.0, "2.000 kFLOP"),
         ("model_tflops", 30.7393, "30.74"),
         ("mfu", 0.09486, "9.5%"),
+        ("mfu", float("nan"), "nan"),
+        ("wait_ns", float("-inf"), "-inf"),
+        ("value", float("inf"), "inf"),
         ("relative", -0.01945, "-1.9%"),
         ("load_balance", 0.98912, "98.9%"),
-        ("relative", 96.46, "9646.0%"),
+        ("relative", 96.46, "9,646.0%"),
         ("ratio", 0.123456, "0.1235"),
-        ("ratio", 12345.678, "12345.7"),
+        ("ratio", 12345.678, "12,346"),
         ("complete", True, "yes"),
         ("name", "a\tb\x1b", "a\\tb\\x1b"),
-        ("name", None, ""),
+        ("name", None, "-"),
+        ("step", 12_345, "12345"),
+        ("ranks", [0, 1, 2, 5], "0-2, 5"),
+        ("ranks", [], "[]"),
+        ("other", [0, 1, 2], "[0, 1, 2]"),
     ],
 )
 def test_values_are_shown_in_the_unit_of_their_column(name: str, value: object, text: str) -> None:
-    assert human(name, value) == text
+    assert cell(name, value) == text
 
 
 def test_no_two_columns_have_the_same_heading() -> None:
@@ -80,7 +87,7 @@ def test_a_table_without_rows_shows_its_first_columns() -> None:
 def test_a_table_too_wide_repeats_its_keys_below_and_drops_empty_columns() -> None:
     lines, left_out = lay_out(
         ["rank", "first", "empty", "second"],
-        [["0", "1" * 12, "", "2" * 12], ["1", "3" * 12, "", "4" * 12]],
+        [["0", "1" * 12, "-", "2" * 12], ["1", "3" * 12, "", "4" * 12]],
         [True, True, True, True],
         width=20,
     )
