@@ -23,14 +23,14 @@ INSERT INTO sources
 SELECT rank, format('traces/rank{}.json', rank), 'kineto', 'PyTorch Profiler', '1', 1_000_000, 500, 500, 0, 'ok', NULL
 FROM r;
 
-INSERT INTO base.rank_sources
+INSERT INTO base.rank_sources BY NAME
 SELECT
-    rank, rank, 'distributedInfo', 'node-a', 100 + rank, rank,
-    CASE WHEN getvariable('gpu') THEN 'NVIDIA H100' END,
-    getvariable('ranks'),
-    CASE WHEN getvariable('gpu') THEN 'nccl' ELSE 'gloo' END,
-    '2.21.5', 'kineto', getvariable('t0'),
-    getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000
+    rank, rank AS source_id, 'distributedInfo' AS rank_source, 'node-a' AS host, 100 + rank AS pid, rank AS device,
+    CASE WHEN getvariable('gpu') THEN 'NVIDIA H100' END AS gpu_name,
+    getvariable('ranks') AS world_size,
+    CASE WHEN getvariable('gpu') THEN 'nccl' ELSE 'gloo' END AS backend,
+    '2.21.5' AS nccl_version, 'kineto' AS format, getvariable('t0') AS first_local_ns,
+    getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000 AS last_local_ns, 1 AS tick_ns
 FROM r;
 
 INSERT INTO base.steps
