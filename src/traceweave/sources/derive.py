@@ -10,8 +10,10 @@ from importlib import resources
 
 import duckdb
 
+from traceweave.sources.classify import classify
 from traceweave.sources.model import Process, Trace
 from traceweave.sources.nesting import nest_host_ops
+from traceweave.vocabulary import answered
 
 _RANK_FIELDS = {
     "rank": "INTEGER",
@@ -35,7 +37,7 @@ _WITHOUT_STEPS = "SELECT rank FROM new_ranks WHERE rank NOT IN (SELECT rank FROM
 
 def stage(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty staging tables and the naming macros, private to this connection."""
-    con.execute(_script("macros.sql"))
+    con.execute(answered(_script("macros.sql")))
     con.execute(_script("staging.sql"))
 
 
@@ -43,7 +45,7 @@ def link(con: duckdb.DuckDBPyConnection) -> None:
     """Give the staged GPU ops their launching calls, and their names a category and a class."""
     if con.execute(_UNLINKED).fetchall():
         con.execute(_script("link.sql"))
-    con.execute(_script("classify.sql"))
+    classify(con)
 
 
 def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:

@@ -19,7 +19,7 @@ _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "cou
 _COLLECTIVES = {
     "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1": "kernel_collectives.sql",
     "SELECT 1 FROM new_host_ops WHERE kind = 'annotation'"
-    " AND regexp_matches(name, '^(gloo|mpi|ucc):') LIMIT 1": "host_collectives.sql",
+    " AND collective_range(name) = 'host' LIMIT 1": "host_collectives.sql",
 }
 
 _LOST = {
