@@ -60,7 +60,8 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     con.execute(_script("steps.sql"))
     if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
-    con.execute(_script("finish.sql"))
+    con.execute(answered(_script("updates.sql")))
+    con.execute(answered(_script("finish.sql")))
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:
