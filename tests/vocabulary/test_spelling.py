@@ -20,6 +20,8 @@ ADD = "at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<add_fu
         ("MIOpenBatchNormFwdTrainSpatial.kd", "mi_open_batch_norm_fwd_train_spatial"),
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "nccl_dev_kernel_send_recv"),
         ("void foo<Bar>(int) [clone .kd]", "foo<bar>"),
+        # an operator of the device of MTIA
+        ("aten::cat.out-dtype_Float-extraKey_135", "aten::cat"),
         # Kineto's way and that of Nsight Systems, in front of the types of the parameters
         (
             "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<AddFunctor"

@@ -20,7 +20,9 @@ _MARKS = re.compile(  # of lambdas, nameless namespaces and their operators
 )
 _REPEATED_SCOPE = re.compile(r"::(?:\s*::)+")
 _DANGLING_SCOPE = re.compile(r"(?<![^<,\s])::|::(?![^<>,\s])")
-_SUFFIX = re.compile(r"(?:\s*\[[^\[\]]*\]|\.kd|\sconst)+$")
+_SUFFIX = re.compile(  # clones, AMD's, cv-qualifiers, what MTIA says of an operator's variant
+    r"(?:\s*\[[^\[\]]*\]|\.kd|\sconst|(?:\.\w+)?-dtype_\w+(?:-extraKey_\d+)?)+$"
+)
 _BRACKETS = re.compile(r"->|[<> ]")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MANGLED = re.compile(
