@@ -6,6 +6,7 @@ GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 
 import duckdb
@@ -37,7 +38,7 @@ _WITHOUT_STEPS = "SELECT rank FROM new_ranks WHERE rank NOT IN (SELECT rank FROM
 
 def stage(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty staging tables and the naming macros, private to this connection."""
-    con.execute(answered(_script("macros.sql")))
+    con.execute(_script("macros.sql"))
     con.execute(_script("staging.sql"))
 
 
@@ -60,8 +61,8 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     con.execute(_script("steps.sql"))
     if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
-    con.execute(answered(_script("updates.sql")))
-    con.execute(answered(_script("finish.sql")))
+    con.execute(_script("updates.sql"))
+    con.execute(_script("finish.sql"))
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:
@@ -80,5 +81,6 @@ def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> No
     )
 
 
+@cache  # ranks of one run are read by the same scripts
 def _script(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return answered(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

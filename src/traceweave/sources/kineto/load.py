@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 
 import duckdb
@@ -125,5 +126,6 @@ def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(row[0])
 
 
+@cache
 def _script(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
