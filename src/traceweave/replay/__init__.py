@@ -8,6 +8,6 @@ Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a ran
 from __future__ import annotations
 
 from traceweave.replay.answers import what_if
-from traceweave.replay.tables import create_replay_tables
+from traceweave.replay.tables import create_replay_tables, create_slowdown_table
 
-__all__ = ["create_replay_tables", "what_if"]
+__all__ = ["create_replay_tables", "create_slowdown_table", "what_if"]

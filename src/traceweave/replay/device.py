@@ -9,15 +9,18 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.nodes import EDGE_KINDS, FAR, STREAM_WAIT
-from traceweave.replay.rows import NONE, Columns
+from traceweave.replay.rows import NONE, WAIT, Columns
 from traceweave.replay.streams import (
     PROMPT_NS,
+    SLOP_NS,
     Records,
     Streams,
     Waits,
     in_time,
     ordered_waits,
     recorded_waits,
+    slop_of,
+    waits_by_place,
     waits_by_time,
 )
 
@@ -40,6 +43,10 @@ class Order:
     launch_lag: Ints
     """From the start of the launching call."""
 
+    def unlaunched(self) -> Order:
+        """Return the order as if no launch were recorded."""
+        return Order(self.lag, np.zeros_like(self.launched), self.launch_lag)
+
 
 def order(streams: Streams, dropped: Counter[str]) -> Order:
     """Return what streams and launches allow.
@@ -52,7 +59,7 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
     leads = np.zeros(len(start), bool)
     leads[streams.begins] = True
     free = np.where(leads, NONE, np.roll(gpu["end_ns"], 1))
-    contradicted = ~leads & (start - free < -OVERLAP_NS)
+    contradicted = ~leads & (start - free < -max(OVERLAP_NS, slop_of(gpu)))
     dropped["order"] += int(np.sum(contradicted))
     follows = ~leads & ~contradicted
     known = called > NONE
@@ -85,8 +92,13 @@ def stream_waits(
     fits = in_time(told, streams.gpu, tolerance)
     dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
     told = Waits(told.source[fits], told.target[fits])
-    seen = waits_by_time(streams, _ready(streams.gpu, order, told))
-    fits = in_time(seen, streams.gpu, tolerance)
+    seen, slop = told, max(tolerance, SLOP_NS)
+    if len(recorded) or np.any(calls["sort"] == WAIT):
+        seen = waits_by_time(streams, _ready(streams.gpu, order, told))
+    elif len(streams.begins) > 1:
+        slop = max(slop, slop_of(streams.gpu))
+        seen = waits_by_place(streams, _ready(streams.gpu, order.unlaunched(), told), slop)
+    fits = in_time(seen, streams.gpu, slop)
     every = Waits.joined(told, Waits(seen.source[fits], seen.target[fits]))
     return every, max(len(every) - len(recorded), 0)
 

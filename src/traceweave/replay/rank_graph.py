@@ -78,7 +78,7 @@ class _Numbers:
 
 def gpu_graph(rows: RankRows) -> RankGraph:
     """Return the graph of a rank with a GPU."""
-    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
+    gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
     calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
@@ -166,6 +166,15 @@ def _on_device(
     )
 
 
+def _with_steps(gpu: Columns, steps: Columns) -> Columns:
+    """Return the ops with the step in which they ran, where no launch at all is recorded."""
+    if np.any(gpu["called"] > NONE) or np.any(gpu["step"] >= 0) or not len(steps["step"]):
+        return gpu
+    place = np.searchsorted(steps["start_ns"], gpu["start_ns"], side="right") - 1
+    within = (place >= 0) & (gpu["start_ns"] < steps["end_ns"][place])
+    return {**gpu, "step": np.where(within, steps["step"][place], -1)}
+
+
 def _filled(gpu: Columns) -> Ints:
     """Return the step of each op; that of the op before where its launch is not recorded."""
     known = (gpu["step"] >= 0) | (gpu["called"] > NONE)
@@ -213,7 +222,7 @@ def _first_ops(steps: Columns, gpu: Columns, first: Ints) -> Ints:
     found = np.full(len(steps["step"]), -1, np.int64)
     order = np.lexsort((gpu["start_ns"], gpu["step"]))
     place = np.searchsorted(gpu["step"][order], steps["step"])
-    known = (place < len(order)) & (steps["device_start"] > NONE)
+    known = place < len(order)
     op = order[np.minimum(place, len(order) - 1)]
     known &= gpu["step"][op] == steps["step"]
     found[known] = first[op[known]]

@@ -19,7 +19,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 NONE = -(2**62)
 """No time."""
 
-TIMES = frozenset({"start_ns", "end_ns", "called", "device_start", "device_end"})
+TIMES = frozenset({"start_ns", "end_ns", "called"})
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
 _ORIGIN = """
@@ -189,12 +189,7 @@ ORDER BY start_ns
 """
 
 _STEPS = """
-SELECT
-    step, (hash(r.pid, r.pid) >> 1)::BIGINT AS chain, start_ns, end_ns,
-    coalesce(device_start_ns, {none}) AS device_start, coalesce(device_end_ns, {none}) AS device_end
-FROM steps JOIN ranks AS r USING (rank)
-WHERE rank = $rank
-ORDER BY step
+SELECT step, start_ns, end_ns FROM steps WHERE rank = $rank ORDER BY step
 """
 
 

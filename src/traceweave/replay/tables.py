@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from traceweave.arrays import Ints
-from traceweave.replay.graph import NothingToReplayError
+from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
 from traceweave.replay.path import KINDS, TRANSFERRING, of_length
 from traceweave.replay.quality import quality
+from traceweave.replay.slowdown import slowdowns
 from traceweave.replay.what_if import Model, what_of, what_of_nodes
 
 _TABLES = {
@@ -50,6 +53,27 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
     _fill(con, "tw_path_changes", _change_rows(model))
     _fill(con, "tw_path_pieces", _piece_rows(model))
     _fill(con, "tw_replay_quality", quality(model.graph, model.unexplained))
+
+
+_SLOWDOWN = (
+    "scope VARCHAR, what VARCHAR, rank INTEGER, step BIGINT, slowdown DOUBLE, share DOUBLE,"
+    " step_ns DOUBLE, ideal_ns DOUBLE"
+)
+
+
+def create_slowdown_table(con: duckdb.DuckDBPyConnection) -> None:
+    """Make tw_slowdown: the rows of slowdown.slowdowns, numbered by `place`.
+
+    It is empty for a run without a timeline. Raises QueryError where replay is refused.
+    """
+    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_slowdown ({_SLOWDOWN}, place BIGINT)")
+    try:
+        rows = [asdict(row) for row in slowdowns(build(con))]
+    except NothingToReplayError:
+        return
+    if rows:
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        _fill(con, "tw_slowdown", {**columns, "place": list(range(len(rows)))})
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, object]) -> None:
