@@ -23,7 +23,8 @@ LOOK = Path(__file__).with_name("look_at_timeline.js")
 
 
 def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
-    return load_timeline(con, load_budget(con), load_collectives(con), load_gaps(con).relation)
+    budget = load_budget(con)
+    return load_timeline(con, budget, load_collectives(con), load_gaps(con, budget).relation)
 
 
 def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
--- What the timeline shows, in numbers: `shown_ops` and `shown_gaps` hold the rows of the queries above. Sums are over
+-- Drawing: what the timeline shows, in numbers: `shown_ops` and `shown_gaps` hold the rows of the queries above. Sums are over
 -- the operations launched in the step that lie in the stretch shown, so that work of two streams at once counts twice.
 WITH ops AS (
     SELECT

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import (
     Row,
@@ -64,7 +65,8 @@ def load_timeline(
     with ExitStack() as stack:
         stack.enter_context(rows_as(con, "breakdown", budget.rows, _WINDOWS))
         stack.enter_context(rows_as(con, "waits", collectives.waits, _WAITS))
-        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}"))
+        lengths = analysis_relation(con, "steps")
+        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}", step_lengths=f"FROM {lengths}"))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
         ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
         ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
