@@ -64,11 +64,10 @@ def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(make_run: MakeRu
     con = make_run(ranks=2, steps=3)
     gaps = load_gaps(con, load_budget(con))
     assert gaps.idle_ns == 2 * 2 * 16 * MS
-    assert [(cause["cause"], cause["gaps"]) for cause in gaps.causes][0] == ("launch_bound", 4)
-    assert gaps_in_words(gaps).startswith(
-        "Idle time adds up to 64.0 ms over all ranks and steps; most of it (>99.9%) is"
-        " launch_bound: the host launches too late. The longest gap lasts 16.0 ms, on rank 0 in"
-        " step 0."
+    assert [(cause["cause"], cause["gaps"]) for cause in gaps.causes] == [("launch_bound", 4)]
+    assert gaps_in_words(gaps) == (
+        "Idle time adds up to 64.0 ms over all ranks and steps; all of it is launch_bound: the host"
+        " launches too late. The longest gap lasts 16.0 ms, on rank 0 in step 0."
     )
     keys = ("rank", "step", "duration_ns", "after_op", "before_op")
     assert [tuple(gap[key] for key in keys) for gap in gaps.worst] == [
