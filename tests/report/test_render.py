@@ -16,7 +16,7 @@ from tests.report.conftest import MakePage, MakeReport, MakeRun, write
 from tests.report.handmade import RUNS
 from traceweave._version import __version__
 from traceweave.cli.main import cli
-from traceweave.errors import UsageError
+from traceweave.errors import DatabaseError
 from traceweave.report import write_report
 from traceweave.report.page import Section, Table
 from traceweave.report.query import query_text
@@ -150,7 +150,7 @@ def test_every_command_on_the_page_is_one_that_can_be_typed(report_of: MakeRepor
     assert len(commands) > 15
     for command in commands:
         _, *words = shlex.split(command)
-        with pytest.raises(UsageError, match=r"run\.duckdb: there is no such file"):
+        with pytest.raises(DatabaseError, match=r"run\.duckdb: does not exist"):
             cli.main(words, standalone_mode=False)
 
 

@@ -12,7 +12,7 @@ WITH lengths AS (
     GROUP BY b.step
 ),
 placed AS (
-    SELECT *, row_number() OVER (ORDER BY length_ns, step) AS place, count(*) OVER () AS steps
+    SELECT *, row_number() OVER (ORDER BY length_ns, step DESC) AS place, count(*) OVER () AS steps
     FROM lengths
 ),
 chosen AS (

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import duckdb
 
 from traceweave.analyses import shared_rows
+from traceweave.report.page import Column
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import duration, percent, plural
 
@@ -42,6 +43,14 @@ PARTS = (
     BudgetPart("idle_ns", "Idle", "idle", "nothing runs"),
 )
 """Everything that a moment of a step can be, in the order in which it is shown."""
+
+
+def part_column(part: BudgetPart, note: str = "") -> Column:
+    """Return the column of a table that shows how long `part` takes."""
+    label = part.label.removeprefix("Exposed ")
+    exposed = "Exposed" if part.role.startswith("exposed-") else ""
+    return Column(label[0].upper() + label[1:], "duration", note, group=exposed)
+
 
 _SPLIT = ("exposed_wait_ns", "exposed_transfer_ns")
 _UNSPLIT = "exposed_unsplit_ns"
@@ -98,6 +107,11 @@ class Budget:
         if not any(self.total[key] for key in _SPLIT):
             return tuple(part for part in PARTS if part.key not in _SPLIT)
         return PARTS
+
+    @property
+    def exposed_parts(self) -> tuple[BudgetPart, ...]:
+        """Those in which the rank only communicates."""
+        return tuple(part for part in self.parts if part.key in (*_SPLIT, _UNSPLIT))
 
     @property
     def length_ns(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.query import Row
-from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, share
+from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column, share
 from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
 from traceweave.words import count, folded, name_ranks, percent, plural
 
@@ -239,7 +239,7 @@ def _step_table(budget: Budget) -> Table:
             Column("Step", "int"),
             Column("Rank", "int"),
             Column("Length", "duration"),
-            *(Column(part.label, "duration") for part in budget.parts),
+            *map(part_column, budget.parts),
         ),
         tuple(tuple(r[key] for key in keys) for r in rows),
         note=note if len(rows) < len(longest) else "",
