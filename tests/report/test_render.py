@@ -131,7 +131,8 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
     )
     con.execute(
         "CREATE TEMP VIEW breakdown AS SELECT 0 AS rank, 0 AS step, 0 AS window_start_ns,"
-        " 1 AS window_ns, 1 AS compute_ns"
+        " 1 AS window_ns, 1 AS compute_ns, 0 AS exposed_wait_ns, 0 AS exposed_transfer_ns,"
+        " 0 AS exposed_unsplit_ns, 0 AS exposed_memory_ns, 0 AS idle_ns"
     )
     con.execute("CREATE TEMP VIEW step_lengths AS SELECT 0 AS step, 1 AS length_ns")
     con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS resolved_wait_ns")
