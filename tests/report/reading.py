@@ -14,7 +14,7 @@ Row = dict[str, str]
 @dataclass
 class Page:
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    """Rows by their table's name: header (with its group: 'Transfer: Median') to unrounded value."""
+    """Rows by their table's name: header (with its group, 'Transfer: Median') to exact value."""
     charts: dict[str, Any] = field(default_factory=dict)
     text: str = ""
     """Everything outside of tables and scripts, with single blanks."""
