@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
+from traceweave.report.sections import budget_layout
 from traceweave.report.sections.budget import budget_in_words, load_budget
 from traceweave.report.sections.budget_layout import budget_section
 from traceweave.report.sections.clocks import clocks_in_words, clocks_section, load_clocks
@@ -49,6 +51,19 @@ def test_budget_without_steps_takes_the_whole_recording(make_run: MakeRun) -> No
     assert [tuple(row[key] // MS for key in SUMS) for row in budget.rows] == [
         (84, 60, 20, 4, 0, 10)
     ]
+
+
+def test_of_too_many_steps_those_are_kept_that_the_analysis_steps_calls_longest(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    con = make_run(ranks=2, steps=3)
+    # on the GPU the last step is the shortest, but host ranges, being steady, are its length
+    con.execute("UPDATE base.steps SET duration_ns = duration_ns + ? WHERE step = 2", [MS])
+    monkeypatch.setattr(budget_layout, "MAX_CELLS", 4)
+    section = budget_section(load_budget(con), cpu=False)
+    heat = next(figure for figure in section.figures if figure.name == "budget-heat")
+    assert heat.chart["columns"] == ["0", "2"]
+    assert section.notes[-1] == "Of 3 steps, the 2 longest are shown one by one."
 
 
 def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -70,6 +70,8 @@ class Budget:
     """Ranks without steps in a run that has steps: their whole span compares with no step."""
     steady: Row | None = None
     """How long the steps are, as `health` has it; None without steps."""
+    lengths: dict[int, int] = field(default_factory=dict)
+    """How long each step is, ns, as the analysis steps has it."""
 
     @property
     def has_steps(self) -> bool:
@@ -129,7 +131,8 @@ def load_budget(con: duckdb.DuckDBPyConnection) -> Budget:
         return Budget(rows)
     left_out = {r["rank"] for r in rows} - {r["rank"] for r in stepped}
     steady = shared_rows(con, "steadiness").to_arrow_table().to_pylist()
-    return Budget(stepped, tuple(sorted(left_out)), next(iter(steady), None))
+    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
+    return Budget(stepped, tuple(sorted(left_out)), next(iter(steady), None), lengths)
 
 
 def share(row: Row, key: str) -> float | None:

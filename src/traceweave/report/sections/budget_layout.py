@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import chain
 from typing import Any
 
@@ -81,11 +80,7 @@ def _kept_steps(budget: Budget) -> list[int]:
     keep = max(MAX_CELLS // max(rows, 1), 1)
     if len(budget.steps) <= keep:
         return budget.steps
-    lengths: defaultdict[int, list[int]] = defaultdict(list)
-    for row in budget.rows:
-        lengths[row["step"]].append(row["window_ns"])
-    mean = {step: sum(windows) / len(windows) for step, windows in lengths.items()}
-    return sorted(sorted(mean, key=lambda step: (-mean[step], step))[:keep])
+    return sorted(sorted(budget.steps, key=lambda step: (-budget.lengths[step], step))[:keep])
 
 
 def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:
