@@ -61,6 +61,41 @@ def test_what_only_the_end_of_a_file_tells_is_in_the_database(tmp_path: Path) ->
         assert rows.fetchall() == [(1, "distributedInfo", "node1", 7, 2, 5_002_000)]
 
 
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("node-7.cluster.local_7.1698957662168769395.pt.trace.json", "node-7.cluster.local"),
+        ("9c44bd29b3f0_7.1724066820235157909.pt.trace.json.gz", "9c44bd29b3f0"),
+        ("gpu-worker-12_7.1698957662168769395.pt.trace.json", "gpu-worker-12"),
+        ("node-7_8.1698957662168769395.pt.trace.json", None),  # the process is 7
+        ("worker0_step_12.1698957662168769395.pt.trace.json", None),
+        ("worker0_step_7.1698957662168769395.pt.trace.json", None),
+        ("worker0_7.1698957662168769395.pt.trace.json", None),
+        ("rank-3_7.1698957662168769395.pt.trace.json", None),
+        ("node-7_7.json", None),
+    ],
+)
+def test_a_host_is_read_only_from_a_name_that_the_handler_of_torch_gives(
+    tmp_path: Path, name: str, host: str | None
+) -> None:
+    path = tmp_path / name
+    events = json.dumps({"schemaVersion": 1, "traceEvents": [EVENT]}).encode()
+    path.write_bytes(gzip.compress(events) if path.suffix == ".gz" else events)
+
+    (process,) = probe(path).processes
+
+    assert (process.host, process.pid) == (host, 7)
+
+
+def test_the_process_of_a_name_stands_in_for_events_that_name_none(tmp_path: Path) -> None:
+    path = tmp_path / "node-7_8.1698957662168769395.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "op", "ts": 1, "dur": 1}]}))
+
+    (process,) = probe(path).processes
+
+    assert (process.host, process.pid) == ("node-7", 8)
+
+
 def test_times_are_looked_up_only_where_a_rank_is_claimed_twice(tmp_path: Path) -> None:
     for rank in (0, 1):
         write(tmp_path / f"first{rank}.json.gz", rank, {}, base_ns=1_000_000_000_000)

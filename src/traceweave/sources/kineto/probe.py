@@ -21,8 +21,14 @@ _TOP_LEVEL_KEYS = (
 _SAMPLE_BYTES = 16 << 10
 """Of both ends of every block, to see times and processes."""
 
-_TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?")
-"""torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json."""
+_TENSORBOARD_NAME = re.compile(
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?"
+)
+"""torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json, or
+NAME.TIME.pt.trace.json with a name that the user gave it. No host's name has an underscore."""
+
+_NO_HOST = re.compile(r"((global|local)-?)?(rank|worker|step|iter|iteration|epoch)-?\d*", re.I)
+"""What users name files after."""
 
 _SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
 """Marks and metadata may carry times far outside the recording, spans do not."""
@@ -80,7 +86,7 @@ def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int 
 
 def describe_process(path: Path, properties: Properties, pid: int | None) -> Process:
     """Return the file's process, as its top level, its events (`pid`) or else its name tell."""
-    host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode())
+    host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode(), pid)
     return Process(
         key=0,
         rank=properties.rank,
@@ -130,6 +136,10 @@ def _extended(extent: list[_Time], found: list[tuple[bytes, bytes]]) -> list[_Ti
     return [min(extent + times), max(extent + times)] if times else extent
 
 
-def _named_host(name: str) -> tuple[str | None, int | None]:
+def _named_host(name: str, pid: int | None) -> tuple[str | None, int | None]:
+    """Return host and process id that a file name tells, where its events do not contradict it."""
     match = _TENSORBOARD_NAME.fullmatch(name)
-    return (match["host"], int(match["pid"])) if match else (None, None)
+    if match is None or _NO_HOST.fullmatch(match["host"]):
+        return None, None
+    named_pid = int(match["pid"])
+    return (match["host"], named_pid) if pid in (None, named_pid) else (None, None)
