@@ -96,6 +96,37 @@ def test_the_process_of_a_name_stands_in_for_events_that_name_none(tmp_path: Pat
     assert (process.host, process.pid) == ("node-7", 8)
 
 
+@pytest.mark.parametrize("written", ["-1", "1.5", "true", '"one"', "[0]", "1e3"])
+def test_what_is_no_rank_is_said_and_the_name_decides(tmp_path: Path, written: str) -> None:
+    for rank in (0, 1):
+        trace = gzip.decompress(
+            (FIXTURES / "uneven_work_gloo" / f"rank{rank}.json.gz").read_bytes()
+        )
+        stated = f'"rank": {rank}'.encode()
+        assert trace.count(stated) == 1
+        trace = trace.replace(stated, b'"rank": ' + (written.encode() if rank else b"0"))
+        (tmp_path / f"worker{rank}.json").write_bytes(trace)
+
+    found = discover([tmp_path], known_formats(), tmp_path)
+
+    assert [(p.rank, p.rank_source) for s in found.sources for p in s.trace.processes] == [
+        (0, "distributedInfo"),
+        (1, "file name"),
+    ]
+    assert found.notes == (
+        f"worker1.json: its distributedInfo says rank {written.replace('1e3', '1000.0')}, which is"
+        " no rank: its name decides, or --rank",
+    )
+
+
+def test_a_rank_that_the_top_level_breaks_off_in_is_not_believed(tmp_path: Path) -> None:
+    events = json.dumps([EVENT])
+    for number, stated in enumerate(["1.5", "-1", "1"]):
+        path = tmp_path / f"t{number}.json"
+        path.write_text(f'{{"traceEvents": {events}, "distributedInfo": {{"rank": {stated}')
+        assert probe(path).processes[0].rank is None
+
+
 def test_times_are_looked_up_only_where_a_rank_is_claimed_twice(tmp_path: Path) -> None:
     for rank in (0, 1):
         write(tmp_path / f"first{rank}.json.gz", rank, {}, base_ns=1_000_000_000_000)

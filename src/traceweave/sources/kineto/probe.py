@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,7 +82,16 @@ def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int 
         first_ns=first_ns,
         last_ns=last_ns,
         most_bytes=most_bytes,
+        notes=tuple(_notes(properties)),
     )
+
+
+def _notes(properties: Properties) -> Iterator[str]:
+    if properties.no_rank is not None:
+        yield (
+            f"its distributedInfo says rank {properties.no_rank}, which is no rank:"
+            " its name decides, or --rank"
+        )
 
 
 def describe_process(path: Path, properties: Properties, pid: int | None) -> Process:

@@ -20,6 +20,8 @@ _MOST_INTEGER = 2**31 - 1
 _LATEST_BASE_NS = 4 * 10**18
 """The year 2096: base times beyond are damage, and sums with them could overflow."""
 
+_SHOWN_CHARACTERS = 40
+
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
 
 
@@ -39,6 +41,8 @@ class Properties:
 
     base_ns: int = 0
     rank: int | None = None
+    no_rank: str | None = None
+    """What stands where the rank should and is none: '-1', '1.5', 'true'."""
     world_size: int | None = None
     backend: str | None = None
     nccl_version: str | None = None
@@ -58,9 +62,11 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     base = _integer(top.get("baseTimeNanoseconds"), _LATEST_BASE_NS)
     devices = top.get("deviceProperties")
     host = _text(top.get("host_name"))
+    rank = _integer(info.get("rank"))
     return Properties(
         base_ns=base or 0,
-        rank=_integer(info.get("rank")),
+        rank=rank,
+        no_rank=_as_written(info.get("rank")) if rank is None else None,
         world_size=_integer(info.get("world_size")) or None,
         backend=_text(info.get("backend")),
         nccl_version=None
@@ -97,7 +103,7 @@ def _recognized_keys(text: bytes) -> dict[str, Any]:
         info = text[match.end() : match.end() + 4096]
         numbers = {
             key.decode(): int(value)
-            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d{1,20})\b', info)
+            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d{1,20})\s*[,}]', info)
         }
         found["distributedInfo"] = numbers
     return found
@@ -148,6 +154,11 @@ def _integer(value: object, most: int = _MOST_INTEGER) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= most else None
+
+
+def _as_written(value: object) -> str | None:
+    """Return a value as the file has it, in short; None for null and where there is none."""
+    return None if value is None else orjson.dumps(value).decode()[:_SHOWN_CHARACTERS]
 
 
 def _text(value: object) -> str | None:
