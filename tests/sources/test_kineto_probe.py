@@ -127,6 +127,17 @@ def test_a_rank_that_the_top_level_breaks_off_in_is_not_believed(tmp_path: Path)
         assert probe(path).processes[0].rank is None
 
 
+def test_a_file_without_events_has_no_process(tmp_path: Path) -> None:
+    top = {"schemaVersion": 1, "distributedInfo": {"rank": 3, "world_size": 4}}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({**top, "traceEvents": []}))
+
+    trace = probe(path)
+
+    assert trace.processes == ()
+    assert trace.notes == ("it holds no events: nothing of rank 3 was recorded",)
+
+
 def test_times_are_looked_up_only_where_a_rank_is_claimed_twice(tmp_path: Path) -> None:
     for rank in (0, 1):
         write(tmp_path / f"first{rank}.json.gz", rank, {}, base_ns=1_000_000_000_000)

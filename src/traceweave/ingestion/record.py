@@ -25,10 +25,10 @@ def record(
 ) -> tuple[SourceResult, ...]:
     """Fill the tables that say what was read, and return the same for the caller."""
     results = [_result(outcome) for outcome in outcomes]
-    if all(result.status == "failed" for result in results):
+    if not any(result.events_read for result in results):
         raise InputError(
-            "; ".join(f"{result.path}: {result.message}" for result in results[:3])
-            + "; nothing could be read, so no database was written"
+            "; ".join(f"{r.path}: {r.message or 'it holds no events'}" for r in results[:3])
+            + "; nothing could be read, so no database was written; record again"
         )
     results += [_broken_result(broken) for broken in found.broken]
     producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]

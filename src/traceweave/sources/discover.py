@@ -105,12 +105,14 @@ def _settle(
         if other is not chosen
         for trace in other.traces
     ]
-    kept.sort(key=lambda source: (_ranks(source), source.trace.first_ns or 0, source.trace.path))
+    kept.sort(key=_order)
     return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes), tuple(runs))
 
 
-def _ranks(source: Source) -> list[int]:
-    return sorted(p.rank for p in source.trace.processes if p.rank is not None)
+def _order(source: Source) -> tuple[bool, list[int], int, Path]:
+    """Order sources by rank and time, those of no rank last."""
+    ranks = sorted(p.rank for p in source.trace.processes if p.rank is not None)
+    return (not ranks, ranks, source.trace.first_ns or 0, source.trace.path)
 
 
 def _probe(

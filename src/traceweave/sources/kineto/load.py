@@ -12,7 +12,7 @@ from traceweave.sources.kineto.probe import describe_process
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import read_events
 from traceweave.sources.kineto.repair import Unparsed
-from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
+from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Process, Report, Trace
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -57,6 +57,8 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
+    if not trace.processes:
+        return trace
     (known,) = trace.processes
     told = describe_process(trace.path, properties, known.pid)
     process = replace(told, rank=known.rank, rank_source=known.rank_source)
@@ -66,7 +68,7 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
 def _describe_source(
     con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, properties: Properties
 ) -> None:
-    process = trace.processes[0]
+    process = trace.processes[0] if trace.processes else Process(key=0)
     con.execute(
         "CREATE OR REPLACE TEMP TABLE new_source AS SELECT $1::INTEGER AS source_id,"
         " $2::INTEGER AS rank, $3::INTEGER AS world_size, $4::BIGINT AS base_ns,"

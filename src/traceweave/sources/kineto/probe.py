@@ -62,32 +62,36 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
     with open(path, "rb") as file:
         stream = EventStream(file, most_bytes=most_bytes)
         extent = _Extent()
-        for number, block in enumerate(stream.blocks()):
+        for block in stream.blocks():
             extent.look_at(block)
-            if number == 0 and not with_times and extent.pid is not None:
+            if extent.blocks == 1 and not with_times and extent.pid is not None:
                 properties = parse_properties(stream.head, b"")
                 if properties.rank is not None:
-                    return _trace(path, properties, _Extent(pid=extent.pid), most_bytes)
+                    return _trace(path, properties, _Extent(1, pid=extent.pid), most_bytes)
     return _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
 
 
 def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int | None) -> Trace:
     first_ns, last_ns = extent.epoch_ns(properties.base_ns)
+    process = describe_process(path, properties, extent.pid)
     return Trace(
         path=path,
         format="kineto",
         size_bytes=path.stat().st_size,
-        processes=(describe_process(path, properties, extent.pid),),
+        processes=(process,) if extent.blocks else (),
         producer="PyTorch Profiler",
         first_ns=first_ns,
         last_ns=last_ns,
         most_bytes=most_bytes,
-        notes=tuple(_notes(properties)),
+        notes=tuple(_notes(properties, extent)),
     )
 
 
-def _notes(properties: Properties) -> Iterator[str]:
-    if properties.no_rank is not None:
+def _notes(properties: Properties, extent: _Extent) -> Iterator[str]:
+    if not extent.blocks:
+        of = "" if properties.rank is None else f" of rank {properties.rank}"
+        yield f"it holds no events: nothing{of} was recorded"
+    elif properties.no_rank is not None:
         yield (
             f"its distributedInfo says rank {properties.no_rank}, which is no rank:"
             " its name decides, or --rank"
@@ -118,6 +122,8 @@ _Time = tuple[int, int]
 class _Extent:
     """The times and the process that a sample of each block shows."""
 
+    blocks: int = 0
+    """How many were seen; none in a file without events."""
     spans: list[_Time] = field(default_factory=list)
     """First and last of the spans seen so far; empty before the first."""
     any: list[_Time] = field(default_factory=list)
@@ -126,6 +132,7 @@ class _Extent:
 
     def look_at(self, block: bytes) -> None:
         """Take the beginning and the end of a block into account."""
+        self.blocks += 1
         for sample in (block[:_SAMPLE_BYTES], block[-_SAMPLE_BYTES:]):
             self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
             self.any = _extended(self.any, _ANY_TIME.findall(sample))
