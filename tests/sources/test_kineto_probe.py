@@ -23,7 +23,7 @@ EVENT = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 7, "tid": 1, "ts": 2, 
 @pytest.mark.parametrize(
     "path", sorted(FIXTURES.glob("*/rank*.json*")), ids=lambda p: f"{p.parent.name}/{p.name}"
 )
-def test_the_head_of_a_recording_tells_what_the_whole_tells_but_times(path: Path) -> None:
+def test_the_head_of_a_recording_tells_what_the_whole_tells_but_its_end(path: Path) -> None:
     whole = probe(path, with_times=True)
     head = probe(path, with_times=False)
 
@@ -31,7 +31,8 @@ def test_the_head_of_a_recording_tells_what_the_whole_tells_but_times(path: Path
     if whole.processes[0].rank is None:
         assert head == whole
     else:
-        assert head == replace(whole, first_ns=None, last_ns=None)
+        assert head == replace(whole, first_ns=head.first_ns, last_ns=None)
+        assert whole.first_ns <= (head.first_ns or whole.first_ns) <= (whole.last_ns or 0)
 
 
 def write(path: Path, rank: int, top: dict[str, object], base_ns: int) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 import duckdb
 
@@ -38,7 +37,6 @@ def record(
         for i, (result, producer) in enumerate(zip(results, producers, strict=True))
     ))  # fmt: skip
     _insert(con, "ingest_issues", _issue_rows(found, outcomes, results))
-    _refuse_overlapping_windows(con)
     facts = {
         "traceweave_version": __version__,
         "duckdb_version": duckdb.__version__,
@@ -134,19 +132,3 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     whom = "it" if len(ranks) == 1 else "them"
     what = "recorded no GPU work, though others did: no number counts"
     return (f"{name_ranks(ranks)} {what} {whom}",)
-
-
-def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:
-    """Check with the events at hand what a look at the files' heads could not tell for sure."""
-    row = con.execute(
-        "SELECT a.rank, s.path, t.path FROM base.rank_sources AS a JOIN base.rank_sources AS b"
-        " ON a.rank = b.rank AND a.source_id < b.source_id"
-        " AND a.first_local_ns < b.last_local_ns AND b.first_local_ns < a.last_local_ns"
-        " JOIN sources AS s ON s.source_id = a.source_id"
-        " JOIN sources AS t ON t.source_id = b.source_id ORDER BY ALL LIMIT 1"
-    ).fetchone()
-    if row is not None:
-        raise InputError(
-            f"{row[1]} and {row[2]} both claim rank {row[0]} for overlapping times; keep one of"
-            f" them, or say who is who with --rank {Path(row[2]).name}=N or --rank-from REGEX"
-        )

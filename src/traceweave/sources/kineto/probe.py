@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.stream import EventStream
-from traceweave.sources.model import Process, Trace
+from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
 from traceweave.sources.unpack import bomb_bytes
 
 _TOP_LEVEL_KEYS = (
@@ -51,8 +51,9 @@ def recognize(path: Path, head: bytes) -> bool:
 def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
     """Read the top level of a Kineto file and, `with_times`, those of its first and last event.
 
-    Times need the file to be read to its end, though nothing is parsed: newer torch writes their
-    base after the events. Without them, the head is enough where it tells the rank.
+    Times need the file to be read to its end, though nothing is parsed: some versions of torch
+    write their base after the events. Without them, the head is enough where it tells the rank;
+    then the time of the first event is given if the head tells it.
 
     Raises:
         InputError: the file has no traceEvents array, cannot be read, or unpacks to an absurd size
@@ -67,8 +68,14 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
             if extent.blocks == 1 and not with_times and extent.pid is not None:
                 properties = parse_properties(stream.head, b"")
                 if properties.rank is not None:
-                    return _trace(path, properties, _Extent(1, pid=extent.pid), most_bytes)
+                    return _of_head(_trace(path, properties, extent, most_bytes))
     return _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
+
+
+def _of_head(trace: Trace) -> Trace:
+    """Return what the head alone tells: when it begins, if the base of its times came before."""
+    begun = trace.first_ns is not None and trace.first_ns >= WALL_CLOCK_NS
+    return replace(trace, first_ns=trace.first_ns if begun else None, last_ns=None)
 
 
 def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int | None) -> Trace:
@@ -83,6 +90,7 @@ def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int 
         first_ns=first_ns,
         last_ns=last_ns,
         most_bytes=most_bytes,
+        versions=properties.versions,
         notes=tuple(_notes(properties, extent)),
     )
 

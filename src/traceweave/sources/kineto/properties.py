@@ -20,6 +20,13 @@ _MOST_INTEGER = 2**31 - 1
 _LATEST_BASE_NS = 4 * 10**18
 """The year 2096: base times beyond are damage, and sums with them could overflow."""
 
+_VERSIONS = {
+    "cuda_runtime_version": "CUDA",
+    "cuda_driver_version": "CUDA driver",
+    "hip_runtime_version": "HIP",
+    "hip_driver_version": "HIP driver",
+}
+
 _SHOWN_CHARACTERS = 40
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
@@ -48,6 +55,8 @@ class Properties:
     nccl_version: str | None = None
     groups: tuple[Group, ...] = ()
     gpu_names: tuple[tuple[int, str], ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    """As Trace has them."""
     host: str | None = None
     damaged: str | None = None
     """Why some of these may be missing."""
@@ -74,6 +83,7 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
         else _text(info.get("nccl_version")),
         groups=_groups(info.get("pg_config")),
         gpu_names=_gpu_names(devices),
+        versions=_versions(top),
         host=None if host == "removed" else host,
         damaged=damaged,
     )
@@ -141,6 +151,16 @@ def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:
         if number is not None and name is not None:
             named.append((number, name))
     return tuple(named)
+
+
+def _versions(top: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the versions in the top level; CUDA's are 1000 * major + 10 * minor."""
+    found = []
+    for key, what in _VERSIONS.items():
+        if number := _integer(top.get(key)):
+            cuda = f"{number // 1000}.{number % 1000 // 10}"
+            found.append((what, cuda if what.startswith("CUDA") else str(number)))
+    return tuple(found)
 
 
 def _mapping(value: object) -> dict[str, Any]:
