@@ -174,7 +174,7 @@ def test_files_without_any_event_leave_the_old_database(tmp_path: Path) -> None:
     read(write(tmp_path / "good.json", rank=5), output=database)
     empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
 
-    with pytest.raises(InputError, match=r"trace.json: it holds no events; nothing could be read"):
+    with pytest.raises(InputError, match=r"trace.json: no events, record again; nothing could be"):
         ingest(empty, database)
 
     assert rows(database, "SELECT rank FROM ranks") == [(5,)]

@@ -26,8 +26,8 @@ def record(
     results = [_result(outcome) for outcome in outcomes]
     if not any(result.events_read for result in results):
         raise InputError(
-            "; ".join(f"{r.path}: {r.message or 'it holds no events'}" for r in results[:3])
-            + "; nothing could be read, so no database was written; record again"
+            "; ".join(f"{r.path}: {r.message or 'no events, record again'}" for r in results[:3])
+            + "; nothing could be read, so no database was written"
         )
     results += [_broken_result(broken) for broken in found.broken]
     producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]

@@ -29,6 +29,9 @@ _VERSIONS = {
 
 _SHOWN_CHARACTERS = 40
 
+_MOST_MENDED_BYTES = 4 << 20
+"""Mending takes seconds per 10 MB, and what is as large and damaged is cut off."""
+
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
 
 
@@ -98,10 +101,11 @@ def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
     if _EVENTS.search(tail):
         damaged = "it has another traceEvents array, which was not read"
     text = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
-    valid = repair_event(text)
-    if valid is None:
+    valid = repair_event(text) if len(text) < _MOST_MENDED_BYTES else text
+    try:
+        return _mapping(orjson.loads(valid or b"")), damaged
+    except orjson.JSONDecodeError:
         return _recognized_keys(text), damaged or "what surrounds its events is damaged or cut off"
-    return _mapping(orjson.loads(valid)), damaged
 
 
 def _recognized_keys(text: bytes) -> dict[str, Any]:
