@@ -60,6 +60,9 @@ _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
 )
 """Scripts in order, each run if one of its tables has rows; without tables, always."""
 
+MOST_DESCRIPTIONS = 100_000
+"""Rows of a table that names or explains something; larger ones hold what is not loaded."""
+
 _DONE_AFTER: Mapping[str, tuple[EventTable, ...]] = {
     "kernels.sql": (KERNELS,),
     "runtime.sql": (RUNTIME,),
@@ -79,7 +82,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         progress = _Progress(export, trace.size_bytes, report)
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
         events.read(progress.read)
-        damage = read_references(con, export, trace, source_id, events.filled)
+        read_references(con, export, trace, source_id, events.filled)
         con.execute(_script("words.sql"))
         skipped = list(_skipped_tables(export))
         issues = [*skipped, *find_issues_of_rows(con, events.filled)]
@@ -89,9 +92,9 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         _drop_temporary_tables(con)  # room for what sorts
         derive.finish(con, source_id, trace)
         progress.finish()
-        damaged = [*([export.damaged] if export.damaged else []), *events.damage, *damage]
+        _check_descriptions(export)
         read = events.rows + sum(issue.count for issue in skipped)
-        return Loaded(read, stored, issues, "; ".join(damaged) or None)
+        return Loaded(read, stored, issues, export.damage)
 
 
 def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
@@ -119,6 +122,14 @@ def _skipped_tables(export: Export) -> Iterator[Issue]:
         if count and (held or columns.intersection(TIME_COLUMNS)):
             held = held or "events of an unknown table"
             yield Issue("skipped: " + table, count, f"not loaded: {held} ({table})")
+
+
+def _check_descriptions(export: Export) -> None:
+    """Have all tables noted that cannot be read, also those of which no event needed a row."""
+    read = {table.name for table in LOADED} | {"StringIds"}
+    for table in sorted(export.tables.keys() - read - export.unreadable.keys()):
+        if export.rows_about(table) <= MOST_DESCRIPTIONS:
+            export.check(table)
 
 
 class _Progress:
