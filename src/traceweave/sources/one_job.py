@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
+from traceweave.words import long_time
 
 MOST_CLOCK_ERROR_NS = 3600 * 1_000_000_000
 """Clocks of hosts that nobody sets are seconds to minutes apart: recordings further apart than this
@@ -53,7 +54,7 @@ def why_apart(traces: Sequence[Trace], others: Sequence[Trace]) -> str | None:
     gap = _gap_ns(traces, others)
     if gap <= MOST_CLOCK_ERROR_NS:
         return None
-    return f"recorded {_in_words(gap)} apart, with no process in common"
+    return f"recorded {long_time(gap)} apart, with no process in common"
 
 
 def nothing_differs(traces: Sequence[Trace]) -> bool:
@@ -132,10 +133,3 @@ def _all_at_one_time(traces: Sequence[Trace]) -> bool:
         windows[-1] |= {process.rank for process in trace.processes} - {None}
         until = max(until, last)
     return all(one & other for one, other in pairwise(windows))
-
-
-def _in_words(ns: int) -> str:
-    hours = ns / 3.6e12
-    if hours < 48:
-        return f"{hours:.1f} hours"
-    return f"{hours / 24:.0f} days" if hours < 24 * 730 else f"{hours / 24 / 365.25:.1f} years"
