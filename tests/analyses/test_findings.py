@@ -523,6 +523,95 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
     )
 
 
+def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build: Builder) -> None:
+    # transfer = 20 us + bytes / 1 GB/s: ten of 4 kB in each step take 24 us, one of 80 kB 100 us
+    _steps(build)
+    build.group(0, [0, 1], role="dp", role_source="description")
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 300 * US)
+        begin = at + 300 * US
+        for bytes_ in (80_000, *[4_000] * 10):
+            span = (begin, begin + 20 * US + bytes_)
+            begin = span[1] + 10 * US
+            for rank in (0, 1):
+                build.gpu(rank, span, "communication", "nccl", 20, step=step)
+            build.collective({0: span, 1: span}, "all_reduce", step=step, bytes_=bytes_)
+    row = _by_rule(build)["small_collectives"]
+    # 80 kB is as large as four times the size that takes as long as latency: it does not count.
+    # 40 calls of 4 kB on each rank would be one of 25 MB: 79 latencies over 8 windows
+    assert row["cost_ns"] == round(79 * 20 * US / 8)
+    assert row["evidence"] == (
+        "10 all_reduce per step and rank, 4.00 kB on average; each costs 20.0 us before its first"
+        " byte, as much as 20.0 kB take to transfer"
+    )
+    assert row["advice"] == "Merge them: larger DDP buckets (bucket_cap_mb)"
+
+
+def test_transfers_that_take_long_now_and_then_are_a_tail(build: Builder) -> None:
+    # nine transfers of 50 us and one of 250 us
+    _steps(build, steps=10)
+    build.group(0, [0, 1])
+    for step in range(10):
+        at = step * 1000 * US
+        length = 250 * US if step == 6 else 50 * US
+        span = (at + 600 * US, at + 600 * US + length)
+        for rank in (0, 1):
+            _compute(build, rank, step, 600 * US)
+            build.gpu(rank, span, "communication", "nccl", 20, step=step)
+        build.collective({0: span, 1: span}, step=step, bytes_=1_000_000)
+    row = _by_rule(build)["long_tail"]
+    # 200 us more than the median, in one of ten steps
+    assert row["cost_ns"] == 20 * US
+    assert row["evidence"] == (
+        "1 of 10 all_reduce transfers take more than 2 times the median of their size, the"
+        " longest 250 us against 50.0 us"
+    )
+
+
+def test_memory_allocated_in_every_step_is_no_stall_of_one(build: Builder) -> None:
+    _steps(build, ranks=1)
+    for step in range(4):
+        at = step * 1000 * US
+        _compute(build, 0, step, 700 * US)
+        build.host(0, (at + 720 * US, at + 950 * US), "cudaMalloc", "runtime", step=step)
+        launch = build.launch(0, (at + 960 * US, at + 1000 * US))
+        build.gpu(0, (at + 1000 * US, at + 1000 * US), launch=launch)
+    found = _by_rule(build)
+    assert found["allocator"]["cost_ns"] == 300 * US
+    assert "one_off_stall" not in found
+    assert found["allocator"]["advice"].startswith("Allocate once and use it again")
+
+
+def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:
+    # launched 50 us late in every step, and 450 us late in step 2
+    _steps(build, ranks=1)
+    for step in range(4):
+        at = step * 1000 * US
+        idle = 450 * US if step == 2 else 50 * US
+        _compute(build, 0, step, 1000 * US - idle)
+        launch = build.launch(0, (at + 990 * US, at + 1000 * US))
+        build.gpu(0, (at + 1000 * US, at + 1000 * US), launch=launch)
+    found = _by_rule(build)
+    stall, steady = found["one_off_stall"], found["launch_bound"]
+    assert (stall["cost_ns"], steady["cost_ns"]) == (100 * US, 50 * US)
+    assert stall["evidence"] == (
+        "In step 2 (1 of 4) the GPU idles 400 us longer than in the others because the host"
+        " launches late"
+    )
+
+
+def test_severity_sorts_by_what_it_says(build: Builder) -> None:
+    order = build.con.execute(
+        "SELECT s FROM (VALUES ('info'), ('warning'), ('critical')) AS t(s)"
+        " ORDER BY CAST(s AS ENUM('critical', 'warning', 'info'))"
+    ).fetchall()
+    assert [severity for (severity,) in order] == ["critical", "warning", "info"]
+    [column] = [c for c in find("findings").columns if c.name == "severity"]
+    assert column.type == "ENUM('critical', 'warning', 'info')"
+
+
 def test_every_rule_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     for rule in rules():
