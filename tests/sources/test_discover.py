@@ -22,6 +22,8 @@ from traceweave.sources.ranks import (
 
 from ..tiny import Tiny, write, write_report
 
+TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
+
 
 def look(*paths: Path, **options: object) -> Discovery:
     return discover(paths, (Tiny(),), Path("unused"), **options)  # type: ignore[arg-type]
@@ -40,7 +42,9 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
     (tmp_path / "config.json").write_text('{"learning_rate": 0.1}')
     (tmp_path / "train.log").write_text("step 1\n")
     (tmp_path / "utf16.pt.trace.json").write_bytes('{"traceEvents": []}'.encode("utf-16"))
-    (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
+    shutil.make_archive(str(tmp_path / "all"), "zip", tmp_path / "deep")
+    shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "deep")
+    shutil.copy(tmp_path / "all.tar.gz", tmp_path / "all.json.gz")
     (tmp_path / ".hidden.json").write_text("{")
 
     found = look(tmp_path)
@@ -50,7 +54,9 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
         ("config.json", "JSON, but not a PyTorch profiler trace"),
         ("train.log", "not a trace"),
         ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8, convert it"),
-        ("all.zip", "a zip archive; unpack it first"),
+        ("all.zip", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
+        ("all.tar.gz", TAR),
+        ("all.json.gz", TAR),
     }
     assert found.broken == ()
 
