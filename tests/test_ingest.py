@@ -91,8 +91,8 @@ def test_everything_about_each_file_is_recorded(tmp_path: Path) -> None:
     assert rows(database, "SELECT * FROM ingest_issues ORDER BY source_id NULLS LAST, kind") == [
         (0, "odd", 1, "its name", "an odd event"),
         (1, "file damaged", 0, str(torn), "cut off after 1 event"),
-        (2, "file not read", 0, str(bad), "LookupError: no such key"),
-        (3, "file not read", 0, str(killed), "not JSON"),
+        (2, "file not read", None, str(bad), "LookupError: no such key"),
+        (3, "file not read", None, str(killed), "not JSON"),
         (None, "passed over", 0, str(notes), "not a trace"),
     ]
     assert rows(database, "SELECT rank, first_local_ns, last_local_ns FROM ranks ORDER BY 1") == [

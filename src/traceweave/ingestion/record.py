@@ -14,7 +14,7 @@ from traceweave.ingestion.load import Outcome
 from traceweave.ingestion.result import SourceResult
 from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
-from traceweave.sources.model import Issue
+from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks
 
@@ -56,13 +56,20 @@ def _result(outcome: Outcome) -> SourceResult:
         events_read=loaded.events_read if loaded else 0,
         events_stored=loaded.events_stored if loaded else 0,
         status=outcome.status,
-        message=loaded.damaged if loaded else outcome.error,
+        message=_damage(loaded) if loaded else outcome.error,
+        cut_short=loaded is None or loaded.cut_short,
     )
+
+
+def _damage(loaded: Loaded) -> str | None:
+    if loaded.damaged is None or not loaded.cut_short:
+        return loaded.damaged
+    return f"{loaded.damaged}; how much is missing is not known"
 
 
 def _broken_result(broken: Broken) -> SourceResult:
     return SourceResult(
-        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason
+        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason, True
     )
 
 
@@ -94,7 +101,8 @@ def _issue_rows(
         if result.status != "ok":
             kind = "file damaged" if result.status == "partial" else "file not read"
             message = result.message or kind
-            yield _issue_row(source_id, Issue(kind, 0, message, str(result.path)))
+            row = _issue_row(source_id, Issue(kind, 0, message, str(result.path)))
+            yield {**row, "count": None} if result.cut_short else row
     for item in found.passed_over:
         yield _issue_row(None, Issue("passed over", 0, item.reason, str(item.path)))
     for note in found.notes:

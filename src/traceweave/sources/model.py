@@ -147,6 +147,8 @@ class Loaded:
     issues: list[Issue] = field(default_factory=list)
     damaged: str | None = None
     """Why the file could not be read to its end; None if it could."""
+    cut_short: bool = False
+    """Whether events may be missing that nobody could count: those beyond the damage."""
 
     @property
     def events_skipped(self) -> int:

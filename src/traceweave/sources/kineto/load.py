@@ -47,7 +47,11 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     trace = _with_whole_top_level(trace, properties)
     _describe_source(con, trace, source_id, properties)
     _sort(con)
-    loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
+    loaded = replace(
+        _account(con, reading.unparsed),
+        damaged=reading.damaged or properties.damaged,
+        cut_short=reading.cut_short or properties.more_events,
+    )
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
     _find_collectives(con)
@@ -110,7 +114,7 @@ def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
             con.execute(_script(script))
 
 
-def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | None) -> Loaded:
+def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed) -> Loaded:
     """Count what was read, and what of it is in no table, by kind."""
     read = _count(con, "SELECT count(*) FROM new_events") + unparsed.count
     lost = con.execute(_script("lost.sql")).fetchall()
@@ -118,7 +122,7 @@ def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | 
     if unparsed.count:
         kind = "damaged event"
         issues.append(Issue(kind, unparsed.count, _LOST[kind], unparsed.example))
-    return Loaded(read, read - sum(i.count for i in issues), issues, damaged)
+    return Loaded(read, read - sum(i.count for i in issues), issues)
 
 
 def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:

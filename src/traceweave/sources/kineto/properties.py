@@ -29,6 +29,8 @@ _VERSIONS = {
 
 _SHOWN_CHARACTERS = 40
 
+_SURROUNDINGS = "what surrounds its events is damaged or cut off"
+
 _MOST_MENDED_BYTES = 4 << 20
 """Mending takes seconds per 10 MB, and what is as large and damaged is cut off."""
 
@@ -63,6 +65,8 @@ class Properties:
     host: str | None = None
     damaged: str | None = None
     """Why some of these may be missing."""
+    more_events: bool = False
+    """Whether there may be events where none are read."""
 
 
 def parse_properties(head: bytes, tail: bytes) -> Properties:
@@ -89,6 +93,7 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
         versions=_versions(top),
         host=None if host == "removed" else host,
         damaged=damaged,
+        more_events=damaged not in (None, _SURROUNDINGS),
     )
 
 
@@ -105,7 +110,7 @@ def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
     try:
         return _mapping(orjson.loads(valid or b"")), damaged
     except orjson.JSONDecodeError:
-        return _recognized_keys(text), damaged or "what surrounds its events is damaged or cut off"
+        return _recognized_keys(text), damaged or _SURROUNDINGS
 
 
 def _recognized_keys(text: bytes) -> dict[str, Any]:

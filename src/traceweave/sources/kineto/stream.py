@@ -49,6 +49,7 @@ class EventStream:
         truncated: bytes of an event that the file ends in the middle of.
         oversized: how each event began that was left out because of its size.
         damaged: why the file could not be read to its end; None if it could.
+        cut_short: the array never ends, so events may be missing.
         close: how events end in the line layout, None in other layouts; of the latest block.
     """
 
@@ -67,6 +68,7 @@ class EventStream:
         self.truncated = b""
         self.oversized: list[bytes] = []
         self.damaged: str | None = None
+        self.cut_short = False
         self.close: bytes | None = None
 
     def blocks(self) -> Iterator[bytes]:
@@ -97,6 +99,7 @@ class EventStream:
                 continue
             if last:
                 self.truncated = rest.strip(BETWEEN)
+                self.cut_short = True
                 self.damaged = "the file ends inside its traceEvents array"
                 break
             if len(rest) > self._max_event_bytes:

@@ -94,7 +94,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         progress.finish()
         _check_descriptions(export)
         read = events.rows + sum(issue.count for issue in skipped)
-        return Loaded(read, stored, issues, export.damage)
+        return Loaded(read, stored, issues, export.damage, cut_short=export.damage is not None)
 
 
 def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
