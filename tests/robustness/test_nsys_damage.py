@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import traceweave
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome
 from traceweave.cli.main import main
@@ -134,4 +135,17 @@ def test_a_real_export_with_a_damaged_page_is_partial(
 
     assert code == 3
     reason = "ENUM_NSYS_EVENT_CLASS: database disk image is malformed"
-    assert capsys.readouterr().err.startswith(f"partial: {tmp_path}/report.sqlite: {reason}")
+    assert capsys.readouterr().err.startswith(f"partial: {tmp_path}/report.sqlite: {reason}\n")
+
+
+@pytest.mark.parametrize(("table", "lacks_events"), [("OSRT_API", True), ("ThreadNames", False)])
+def test_what_a_damaged_page_held_is_not_known_if_it_held_events(
+    fixtures: Path, tmp_path: Path, table: str, lacks_events: bool
+) -> None:
+    damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)
+    (tmp_path / "report.sqlite").write_bytes(damaged)
+
+    [source] = traceweave.ingest(tmp_path / "report.sqlite", tmp_path / "run.duckdb").sources
+
+    assert (source.status, source.cut_short) == ("partial", lacks_events)
+    assert (source.message or "").endswith("is not known") == lacks_events
