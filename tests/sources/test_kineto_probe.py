@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from traceweave import ingest
+from traceweave.errors import InputError
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import known_formats
 from traceweave.sources.kineto import probe
@@ -118,6 +119,15 @@ def test_what_is_no_rank_is_said_and_the_name_decides(tmp_path: Path, written: s
         f"worker1.json: its distributedInfo says rank {written.replace('1e3', '1000.0')}, which is"
         " no rank: its name decides, or --rank",
     )
+
+
+def test_what_is_no_rank_is_said_also_where_no_name_decides(tmp_path: Path) -> None:
+    for name, rank in (("a", 0), ("b", -1)):
+        top = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": [EVENT]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(top))
+
+    with pytest.raises(InputError, match=r"b\.json: its distributedInfo says rank -1.*--rank b"):
+        discover([tmp_path], known_formats(), tmp_path)
 
 
 def test_a_rank_that_the_top_level_breaks_off_in_is_not_believed(tmp_path: Path) -> None:

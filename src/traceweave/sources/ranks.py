@@ -75,10 +75,12 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
     ]
-    missing = [trace.path.name for trace in assigned if not has_rank(trace)]
-    if missing:
+    lacking = [trace for trace in assigned if not has_rank(trace)]
+    if lacking:
+        missing = [trace.path.name for trace in lacking]
+        known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
         raise InputError(
-            f"no rank in {_listing(missing)}: neither the trace nor its name tells; say it with"
+            f"{known}no rank in {_listing(missing)}: neither the trace nor its name tells; say it with"
             f" --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in the"
             " path is the rank"
         )
