@@ -9,12 +9,13 @@ FROM (VALUES
     ('data_loading', 3, 'host', 'the host waits for data'),
     ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU'),
     ('module_loading', 5, 'host', 'code is loaded onto the GPU'),
-    ('profiler_overhead', 6, 'host', 'the profiler holds the host up'),
-    ('dependency', 7, 'device', 'it waits for another stream'),
-    ('kernel_delay', 8, 'device', 'what was launched takes its time to start'),
-    ('device_delay', 9, 'device', 'what was launched long ago does not start'),
-    ('unknown', 10, NULL, 'no launch is recorded'),
-    ('short', 11, NULL, 'gaps too short to have a cause')
+    ('compilation', 6, 'host', 'the host compiles code'),
+    ('profiler_overhead', 7, 'host', 'the profiler holds the host up'),
+    ('dependency', 8, 'device', 'it waits for another stream'),
+    ('kernel_delay', 9, 'device', 'what was launched takes its time to start'),
+    ('device_delay', 10, 'device', 'what was launched long ago does not start'),
+    ('unknown', 11, NULL, 'no launch is recorded'),
+    ('short', 12, NULL, 'gaps too short to have a cause')
 ) AS causes(cause, place, whose, words);
 
 -- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
@@ -156,7 +157,7 @@ syncs AS (
         rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name,
         start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver', 'op') AND tw_is_sync(name)
+    WHERE kind IN ('runtime', 'driver', 'op') AND name IN (SELECT name FROM tw_calls() WHERE waits_for IS NOT NULL)
     UNION ALL
     -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
     SELECT
@@ -207,13 +208,19 @@ loaded AS (
 burdens AS MATERIALIZED (
     SELECT
         rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid,
-        CASE WHEN tw_is_allocation(name) THEN 'allocator' ELSE 'module_loading' END AS cause,
+        CASE WHEN allocates IS NOT NULL THEN 'allocator' ELSE 'module_loading' END AS cause,
         start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND (tw_is_allocation(name) OR tw_is_module_loading(name))
+    JOIN (SELECT name, allocates FROM tw_calls() WHERE allocates IS NOT NULL OR loads IS NOT NULL) USING (name)
+    WHERE kind IN ('runtime', 'driver')
     UNION ALL
     SELECT
-        rank, NULL, NULL, CASE WHEN tw_is_module_loading(name) THEN 'module_loading' ELSE 'profiler_overhead' END,
+        rank, coalesce(pid, -1), coalesce(tid, -1), 'compilation', start_local_ns, start_local_ns + duration_ns
+    FROM host_ops
+    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_compiling_names())
+    UNION ALL
+    SELECT
+        rank, NULL, NULL, CASE WHEN tw_overhead(name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
         start_local_ns, start_local_ns + duration_ns
     FROM other_events
     WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0
