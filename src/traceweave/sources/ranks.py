@@ -80,9 +80,9 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
         missing = [trace.path.name for trace in lacking]
         known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
         raise InputError(
-            f"{known}no rank in {_listing(missing)}: neither the trace nor its name tells; say it with"
-            f" --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in the"
-            " path is the rank"
+            f"{known}no rank in {_listing(missing)}: neither the trace nor its name tells; say it"
+            f" with --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in"
+            " the path is the rank"
         )
     return assigned + nobodys, notes
 
