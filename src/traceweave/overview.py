@@ -1,6 +1,6 @@
 """The overview of a run: what is in the database and how far it can be trusted.
 
-Its numbers are those of the analyses ranks, matching and issues, and rows of public relations.
+Its numbers are those of the analyses ranks, matching, files and issues, and the rows of clocks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class SourceOverview:
     producer_version: str | None
     size_bytes: int
     events_read: int
-    events_skipped: int
+    events_skipped: int | None
+    """None: not known, as the file could not be read to its end."""
     status: str
     message: str | None
 
@@ -77,8 +78,8 @@ class Caution:
     """Something that the user should know before trusting a number."""
 
     kind: str
-    count: int
-    """Events it concerns; 0 if it concerns none in particular."""
+    count: int | None
+    """Events it concerns; 0 if it concerns none in particular, None if that is not known."""
     text: str
 
 
@@ -136,7 +137,7 @@ def read_overview(con: duckdb.DuckDBPyConnection) -> Overview:
         ),
         sources=tuple(
             SourceOverview(**_fields(SourceOverview, source))
-            for source in _rows(con.table("sources").order("source_id"))
+            for source in _rows(analyses.run(con, "files"))
         ),
         warnings=(*_missing_ranks(found, world_size), *_issues(con)),
     )

@@ -8,7 +8,7 @@ from itertools import compress
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table, Value
-from traceweave.report.query import Row, analysis_rows, relation_rows
+from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import MANY_RANKS, first_rows
 from traceweave.words import count, folded, name_ranks, percent, plural
 
@@ -17,13 +17,13 @@ MOST_ROWS = 64
 
 _RANKS = "traceweave analyze ranks run.duckdb"
 _GROUPS = "traceweave analyze groups run.duckdb"
-_FILES = "SELECT * FROM sources ORDER BY source_id"
+_FILES = "traceweave analyze files run.duckdb"
 _TIMELINES = {"gpu": "GPU", "cpu": "CPU operators", None: "none"}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows of the analyses ranks, groups and issues, and of the relation sources."""
+    """Rows of the analyses ranks, groups, files and issues."""
 
     ranks: list[Row]
     groups: list[Row]
@@ -37,8 +37,15 @@ class Inputs:
 
     @property
     def events_skipped(self) -> int:
-        """Events of all files that are not in the database."""
-        return sum(s["events_skipped"] for s in self.sources)
+        """Events read that are not in the database, of the files that were read to their end."""
+        return sum(s["events_skipped"] or 0 for s in self.sources)
+
+    @property
+    def cut_short(self) -> int:
+        """Files that were read in part, where nobody knows how many events are missing."""
+        return sum(
+            1 for s in self.sources if s["events_skipped"] is None and s["status"] == "partial"
+        )
 
     @property
     def cpu_ranks(self) -> list[int]:
@@ -62,7 +69,7 @@ def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
     return Inputs(
         ranks=analysis_rows(con, "ranks"),
         groups=analysis_rows(con, "groups"),
-        sources=relation_rows(con, "sources", "source_id"),
+        sources=analysis_rows(con, "files"),
         issues=analysis_rows(con, "issues"),
     )
 
@@ -86,6 +93,11 @@ def losses(inputs: Inputs) -> str:
         parts.append(
             f"{count(inputs.events_skipped)} of {plural(inputs.events_read, 'event')} ({share})"
             f" from {files} were not stored"
+        )
+    if inputs.cut_short:
+        parts.append(
+            f"{plural(inputs.cut_short, 'file')} could not be read to the end: how many events are"
+            " missing there is not known"
         )
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
