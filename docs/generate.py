@@ -1,8 +1,8 @@
 """Write the reference pages of docs/ from the code: `python docs/generate.py [--check]`.
 
 analyses.md and findings.md come from the headers of the analyses and rules, schema.md from those of
-views.sql, cli.md from the live commands; the queries of cookbook.md are run and their answers
-written below them.
+views.sql, vocabulary.md from the tables of names, cli.md from the live commands; the queries of
+cookbook.md are run and their answers written below them.
 With --check nothing is written and a stale page is an error.
 """
 
@@ -23,6 +23,7 @@ from traceweave.analyses.reference import catalog_markdown, findings_markdown
 from traceweave.cli.main import cli
 from traceweave.cli.output import print_rows
 from traceweave.store.schema import public_relations
+from traceweave.vocabulary import tables
 from traceweave_simulator.__main__ import main as simulate
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,6 +36,7 @@ def pages() -> dict[str, str]:
         "analyses.md": catalog_markdown(),
         "findings.md": findings_markdown(),
         "schema.md": schema_page(),
+        "vocabulary.md": vocabulary_page(),
         "cli.md": cli_page(),
         "cookbook.md": cookbook_page(),
     }
@@ -57,6 +59,28 @@ def schema_page() -> str:
         table = "\n".join(["| Column | Type | Meaning |", "|---|---|---|", *rows])
         parts += [f"## {relation.name}", f"{meaning}.", table]
     return "\n\n".join(parts) + "\n"
+
+
+def vocabulary_page() -> str:
+    """Return the page of the tables of names."""
+    parts = [
+        "# Vocabulary of names",
+        "What names of kernels, operators, calls and ranges mean to traceweave. Each table is the"
+        " file `src/traceweave/vocabulary/NAME.tsv`: a row is a family of names, and its example is"
+        f" a test. [Concepts](concepts.md#kernel-classes) explains the classes. {GENERATED}",
+    ]
+    for table in tables():
+        rows = [
+            f"| {row.class_} | {_cell(row.pattern)} | {_cell(row.example)} |" for row in table.rows
+        ]
+        parts += [f"## {table.name}", table.meaning]
+        parts.append("\n".join(["| Class | Pattern | Example |", "|---|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(text: str, most: int = 120) -> str:
+    shown = text if len(text) <= most else text[:most] + "…"
+    return f"`{shown.replace('|', chr(92) + '|')}`"
 
 
 def cli_page() -> str:

@@ -39,10 +39,34 @@ def test_a_step_is_compute_exposed_communication_exposed_memory_and_idle(build: 
             "comm_hidden_fraction": 0.4,
             "overlap_efficiency": 0.4,
             "step_overlap_efficiency": 0.0,
+            # no other rank shows these collectives
+            "exposed_wait_ns": 0,
+            "exposed_transfer_ns": 0,
+            "exposed_unsplit_ns": 30,
             "timeline": "gpu",
             "note": None,
         }
     ]
+
+
+def test_exposed_communication_is_waiting_transfer_or_not_known(build: Builder) -> None:
+    # rank 0    0..40 compute   20......all_reduce......80   send 90..100
+    # rank 1    0.......60 compute      50..all_reduce..80
+    # transfer takes 30; rank 0 waits for 30 before it, 20 of them beside its compute
+    for rank, computed in ((0, 40), (1, 60)):
+        build.rank(rank)
+        build.step(rank, 1, host=(0, 100), device=(0, 100))
+        build.gpu(rank, (0, computed))
+    build.group(0, [0, 1])
+    for rank, start in ((0, 20), (1, 50)):
+        op = build.gpu(rank, (start, 80), "communication", stream=20)
+        build.collective({rank: (start, 80)}, each={rank: {"gpu_op_id": op}}, matched=False)
+    build.con.execute("UPDATE base.matches SET collective_id = 99, match = 'seq'")
+    op = build.gpu(0, (90, 100), "communication", stream=20)
+    build.collective({0: (90, 100)}, "send", each={0: {"gpu_op_id": op}}, matched=False)
+    parts = ("exposed_wait_ns", "exposed_transfer_ns", "exposed_unsplit_ns", "exposed_comm_ns")
+    got = [tuple(row[part] for part in parts) for row in rows(build.con, "breakdown")]
+    assert got == [(10, 30, 10, 50), (0, 20, 0, 20)]
 
 
 def test_windows_cut_the_ops_that_cross_their_edges(build: Builder) -> None:

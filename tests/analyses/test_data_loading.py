@@ -53,7 +53,7 @@ def test_loading_is_cut_at_the_window_and_overlapping_ranges_count_once(build: B
     build.step(0, 2, host=(50, 100))
     build.gpu(0, (0, 100))
     build.host(0, (40, 60), "data_loading", kind="nvtx")
-    build.host(0, (55, 70), "prefetch", kind="nvtx", tid=2)
+    build.host(0, (55, 70), "prefetch_batch", kind="nvtx", tid=2)
     got = rows(build.con, "data_loading")
     names = ("step", "loading_ns", "loads", "longest_ns", "loading_op")
     assert [tuple(row[name] for name in names) for row in got] == [

@@ -157,7 +157,7 @@ def test_ingest_says_what_it_did_on_stderr_only(
     line = err.splitlines()[-1]
     assert re.fullmatch(
         rf"{re.escape(str(target))}: ranks 0-3 from 4 files of {size(traces)}, [\d,]+ events,"
-        rf" {size(target.stat().st_size)} in [\d.]+ s",
+        rf" {size(target.stat().st_size)} in [\d.]+ m?s",
         line,
     )
 

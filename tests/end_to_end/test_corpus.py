@@ -44,7 +44,7 @@ def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None
     check_every_event(run)
 
 
-GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
+GPU = {"kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events"}
 HOST = {
     *("cpu_op", "user_annotation", "runtime", "cuda_runtime", "cuda_driver", "mtia_runtime"),
 }

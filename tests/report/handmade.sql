@@ -23,14 +23,14 @@ INSERT INTO sources
 SELECT rank, format('traces/rank{}.json', rank), 'kineto', 'PyTorch Profiler', '1', 1_000_000, 500, 500, 0, 'ok', NULL
 FROM r;
 
-INSERT INTO base.rank_sources
+INSERT INTO base.rank_sources BY NAME
 SELECT
-    rank, rank, 'distributedInfo', 'node-a', 100 + rank, rank,
-    CASE WHEN getvariable('gpu') THEN 'NVIDIA H100' END,
-    getvariable('ranks'),
-    CASE WHEN getvariable('gpu') THEN 'nccl' ELSE 'gloo' END,
-    '2.21.5', 'kineto', getvariable('t0'),
-    getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000
+    rank, rank AS source_id, 'distributedInfo' AS rank_source, 'node-a' AS host, 100 + rank AS pid, rank AS device,
+    CASE WHEN getvariable('gpu') THEN 'NVIDIA H100' END AS gpu_name,
+    getvariable('ranks') AS world_size,
+    CASE WHEN getvariable('gpu') THEN 'nccl' ELSE 'gloo' END AS backend,
+    '2.21.5' AS nccl_version, 'kineto' AS format, getvariable('t0') AS first_local_ns,
+    getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000 AS last_local_ns, 1 AS tick_ns
 FROM r;
 
 INSERT INTO base.steps
@@ -51,7 +51,7 @@ FROM t;
 
 INSERT INTO base.host_ops
     (rank, op_id, source_id, kind, name, pid, tid, start_local_ns, duration_ns, depth, step, correlation)
-SELECT rank, id + 2, rank, 'runtime', 'cudaLaunchKernel', 100 + rank, 1, began - 5_000, 4_000, 0, step, id
+SELECT rank, id + 2, rank, 'runtime', 'cudaLaunchKernel', 100 + rank, 1, began - 5_000, 5_000, 0, step, id
 FROM t WHERE getvariable('gpu');
 
 INSERT INTO base.host_ops
@@ -66,7 +66,7 @@ SELECT
     rank, id + 11 AS op_id, rank AS source_id, 'kernel' AS kind, 'compute' AS category, 'gemm' AS class,
     getvariable('kernel') AS name, rank AS device, 0 AS context, 7 AS stream,
     began AS start_local_ns, compute_ns AS duration_ns, step, id AS correlation, id + 2 AS launch_op_id,
-    began - 5_000 AS launch_start_local_ns, 4_000 AS launch_duration_ns, 100 + rank AS launch_pid, 1 AS launch_tid,
+    began - 5_000 AS launch_start_local_ns, 5_000 AS launch_duration_ns, 100 + rank AS launch_pid, 1 AS launch_tid,
     'cudaLaunchKernel' AS launch_call
 FROM t WHERE getvariable('gpu');
 

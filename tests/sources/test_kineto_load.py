@@ -158,7 +158,7 @@ def test_calls_with_equal_arguments_have_equal_hashes(load: Any) -> None:
         ("ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", "gemm"),
         ("bgemm_strided", "gemm"),
         # fbgemm is a library, and not all of it multiplies matrices
-        ("void fbgemm_gpu::bounds_check_indices_kernel_v1<long>(...)", "other"),
+        ("void fbgemm_gpu::bounds_check_indices_kernel_v1<long>(...)", "indexing"),
         ("void split_embedding_codegen_forward_kernel<fbgemm_gpu::rk>(...)", "embedding"),
         ("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)", "attention"),
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "p2p"),

@@ -18,7 +18,7 @@
 -- column: gpu_idle_share DOUBLE | gpu_idle_ns / window_ns; more than 1 is possible with several devices
 -- column: note VARCHAR | why values are NULL; NULL if they are not
 -- order: rank, step NULLS FIRST
--- caveat: data loading is known by its name: enumerate(DataLoader)#..., or ranges called data_loading, next_batch, prefetch and the like; the PyTorch profiler marks its own DataLoader, other loaders need a range.
+-- caveat: data loading is known by what marks it: enumerate(DataLoader)#... of PyTorch, a loader's own functions in a recorded Python stack, or a range that is called data_loading, next_batch or the like; other loaders need such a range.
 -- caveat: a range that only takes a ready batch from a queue is short: that is good, workers on other processes are not recorded.
 -- caveat: loading_ns counts all threads of the rank; gpu_idle_ns only what held up the thread that launches.
 WITH windows AS MATERIALIZED (

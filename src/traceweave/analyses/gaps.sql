@@ -1,7 +1,7 @@
 -- analysis: gaps | when nothing ran on a device or stream, why, and what the host did meanwhile
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
--- grain: one row per gap, or part of one: a gap is cut where the call that launched the next op returned, and at the edges of windows
+-- grain: one row per gap, or part of one: gaps are cut where a launch returned and at window edges
 -- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device

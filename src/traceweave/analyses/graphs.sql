@@ -27,8 +27,7 @@
 WITH graph_calls AS MATERIALIZED (
     SELECT rank, op_id, name, duration_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND contains(name, 'GraphLaunch')
-        AND regexp_matches(name, '^(cuda|hip|cu)GraphLaunch')
+    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_calls() WHERE launches = 'graph')
 ),
 ops AS (
     SELECT

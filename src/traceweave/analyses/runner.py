@@ -28,6 +28,7 @@ from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
 from traceweave.store.database import first_line
+from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -193,6 +194,8 @@ def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
 def macros() -> dict[str, str]:
     """Return the definition of every shared macro, its header included, by its name."""
     files = resources.files(__package__).joinpath("macros").iterdir()
-    texts = [file.read_text(encoding="utf-8") for file in files if file.name.endswith(".sql")]
+    texts = [
+        answered(file.read_text(encoding="utf-8")) for file in files if file.name.endswith(".sql")
+    ]
     found = [definition for text in texts for definition in text.split(_HEADER)[1:]]
     return {definition.partition("(")[0]: _HEADER + definition for definition in found}

@@ -35,7 +35,7 @@ waiting AS MATERIALIZED (
         h.op_id,
         h.parent_id,
         h.name AS call,
-        CASE WHEN tw_is_sync(h.name) AND c.op_id IS NULL THEN 'synchronize' ELSE 'copy' END AS reason,
+        CASE WHEN w.name IS NOT NULL AND c.op_id IS NULL THEN 'synchronize' ELSE 'copy' END AS reason,
         coalesce(h.pid, -1) AS pid,
         coalesce(h.tid, -1) AS tid,
         h.start_local_ns AS start_ns,
@@ -45,10 +45,11 @@ waiting AS MATERIALIZED (
         c.bytes
     FROM host_ops AS h
     LEFT JOIN copies AS c USING (op_id)
+    LEFT JOIN (SELECT name FROM tw_calls() WHERE waits_for IS NOT NULL) AS w ON w.name = h.name
     WHERE h.kind IN ('runtime', 'driver')
         AND ($step IS NULL OR h.step = $step)
         AND h.duration_ns >= $min_call_ns
-        AND (tw_is_sync(h.name) OR h.start_local_ns + h.duration_ns >= c.copied_until_ns)
+        AND (w.name IS NOT NULL OR h.start_local_ns + h.duration_ns >= c.copied_until_ns)
 ),
 calls AS MATERIALIZED (
     SELECT * FROM waiting

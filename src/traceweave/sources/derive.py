@@ -6,12 +6,15 @@ GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 
 import duckdb
 
+from traceweave.sources.classify import classify
 from traceweave.sources.model import Process, Trace
 from traceweave.sources.nesting import nest_host_ops
+from traceweave.vocabulary import answered
 
 _RANK_FIELDS = {
     "rank": "INTEGER",
@@ -43,7 +46,7 @@ def link(con: duckdb.DuckDBPyConnection) -> None:
     """Give the staged GPU ops their launching calls, and their names a category and a class."""
     if con.execute(_UNLINKED).fetchall():
         con.execute(_script("link.sql"))
-    con.execute(_script("classify.sql"))
+    classify(con)
 
 
 def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:
@@ -58,6 +61,7 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     con.execute(_script("steps.sql"))
     if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
+    con.execute(_script("updates.sql"))
     con.execute(_script("finish.sql"))
 
 
@@ -77,5 +81,6 @@ def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> No
     )
 
 
+@cache  # ranks of one run are read by the same scripts
 def _script(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return answered(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 -- Staging tables -> base tables, for one source, every op put into its step.
--- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), parents (nesting.py), new_steps (steps.sql),
--- new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
+-- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), updates (updates.sql), parents (nesting.py),
+-- new_steps (steps.sql), new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
 -- Where each host op lies: in its parent, and in the step it starts in.
@@ -22,10 +22,18 @@ FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);
 
--- A GPU op belongs to the step in which it was launched, and knows of its launching call what most questions ask.
+-- A GPU op belongs to the step in which it was launched, and knows of its launching call what most questions ask. What a kernel
+-- computes is told by the operator that launched it where that is known to do one thing, else by its name.
 INSERT INTO base.gpu_ops BY NAME
+WITH operators AS (
+    SELECT op_id, vocabulary('operators', name) AS class
+    FROM new_host_ops WHERE kind IN ('op', 'nvtx') AND vocabulary_has('operators', name)
+)
 SELECT
-    g.rank, g.op_id, f.source_id, g.kind, c.category, c.class, g.name, g.device, g.context, g.stream,
+    g.rank, g.op_id, f.source_id, g.kind, c.category,
+    coalesce(o.class, u.class, c.class) AS class,
+    CASE WHEN g.kind = 'kernel' THEN CASE WHEN coalesce(o.class, u.class) IS NULL THEN 'name' ELSE 'operator' END END AS class_source,
+    g.name, g.device, g.context, g.stream,
     g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args,
     h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns, h.pid AS launch_pid,
     h.tid AS launch_tid, h.name AS launch_call
@@ -33,7 +41,9 @@ FROM new_gpu_ops AS g
 CROSS JOIN finish_source AS f
 JOIN classified AS c USING (kind, name)
 LEFT JOIN placed AS l ON l.op_id = g.launch_op_id
-LEFT JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id;
+LEFT JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id
+LEFT JOIN operators AS o ON o.op_id = l.parent_id AND g.kind = 'kernel' AND c.category = 'compute'
+LEFT JOIN updates AS u ON u.op_id = g.op_id;
 
 INSERT INTO base.steps BY NAME
 WITH on_device AS (

@@ -94,6 +94,7 @@ CREATE TABLE base.gpu_ops (
     kind VARCHAR NOT NULL,
     category VARCHAR NOT NULL,
     class VARCHAR NOT NULL,
+    class_source VARCHAR,
     name VARCHAR NOT NULL,
     device INTEGER,
     context BIGINT,

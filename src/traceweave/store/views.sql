@@ -163,7 +163,8 @@ JOIN clock_spans AS c
 -- column: op_id BIGINT | unique in this database
 -- column: kind VARCHAR | 'kernel', 'memcpy' or 'memset'
 -- column: category VARCHAR | 'compute', 'communication' or 'memory'
--- column: class VARCHAR | what sort of work: gemm, attention, conv, norm, elementwise, reduction, softmax, embedding, optimizer, copy, collective, p2p, triton, other
+-- column: class VARCHAR | what sort of work: gemm, attention, conv, norm, softmax, elementwise, reduction, embedding, optimizer, loss, copy, memset, indexing, sort_scan, random, moe, quantization, fft, triton (fused pointwise work), collective, p2p, other
+-- column: class_source VARCHAR | what tells the class of a kernel: 'operator' (the one that launched it), else 'name'; NULL for copies and memsets
 -- column: name VARCHAR | kernel name, or the profiler's name of the copy
 -- column: device INTEGER | device number inside the process
 -- column: stream BIGINT | CUDA or HIP stream
@@ -195,6 +196,7 @@ SELECT
     o.kind,
     o.category,
     o.class,
+    o.class_source,
     o.name,
     o.device,
     o.stream,

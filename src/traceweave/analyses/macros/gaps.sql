@@ -156,7 +156,7 @@ syncs AS (
         rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name,
         start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver', 'op') AND tw_is_sync(name)
+    WHERE kind IN ('runtime', 'driver', 'op') AND name IN (SELECT name FROM tw_calls() WHERE waits_for IS NOT NULL)
     UNION ALL
     -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
     SELECT
@@ -207,13 +207,14 @@ loaded AS (
 burdens AS MATERIALIZED (
     SELECT
         rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid,
-        CASE WHEN tw_is_allocation(name) THEN 'allocator' ELSE 'module_loading' END AS cause,
+        CASE WHEN allocates IS NOT NULL THEN 'allocator' ELSE 'module_loading' END AS cause,
         start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND (tw_is_allocation(name) OR tw_is_module_loading(name))
+    JOIN (SELECT name, allocates FROM tw_calls() WHERE allocates IS NOT NULL OR loads IS NOT NULL) USING (name)
+    WHERE kind IN ('runtime', 'driver')
     UNION ALL
     SELECT
-        rank, NULL, NULL, CASE WHEN tw_is_module_loading(name) THEN 'module_loading' ELSE 'profiler_overhead' END,
+        rank, NULL, NULL, CASE WHEN tw_overhead(name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
         start_local_ns, start_local_ns + duration_ns
     FROM other_events
     WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0

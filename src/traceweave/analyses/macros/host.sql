@@ -1,30 +1,28 @@
--- What a name on the host says about what the thread was doing.
+-- What a name on the host says about what the thread was doing. The words are in the vocabulary; each name is asked once: a
+-- condition on the calls or ranges themselves would be tried on every one of them.
 
--- macro: tw_is_sync(name) | whether a call or operator makes its thread wait for the device: CUDA and HIP synchronize calls, blocking copies, aten::item and its kin
-CREATE TEMP MACRO IF NOT EXISTS tw_is_sync(name) AS
-    -- the plain searches first: they spare most names the regular expression
-    (contains(name, 'Synchronize') AND regexp_matches(name, '^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize'))
-    OR (contains(name, 'Memcpy') AND regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'))
-    OR name IN ('aten::item', 'aten::_local_scalar_dense');
+-- macro: tw_calls() | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code); NULL: does not
+-- reads: host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_calls() AS TABLE
+SELECT
+    name,
+    nullif(vocabulary('synchronizing', name), 'no') AS waits_for,
+    vocabulary('launching', name) AS launches,
+    vocabulary('allocating', name) AS allocates,
+    vocabulary('loading_code', name) AS loads
+FROM (
+    SELECT any_value(name) AS name FROM host_ops WHERE kind IN ('runtime', 'driver', 'op') GROUP BY host_ops.name
+);
 
--- macro: tw_is_allocation(name) | whether a call allocates or frees memory of the GPU
-CREATE TEMP MACRO IF NOT EXISTS tw_is_allocation(name) AS
-    regexp_matches(name, '^(cuda|hip)(Malloc|Free|HostAlloc|HostRegister|HostUnregister|MemPool)|^(cu|hip)Mem(Alloc|Free|Create|Map|Unmap|Release|SetAccess|Address)');
+-- macro: tw_overhead(name) | what an event of the category overhead (other_events) was: 'module' (device code was loaded), 'queue' (the launch queue was full), 'profiler'; NULL if unknown
+CREATE TEMP MACRO IF NOT EXISTS tw_overhead(name) AS
+    vocabulary('overhead', name);
 
--- macro: tw_is_module_loading(name) | whether a call, or what the profiler says of its overhead, is the loading or compiling of code for the GPU
-CREATE TEMP MACRO IF NOT EXISTS tw_is_module_loading(name) AS
-    regexp_matches(name, '(?i)^(cu|hip)(da)?(Module|Library)(Load|Get)|^cuKernelGet|^cuLink|module load|function load|driver compiler');
-
--- macro: tw_is_data_loading(name) | whether a host range is the training loop waiting for its next batch, as PyTorch marks it (enumerate(DataLoader)#...) or people call it
-CREATE TEMP MACRO IF NOT EXISTS tw_is_data_loading(name) AS
-    regexp_matches(name, '(?i)data_?load|load_?(batch|data)|(get|next|fetch)_?(batch|data)|batch_?(fetch|load)|prefetch');
-
--- macro: tw_loading_names() | the names of host ranges that are data loading: name
+-- macro: tw_loading_names() | the names of host ranges in which the training loop gets its next batch, marked by the loader, in a loader's file, or called so: name
 -- reads: host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_loading_names() AS TABLE
--- Each name is searched once: a condition on the group itself would be tried on every range before they are grouped.
-SELECT any_value(name) AS name
-FROM host_ops
-WHERE kind NOT IN ('runtime', 'driver')
-GROUP BY host_ops.name
-HAVING tw_is_data_loading(any_value(host_ops.name));
+SELECT name
+FROM (
+    SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
+)
+WHERE vocabulary('data_loading', name) = 'yes';

@@ -20,7 +20,7 @@
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
 -- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
--- column: is_start BOOLEAN | the first of its group that was recorded: its waiting mirrors how unevenly the recording began
+-- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages whose other side is not known, nothing
 -- column: lacks_ranks BOOLEAN | members of the group were not recorded: who is not seen may have come last
 WITH
@@ -44,12 +44,6 @@ blocking AS MATERIALIZED (
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 uses AS MATERIALIZED (
     SELECT group_id, used_for FROM tw_group_roles(NULL, NULL) WHERE NOT starts_with(used_source, 'ranks: ')
-),
-starts AS (
-    SELECT collective_id
-    FROM collective_instances
-    WHERE ranks_seen > 1
-    QUALIFY row_number() OVER (PARTITION BY group_id ORDER BY first_start_ns, collective_id) = 1
 )
 SELECT
     e.rank,
@@ -79,7 +73,7 @@ SELECT
         WHEN e.op = 'all_to_all' THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
-    e.collective_id IN (SELECT collective_id FROM starts) AS is_start,
+    e.collective_id IN (SELECT collective_id FROM shared_starts()) AS is_start,
     CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
     e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks
 FROM analysis_exposed_comm() AS e

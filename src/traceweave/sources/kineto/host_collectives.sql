@@ -7,7 +7,7 @@ INSERT INTO new_collective_calls BY NAME
 WITH named AS (
     SELECT op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
-    WHERE (kind = 'annotation' AND regexp_matches(name, '^(gloo|mpi|ucc):')) OR (kind = 'op' AND name LIKE 'c10d::%')
+    WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) = 'issue')
 ),
 numbered AS (
     SELECT

@@ -23,7 +23,7 @@ issuers AS (
 ),
 announcements AS (
     SELECT op_id, name, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
-    FROM new_host_ops WHERE kind = 'annotation' AND regexp_matches(name, '^\w+:(all|_?reduce|_?all|broadcast|gather|scatter|send|recv|barrier|coalesced)')
+    FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) IN ('device', 'host')
 )
 SELECT
     k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 
 import duckdb
@@ -19,7 +20,7 @@ _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "cou
 _COLLECTIVES = {
     "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1": "kernel_collectives.sql",
     "SELECT 1 FROM new_host_ops WHERE kind = 'annotation'"
-    " AND regexp_matches(name, '^(gloo|mpi|ucc):') LIMIT 1": "host_collectives.sql",
+    " AND collective_range(name) = 'host' LIMIT 1": "host_collectives.sql",
 }
 
 _LOST = {
@@ -125,5 +126,6 @@ def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(row[0])
 
 
+@cache
 def _script(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

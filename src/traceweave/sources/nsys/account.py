@@ -20,6 +20,7 @@ from traceweave.sources.nsys.event_tables import (
     EventTable,
 )
 from traceweave.sources.nsys.export import Export
+from traceweave.vocabulary import answered
 
 _STORED = """
     SELECT op_id FROM new_gpu_ops
@@ -132,7 +133,9 @@ def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
     ):
         launches = _count(
             con,
-            "SELECT count(*) FROM new_host_ops WHERE name IN ('cudaGraphLaunch', 'cuGraphLaunch')",
+            answered(
+                "SELECT count(*) FROM new_host_ops WHERE vocabulary('launching', name) = 'graph'"
+            ),
         )
         if launches:
             yield Issue(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib import resources
 
 import duckdb
@@ -162,5 +163,6 @@ def _drop_temporary_tables(con: duckdb.DuckDBPyConnection) -> None:
             con.execute(f'DROP {kind} "{name}"')
 
 
+@cache
 def _script(name: str) -> str:
     return resources.files(__package__).joinpath("events", name).read_text("utf-8")

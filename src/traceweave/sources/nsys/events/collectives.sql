@@ -30,7 +30,7 @@ SELECT
 FROM new_host_ops AS h
 JOIN nsys_comm_ranges AS n ON h.op_id = n.op_id
 CROSS JOIN nsys_session AS s
-WHERE n.in_domain OR regexp_matches(h.name, '^nccl[A-Z]');
+WHERE n.in_domain OR collective_range(h.name) = 'library';
 
 CREATE OR REPLACE TEMP TABLE nsys_nccl_levels AS
 WITH
@@ -61,7 +61,7 @@ WITH
 calls AS (
     SELECT
         *,
-        CASE call WHEN 'bcast' THEN 'broadcast' ELSE collective_op(call) END AS op
+        collective_op(call) AS op
     FROM nsys_nccl_levels
     WHERE regexp_matches(
         call, '^(allreduce|allgather|reducescatter|broadcast|bcast|reduce|alltoall|alltoallv|gather|scatter|send|recv)$'

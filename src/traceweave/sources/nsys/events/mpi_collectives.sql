@@ -12,7 +12,7 @@ calls AS (
 named AS (
     SELECT
         c.*, h.rank, h.tid, h.start_local_ns, h.duration_ns, r.rank AS mpi_rank,
-        collective_op(replace(lower(h.name), 'bcast', 'broadcast')) AS op,
+        collective_op(h.name) AS op,
         -- MPI_Isend, MPI_Iallreduce: the call only starts the operation
         regexp_matches(h.name, '^MPI_I[a-z]') AS starts_only
     FROM calls AS c

@@ -1,0 +1,91 @@
+"""What GPU ops do, told by their names."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+
+from traceweave.vocabulary import Spelling, answered, spell
+
+_COPIES = {"memcpy": "copy", "memset": "memset"}
+_COPY_ENGINE = "MEMORY_COPY"
+"""ROCm lists copies that its engines do among the kernels, under names that begin so."""
+
+_TABLES = {"communication": "path", "kernel_families": "whole", "kernel_words": "own"}
+"""The tables of the vocabulary that tell of kernels, in the order in which they are asked, and the
+part of a name that each is matched with.
+"""
+
+_told: dict[str, tuple[str, str]] = {}
+"""Category and class of kernels' names. Ranks of one run have most of them in common, and a
+question costs some 10 ms however few names it is about.
+"""
+
+_MOST = 1 << 16
+
+
+def classify(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the temporary table `classified` (kind, name, category, class): what the name of each
+    staged GPU op says of its work.
+    """
+    rows = []
+    kernels = []
+    for kind, name in con.sql("SELECT DISTINCT kind, name FROM new_gpu_ops").fetchall():
+        if kind in _COPIES or name.startswith(_COPY_ENGINE):
+            rows.append((kind, name, "memory", _COPIES.get(kind, "copy")))
+        else:
+            kernels.append((kind, name))
+    told = _ask_once(con, {name for _, name in kernels})
+    rows += [(kind, name, *told[name]) for kind, name in kernels]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    fields = ("kind", "name", "category", "class")
+    classified = pa.table(  # which SQL finds by name  # noqa: F841
+        {
+            field: pa.array(column, pa.string())
+            for field, column in zip(fields, columns, strict=True)
+        }
+    )
+    con.execute("CREATE OR REPLACE TEMP TABLE classified AS FROM classified")
+
+
+def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:
+    known = {name: _told[name] for name in names & _told.keys()}
+    new = _ask(con, {name: spell(name) for name in names - known.keys()})
+    if len(_told) + len(new) > _MOST:
+        _told.clear()
+    _told.update(new)
+    return known | new
+
+
+def _ask(con: duckdb.DuckDBPyConnection, names: dict[str, Spelling]) -> dict[str, tuple[str, str]]:
+    """Return category and class of kernels: each table is asked of those that none before knows."""
+    told = dict.fromkeys(names, ("compute", "other"))
+    left = set(names)
+    for table, field in _TABLES.items():
+        if not left:
+            break
+        subjects = {name: getattr(names[name], field) for name in left}
+        for name, class_ in _answers(con, table, subjects):
+            if class_ != "no":
+                category = "communication" if table == "communication" else "compute"
+                told[name] = (category, class_)
+                left.remove(name)
+    return told
+
+
+def _answers(
+    con: duckdb.DuckDBPyConnection, table: str, subjects: dict[str, str]
+) -> list[tuple[str, str]]:
+    """Return the names that a table of the vocabulary knows, with their classes."""
+    asked = pa.table(  # which SQL finds by name  # noqa: F841
+        {"name": list(subjects), "subject": list(subjects.values())}
+    )
+    return con.execute(_question(table)).fetchall()
+
+
+@cache
+def _question(table: str) -> str:
+    classes = answered(f"SELECT name, vocabulary('{table}', subject) AS class FROM asked")
+    return f"SELECT name, class FROM ({classes}) WHERE class IS NOT NULL"

@@ -1,0 +1,352 @@
+"""Every rule of `findings` on a real trace where it is true, and on one where it must be silent.
+
+A rule that no real trace at hand shows is tried on events of a real file that were changed by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pytest
+
+import traceweave
+from traceweave.analyses import rules
+
+Database = Callable[..., Path]
+
+
+class True_(NamedTuple):
+    """Where a rule applies, and what it says there."""
+
+    trace: str
+    ranks: list[int] | None
+    evidence: str
+    """A regular expression that the evidence matches from its beginning."""
+    advice: str = ""
+    """The same for the advice."""
+
+
+class Rule(NamedTuple):
+    """What is known of one rule."""
+
+    true: tuple[True_, ...]
+    silent: tuple[str, ...]
+
+
+REAL: dict[str, Rule] = {
+    "straggler": Rule(
+        (
+            # shipped: rank 2 sleeps 40 ms in every step, in its data loader
+            True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.7 ms.*for data"),
+            # INDEX of the corpus: rank 0 is host bound and holds everybody up
+            True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
+            # its GPU is in the hands of another process
+            True_("kineto/megatron_tp2", [0], "Rank 0 keeps 1 rank .*its GPU starts late"),
+        ),
+        # rank 1 began to record late, and is as fast as rank 0; ranks take turns; one rank
+        ("uneven_start_gloo", "uneven_work_gloo", "kineto/diff_control"),
+    ),
+    "imbalance": Rule(
+        (
+            # 40 times the rows, by turns
+            True_(
+                "uneven_work_gloo",
+                None,
+                r"Ranks wait .* their compute is uneven \(load balance 5\d",
+                "Even out the work",
+            ),
+            # tensor parallel: every rank computes the same
+            True_(
+                "kineto/megatron_tp8",
+                None,
+                r"Beyond .* their compute does not explain it \(load balance 98.9",
+                "Not the amount of work",
+            ),
+        ),
+        ("kineto/diff_control", "nsys/jacobi__2023.4.sqlite"),
+    ),
+    "pipeline_wait": Rule(
+        (True_("pipeline_1f1b", None, "Sends and receives take 289 ms per step"),),
+        ("kineto/megatron_tp8", "ddp_gloo_straggler"),
+    ),
+    "uneven_work": Rule(
+        (True_("kineto/sampled_2of128", [1], "Rank 1 spends 37.8 ms more .*split_embedding"),),
+        ("kineto/megatron_tp8", "kineto/nanogpt_8xh100"),
+    ),
+    "unsteady_steps": Rule(
+        (
+            True_(
+                "kineto/torchrec_4",
+                None,
+                "Steps take 205 ms .*step 4, 395 ms: there idle time .*allocates or frees",
+                "The cache of the allocator",
+            ),
+            True_(
+                "dataloader_late_once", None, ".*step 5, 127 ms: there idle time .*waits for data"
+            ),
+        ),
+        # steady; its first step is long because rank 1 began to record late
+        ("kineto/ns_resolution", "kineto/diff_control", "uneven_start_gloo"),
+    ),
+    "communication_bound": Rule(
+        (
+            True_("kineto/megatron_tp8", None, "50.1 ms .* is transfer", "Tensor parallelism"),
+            True_("kineto/diff_control", None, ".* as only one rank was recorded", "all_to_all"),
+            # every call is on all ranks, and none could be matched
+            True_("tp2_dp2_gloo", None, ".* its calls could not be matched with those of other"),
+            # 4 kB to 16 kB
+            True_("two_groups_gloo", None, ".*", "Most of it is in calls of less than 65.5 kB"),
+        ),
+        ("kineto/ns_resolution", "kineto/mtia_accelerator"),
+    ),
+    "poor_overlap": Rule(
+        (
+            # the optimizer gathers and scatters; there is no FSDP
+            True_(
+                "kineto/nanogpt_8xh100", None, "Compute hides 21", "Issued inside Optimizer.step"
+            ),
+            True_("ddp_gloo_4ranks", None, "Compute hides 11", "DDP: several buckets"),
+        ),
+        ("kineto/megatron_tp8", "kineto/ns_resolution"),
+    ),
+    "launch_bound": Rule(
+        (
+            True_(
+                "kineto/hta_pair_nccl2", None, "The GPU idles 166 ms .*late", "CUDA graphs, torch"
+            ),
+            # a plain CUDA program
+            True_(
+                "nsys/mordred__pre2021.sqlite",
+                None,
+                "The GPU idles",
+                "CUDA graphs, fewer and larger",
+            ),
+            # no CUDA device
+            True_("kineto/mtia_accelerator", None, "The GPU idles", "Fewer and larger kernels"),
+        ),
+        # its host frees and allocates; its GPU starts late
+        ("kineto/torchrec_4", "kineto/negative_queue_1of16"),
+    ),
+    "sync_bound": Rule(
+        (
+            True_(
+                "nsys/power_iteration__2025.3.sqlite",
+                None,
+                "The GPU idles 14.9 ms per step after the host waited",
+                "Synchronize less",
+            ),
+            True_("kineto/ep_moe_b200_seq", None, "The GPU idles 1.70 ms", r"Remove .item\(\)"),
+        ),
+        ("kineto/hta_pair_nccl2", "kineto/megatron_tp8"),
+    ),
+    "data_bound": Rule(
+        (
+            True_("kineto/megatron_tp2", None, "The GPU idles 4.73 ms .*DataLoader"),
+            True_("dataloader_late_once", None, "The host idles 1.57 ms .*DataLoader"),
+        ),
+        # FSDP prefetches parameters, not data
+        ("kineto/megatron_tp8", "kineto/nanogpt_8xh100", "fsdp1_gloo", "fsdp2_gloo"),
+    ),
+    "allocator": Rule(
+        # what the other steps have of it
+        (True_("kineto/torchrec_4", None, "The GPU idles 2.68 ms .*allocates or frees"),),
+        ("kineto/hta_pair_nccl2", "kineto/megatron_tp8"),
+    ),
+    "device_delay": Rule(
+        (
+            # 52.7 of rank 0's 59.9 ms idle lie behind launches that had returned
+            True_("kineto/megatron_tp2", [0], "The GPU idles 52.7 ms .*on rank 0", "Not the host"),
+            True_("kineto/negative_queue_1of16", None, "The GPU idles 134 ms"),
+        ),
+        ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "kineto/torchrec_4"),
+    ),
+    "unexplained_idle": Rule(
+        (True_("kineto/mtia", None, "The GPU idles 4.62 s per step, and no launch"),),
+        ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
+    ),
+    "short_gaps": Rule(
+        (True_("kineto/ep_moe_b200_seq", None, "The GPU idles 1.98 ms"),),
+        # whole microseconds, and gaps of one
+        ("kineto/megatron_tp8", "kineto/ns_resolution"),
+    ),
+    "one_off_stall": Rule(
+        (
+            True_(
+                "kineto/torchrec_4",
+                None,
+                r"In step 4 \(1 of 3, the first recorded\) the GPU idles 233 ms longer .*frees",
+                "Memory was allocated",
+            ),
+            True_(
+                "dataloader_late_once", None, r"In step 5 \(1 of 4\) the host idles 111 ms longer"
+            ),
+            True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*the profiler writes out"),
+        ),
+        ("kineto/hta_pair_nccl2", "ddp_gloo_straggler"),
+    ),
+    "pageable_copies": Rule(
+        (
+            True_(
+                "nsys/perlmutter_saxpy_mpi__2022.2.sqlite",
+                None,
+                "Copies .* take 285 ms",
+                "Copy from",
+            ),
+        ),
+        ("kineto/megatron_tp8", "kineto/diff_test"),
+    ),
+    "exposed_copies": Rule(
+        (True_("kineto/diff_test", None, "Copies and memsets run alone for 16.0 ms per step"),),
+        ("kineto/megatron_tp8", "kineto/torchrec_4"),
+    ),
+    "compute_bound": Rule(
+        (
+            True_("kineto/ns_resolution", None, "Compute runs for 97.5%", "Faster kernels: lower"),
+            True_("nsys/jacobi__2023.4.sqlite", None, "Compute", "Faster kernels: see kernels"),
+        ),
+        ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
+    ),
+    "weak_clocks": Rule(
+        (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 5.94 ms"),),
+        ("kineto/megatron_tp8", "kineto/diff_control"),
+    ),
+    "uneven_start": Rule(
+        (
+            # rank 1 slept 250 ms before it began to record
+            True_("uneven_start_gloo", None, ".* they wait 133 ms on average"),
+            True_("kineto/megatron_tp8", None, "Ranks began to record unevenly"),
+        ),
+        ("ddp_gloo_straggler", "kineto/nanogpt_8xh100", "kineto/torchrec_4"),
+    ),
+    "few_steps": Rule(
+        (
+            True_("kineto/megatron_tp8", None, "Only one step was recorded"),
+            True_("nsys/jacobi__2023.4.sqlite", None, "No steps are marked"),
+        ),
+        ("kineto/nanogpt_8xh100", "kineto/torchrec_4"),
+    ),
+    "missing_ranks": Rule(
+        (True_("kineto/sampled_2of128", None, "2 of 128 ranks recorded"),),
+        ("kineto/megatron_tp8", "kineto/torchrec_4"),
+    ),
+    "nothing_to_measure": Rule(
+        (True_("nsys/profiling__2024.6.sqlite", [0], "No rank holds GPU work or operators"),),
+        ("kineto/megatron_tp8", "ddp_gloo_straggler"),
+    ),
+}
+
+CHANGED: dict[str, tuple[str, str, str, str]] = {
+    # events of a real file changed by hand: trace, SQL, evidence, advice
+    "slow_kernels": (
+        "kineto/nanogpt_8xh100",
+        "UPDATE base.gpu_ops SET duration_ns = duration_ns * 11 // 10"
+        " WHERE rank = 1 AND category = 'compute'",
+        "The same kernels take 10.4% longer on rank 1",
+        "Compare clock rates",
+    ),
+    "module_loading": (
+        # what hta_pair's host does before each launch is loading code instead
+        "kineto/hta_pair_nccl2",
+        "INSERT INTO base.other_events BY NAME"
+        " SELECT rank, op_id + 500_000_000 AS op_id, source_id,"
+        " 'X' AS phase, 'overhead' AS category, 'Lazy Function Loading' AS name, '-1' AS pid,"
+        " '0' AS tid, start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns"
+        " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
+        "The GPU idles .* per step while code is loaded onto it",
+        "Find what brings new code",
+    ),
+    "profiler_overhead": (
+        "kineto/hta_pair_nccl2",
+        "INSERT INTO base.other_events BY NAME"
+        " SELECT rank, op_id + 500_000_000 AS op_id, source_id,"
+        " 'X' AS phase, 'overhead' AS category, 'Buffer Flush' AS name, '-1' AS pid, '0' AS tid,"
+        " start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns"
+        " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
+        "The GPU idles .* per step while the profiler writes out",
+        "It is not there without the profiler",
+    ),
+    "unified_memory": (
+        "nsys/perf_sandbox__2025.5.sqlite",
+        "UPDATE base.gpu_ops SET copy_kind = 'UVM ' || copy_kind WHERE kind = 'memcpy'",
+        "Pages of managed memory migrate for 3.04 ms per recording: 12.6 MB in 3 migrations",
+        "Prefetch what a kernel will use",
+    ),
+    "lost_events": (
+        "kineto/megatron_tp2",
+        "UPDATE sources SET status = 'partial', events_skipped = 7 WHERE source_id = 0",
+        "1 of 2 files read in part or not at all; 7 events are not here",
+        "See traceweave info",
+    ),
+    "uneven_recording": (
+        "kineto/torchrec_4",
+        "DELETE FROM base.steps WHERE rank = 3 AND step = 6",
+        "rank 3 recorded fewer steps than the others: 2 against 3",
+        "Start and stop the profiler",
+    ),
+}
+
+
+def _path(corpus: Path, fixtures: Path, trace: str) -> Path:
+    return corpus / trace if "/" in trace else fixtures / trace
+
+
+@cache
+def _found(path: Path) -> dict[str, list[dict[str, Any]]]:
+    with traceweave.open(path) as run:
+        rows = run.findings().to_dict("records")
+    by_rule: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_rule.setdefault(row["rule"], []).append(row)
+    return by_rule
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_rule_speaks_where_it_is_true(
+    corpus: Path, fixtures: Path, database_of: Database, name: str
+) -> None:
+    for wanted in REAL[name].true:
+        found = _found(database_of(_path(corpus, fixtures, wanted.trace))).get(name, [])
+        ranks = [None if row["ranks"] is None else list(row["ranks"]) for row in found]
+        assert wanted.ranks in ranks, (wanted, ranks)
+        row = found[ranks.index(wanted.ranks)]
+        assert re.match(wanted.evidence, row["evidence"]), (wanted.trace, row["evidence"])
+        assert re.match(wanted.advice, row["advice"]), (wanted.trace, row["advice"])
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_rule_is_silent_where_it_is_not_true(
+    corpus: Path, fixtures: Path, database_of: Database, name: str
+) -> None:
+    for trace in REAL[name].silent:
+        found = _found(database_of(_path(corpus, fixtures, trace)))
+        assert name not in found, (trace, found[name])
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
+    corpus: Path, fixtures: Path, database_of: Database, tmp_path: Path, name: str
+) -> None:
+    trace, change, evidence, advice = CHANGED[name]
+    original = database_of(_path(corpus, fixtures, trace))
+    assert name not in _found(original)
+    path = tmp_path / "changed.duckdb"
+    shutil.copy(original, path)
+    with duckdb.connect(path) as con:
+        con.execute(change)
+    [row] = _found(path)[name]
+    assert re.match(evidence, row["evidence"]), row["evidence"]
+    assert re.match(advice, row["advice"]), row["advice"]
+
+
+BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation"}
+"""Rules that tests/analyses/test_findings.py tries on arithmetic by hand."""
+
+
+def test_every_rule_is_tried() -> None:
+    assert {rule.name for rule in rules()} == {*REAL, *CHANGED, *BY_HAND}

@@ -1,0 +1,92 @@
+"""What a kernel computes: told by the operator that launched it where that does one thing, else by
+its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sources.test_kineto_load import kernel, launch, load, span
+
+__all__ = ["load"]
+
+PRODUCT = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize192x128x32_stage4_warpsize4x2x1_kernel"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+COPY = "void at::native::elementwise_kernel<128, 2, at::native::direct_copy_kernel_cuda()>(int)"
+REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+CLASSES = "SELECT category, class, class_source FROM gpu_ops ORDER BY op_id"
+
+
+@pytest.mark.parametrize(
+    ("operator", "name", "class_", "source"),
+    [
+        ("aten::addmm", "unheard_of", "gemm", "operator"),
+        ("aten::_scaled_mm", ADD, "gemm", "operator"),
+        ("aten::cudnn_convolution", PRODUCT, "conv", "operator"),
+        ("aten::_flash_attention_forward", PRODUCT, "attention", "operator"),
+        ("aten::native_layer_norm", "unheard_of", "norm", "operator"),
+        (
+            "aten::index_put_",
+            "void cub::DeviceRadixSortOnesweepKernel<int>(int*)",
+            "sort_scan",
+            "name",
+        ),
+        ("aten::copy_", COPY, "copy", "name"),
+        ("my::mm", "unheard_of", "other", "name"),
+    ],
+)
+def test_an_operator_tells_what_its_own_kernels_do(
+    load: Any, operator: str, name: str, class_: str, source: str
+) -> None:
+    _, query = load([span(operator, 0, 50), launch(10, 5, 1), kernel(name, 20, 5, 1)])
+    assert query(CLASSES) == [("compute", class_, source)]
+
+
+def test_the_innermost_operator_decides(load: Any) -> None:
+    _, query = load(
+        [
+            span("aten::cudnn_convolution", 0, 50),
+            span("aten::copy_", 5, 20),
+            launch(10, 5, 1),
+            launch(30, 5, 2),
+            kernel(COPY, 20, 5, 1),
+            kernel("unheard_of", 40, 5, 2),
+        ]
+    )
+    assert query(CLASSES) == [("compute", "copy", "name"), ("compute", "conv", "operator")]
+
+
+def test_communication_is_never_told_by_an_operator_nor_is_a_copy(load: Any) -> None:
+    copy = {**kernel("Memcpy DtoD", 70, 5, 3), "cat": "gpu_memcpy"}
+    fill = {**kernel("Memset (Device)", 80, 5, 4), "cat": "gpu_memset"}
+    launches = [launch(10 * n, 5, n) for n in (1, 2, 3, 4)]
+    work = [kernel(REDUCE, 50, 5, 1), kernel("unheard_of", 60, 5, 2), copy, fill]
+    _, query = load([span("aten::mm", 0, 50), *launches, *work])
+    assert query(CLASSES) == [
+        ("communication", "collective", "name"),
+        ("compute", "gemm", "operator"),
+        ("memory", "copy", None),
+        ("memory", "memset", None),
+    ]
+
+
+def test_elementwise_work_inside_an_optimizer_is_the_optimizers_a_product_is_not(load: Any) -> None:
+    step = span("Optimizer.step#Muon.step", 0, 100, cat="user_annotation")
+    inner = span("Optimizer.step#Adam.step", 5, 10, cat="user_annotation")
+    names = [ADD, "triton_poi_fused_add_mul_0", PRODUCT, COPY, "triton_red_fused_sum_1"]
+    launches = [launch(20 + 10 * n, 5, n) for n in range(1, 6)]
+    kernels = [kernel(name, 200 + 10 * n, 5, n) for n, name in enumerate(names, 1)]
+    outside = [launch(110, 5, 9), kernel(ADD, 300, 5, 9)]
+    other_thread = [{**launch(30, 5, 10), "tid": 8}, kernel(ADD, 310, 5, 10)]
+    _, query = load([step, inner, *launches, *kernels, *outside, *other_thread])
+    assert query(CLASSES) == [
+        ("compute", "optimizer", "operator"),
+        ("compute", "optimizer", "operator"),
+        ("compute", "gemm", "name"),
+        ("compute", "copy", "name"),
+        ("compute", "reduction", "name"),
+        ("compute", "elementwise", "name"),
+        ("compute", "elementwise", "name"),
+    ]
