@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 
 from traceweave.comparison.facts import Facts
-from traceweave.words import MISSING, count, duration, folded, percent
+from traceweave.words import MISSING, count, duration, folded, name_ranks, percent
 
 COMPARABLE, WITH_CARE, NOT_COMPARABLE, NOT_KNOWN = (
     "comparable", "with care", "not comparable", "not known",
@@ -158,7 +158,7 @@ def _world_size(base: Facts, new: Facts) -> Fact:
 def _ranks(base: Facts, new: Facts) -> Fact:
     all_of_both = base.is_whole and new.is_whole
     other_work = base.roles != new.roles and not all_of_both
-    return _judge(
+    fact = _judge(
         "ranks recorded",
         _ranks_text(base),
         _ranks_text(new),
@@ -168,6 +168,10 @@ def _ranks(base: Facts, new: Facts) -> Fact:
         else "means are over other ranks, and waiting is seen among other ranks",
         same=base.ranks == new.ranks and not other_work,
     )
+    if fact.verdict != WITH_CARE:
+        return fact
+    names = name_ranks(new.ranks), name_ranks(base.ranks)
+    return replace(fact, difference="{} recorded instead of {}".format(*names))
 
 
 def _ranks_text(run: Facts) -> str:
@@ -272,6 +276,11 @@ def _backend(base: Facts, new: Facts) -> Fact | None:
     )
 
 
+def _nccl(base: Facts, new: Facts) -> Fact | None:
+    limits = "it chooses other algorithms and kernels"
+    return _if_known("NCCL version", base.nccl_versions, new.nccl_versions, limits)
+
+
 def _profiler(base: Facts, new: Facts) -> Fact:
     return _judge(
         "profiler",
@@ -324,6 +333,7 @@ _RULES = (
     _collectives,
     _hosts,
     _backend,
+    _nccl,
     _profiler,
     _extras,
     _resolution,

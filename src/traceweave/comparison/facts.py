@@ -25,7 +25,7 @@ class Facts:
     """With their versions."""
     formats: tuple[str, ...]
     backends: tuple[str, ...]
-    """Communication backends with the version of NCCL."""
+    nccl_versions: tuple[str, ...]
     step_sources: tuple[str, ...]
     """What marks the steps that count; empty: nothing, and the whole recording counts."""
     steps_counted: int
@@ -70,6 +70,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
         profilers=tuple(known["profilers"]),
         formats=tuple(known["formats"]),
         backends=tuple(known["backends"]),
+        nccl_versions=tuple(known["nccl_versions"]),
         step_sources=() if kept is None else tuple(known["step_sources"]),
         steps_counted=len(kept or ()),
         steps_marked=len(kept or ()) + len(left_out),

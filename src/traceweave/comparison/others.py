@@ -33,9 +33,9 @@ def overlap_table(
             {
                 "measure": name,
                 "change": word,
-                "base": was,
-                "new": now,
-                "difference": change,
+                "base_share": was,
+                "new_share": now,
+                "difference_share": change,
                 "p": p,
             }
         )
@@ -46,9 +46,9 @@ _OVERLAP = pa.schema(
     [
         ("measure", pa.string()),
         ("change", pa.string()),
-        ("base", pa.float64()),
-        ("new", pa.float64()),
-        ("difference", pa.float64()),
+        ("base_share", pa.float64()),
+        ("new_share", pa.float64()),
+        ("difference_share", pa.float64()),
         ("p", pa.float64()),
     ]
 )

@@ -30,9 +30,7 @@ _KINDS: dict[str, tuple[str, Kind]] = {
     "new_share": ("New share", "percent"),
     "item": ("Name", "name"),
     "shape": ("Shape", "name"),
-    "base": ("Base", "percent"),
-    "new": ("New", "percent"),
-    "difference": ("Difference", "percent"),
+    "difference_share": ("Difference", "percent"),
     "change": ("Verdict", "text"),
     "hedges_g": ("Effect size g", "number"),
     "slower_share": ("Pairs slower", "percent"),
@@ -153,7 +151,7 @@ def _build(
 def _section(name: str, found: pa.Table, notes: tuple[str, ...], footnote: str) -> Section:
     rows = found.to_pylist()
     names = [key for key in found.schema.names if key not in _LEFT_OUT.get(name, _P_VALUES)]
-    columns = tuple(_column(name, key) for key in names)
+    columns = tuple(_column(key) for key in names)
     cells = tuple(tuple(row[key] for key in names) for row in rows[:MOST_ROWS])
     more = len(rows) - MOST_ROWS
     left_out = (
@@ -184,9 +182,7 @@ def _title(name: str) -> str:
     return meaning[0].upper() + meaning[1:]
 
 
-def _column(table: str, name: str) -> Column:
-    if table == "comparability" and name in ("base", "new"):
-        return Column(_heading(name))
+def _column(name: str) -> Column:
     if name in _KINDS:
         return Column(*_KINDS[name])
     if name.endswith("_ns"):

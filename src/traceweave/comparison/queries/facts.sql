@@ -30,10 +30,9 @@ SELECT
     ARRAY(SELECT DISTINCT gpu_name FROM ranks WHERE gpu_name IS NOT NULL ORDER BY gpu_name) AS gpu_models,
     ARRAY(SELECT DISTINCT host FROM ranks WHERE host IS NOT NULL ORDER BY host) AS hosts,
     ARRAY(SELECT DISTINCT format FROM ranks ORDER BY format) AS formats,
-    ARRAY(
-        SELECT DISTINCT concat_ws(' ', backend, nccl_version) AS library
-        FROM ranks WHERE coalesce(backend, nccl_version) IS NOT NULL ORDER BY library
-    ) AS backends,
+    -- the PyTorch profiler writes 'undefined' for the groups of one backend per device
+    ARRAY(SELECT DISTINCT backend FROM ranks WHERE backend <> 'undefined' ORDER BY backend) AS backends,
+    ARRAY(SELECT DISTINCT nccl_version FROM ranks WHERE nccl_version IS NOT NULL ORDER BY nccl_version) AS nccl_versions,
     ARRAY(SELECT DISTINCT concat_ws(' ', producer, producer_version) AS profiler FROM sources ORDER BY profiler) AS profilers,
     ARRAY(SELECT DISTINCT source FROM steps ORDER BY source) AS step_sources,
     ARRAY(SELECT extra FROM extras WHERE extra IS NOT NULL) AS extras
