@@ -51,8 +51,8 @@ def test_the_kineto_pair_is_compared_per_rank_and_step(
     ]
     # HTA's are over the whole recording, two steps more than here
     overlap = found.table("overlap").to_pylist()[0]
-    assert 100 * overlap["base"] == pytest.approx(hidden[0], abs=3)
-    assert 100 * overlap["new"] == pytest.approx(hidden[1], abs=3)
+    assert 100 * overlap["base_share"] == pytest.approx(hidden[0], abs=3)
+    assert 100 * overlap["new_share"] == pytest.approx(hidden[1], abs=3)
     assert overlap["change"] == "higher"
 
 
