@@ -180,6 +180,23 @@ def test_one_job_with_another_bucket_size_ran_on_another_host(
     assert "So the steps vary too much to rule out a change that counts." in found.words
 
 
+def test_one_job_recorded_twice_is_comparable(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+    runs = [sorted(folder.glob(f"*_{process}*")) for process in ("240", "26")]
+    found = traceweave.compare(*[database_of(*files) for files in runs])
+
+    assert len(runs[0]) == len(runs[1]) == 4
+    assert found.words[0] == "Comparable: nothing that was recorded speaks against it."
+    # ranks of the first began their recording seconds apart; both compute the same
+    budget = {row["part"]: row for row in found.table("budget").to_pylist()}
+    compute = budget["compute"]
+    assert -0.02 < compute["difference_ns"] / compute["base_ns"] < -0.01
+    assert compute["change"] == "not significant"
+    assert budget["exposed waiting"]["change"] == "shorter"
+
+
 def test_a_run_without_work_cannot_be_compared() -> None:
     with run_of() as run, run_of(change=lambda b: b.con.execute("DELETE FROM base.gpu_ops")) as no:
         found = can_be_compared(run, no)

@@ -193,7 +193,7 @@ def _communication(base: Side, new: Side) -> dict[str, str]:
     """
     parts = {"exposed waiting": "exposed_wait_ns", "exposed transfer": "exposed_transfer_ns"}
     whole = {"exposed communication": "exposed_comm_ns"}
-    rest = {"exposed waiting or transfer": "exposed_unsplit_ns"}
+    rest = {"waiting or transfer": "exposed_unsplit_ns"}
     told = [any(side.totals[c].any() for c in parts.values()) for side in (base, new)]
     unsplit = [bool(side.totals["exposed_unsplit_ns"].any()) for side in (base, new)]
     if not any(told) or any(u and not t for u, t in zip(unsplit, told, strict=True)):
