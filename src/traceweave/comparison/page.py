@@ -10,6 +10,7 @@ from traceweave.comparison.comparability import WITH_CARE, Comparability
 from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
+from traceweave.outputs import write_whole
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
@@ -112,9 +113,11 @@ def write_page(
     time: StepTime,
     tables: dict[str, pa.Table],
 ) -> None:
-    """Write the page of a comparison; the same databases give the same bytes."""
-    page = render_report(_build(comparability, base, new, time, tables))
-    path.write_text(page, encoding="utf-8", newline="\n")
+    """Write the page of a comparison; the same databases give the same bytes.
+
+    Raises InputError if the file cannot be written.
+    """
+    write_whole(path, render_report(_build(comparability, base, new, time, tables)).encode())
 
 
 def _build(
