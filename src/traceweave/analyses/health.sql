@@ -1,4 +1,4 @@
--- analysis: health | one screen with the answers that a person wants first
+-- analysis: health | the most important answers on one screen
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)

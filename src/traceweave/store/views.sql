@@ -163,7 +163,7 @@ JOIN clock_spans AS c
 -- column: op_id BIGINT | unique in this database
 -- column: kind VARCHAR | 'kernel', 'memcpy' or 'memset'
 -- column: category VARCHAR | 'compute', 'communication' or 'memory'
--- column: class VARCHAR | what sort of work: gemm, attention, conv, norm, softmax, elementwise, reduction, embedding, optimizer, loss, copy, memset, indexing, sort_scan, random, moe, quantization, fft, triton (fused pointwise work), collective, p2p, other
+-- column: class VARCHAR | what kind of work: gemm, attention, conv, norm, softmax, elementwise, reduction, embedding, optimizer, loss, copy, memset, indexing, sort_scan, random, moe, quantization, fft, triton (fused pointwise work), collective, p2p, other
 -- column: class_source VARCHAR | what tells the class of a kernel: 'operator' (the one that launched it), else 'name'; NULL for copies and memsets
 -- column: name VARCHAR | kernel name, or the profiler's name of the copy
 -- column: device INTEGER | device number inside the process
@@ -233,7 +233,7 @@ LEFT JOIN (
 WHERE o.rank IS NOT NULL;
 
 -- relation: host_ops | one row per operator, annotation, API call or range on the host
--- column: rank INTEGER | global rank; NULL for a process that is no rank
+-- column: rank INTEGER | global rank; NULL for a process that is not a rank
 -- column: op_id BIGINT | unique in this database
 -- column: kind VARCHAR | 'op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os' or 'mpi'
 -- column: name VARCHAR | as the profiler wrote it
