@@ -153,6 +153,19 @@ REAL: dict[str, Rule] = {
         # FSDP prefetches parameters, not data
         ("kineto/megatron_tp8", "kineto/nanogpt_8xh100", "fsdp1_gloo", "fsdp2_gloo"),
     ),
+    "compilation": Rule(
+        # the third step has another shape: torch.compile compiles anew, forward and backward
+        (
+            True_(
+                "recompile_once",
+                None,
+                r"Code is compiled for 9\d\d ms per step, all of it in step 5 \(1 of 4\)$",
+                "Record after",
+            ),
+        ),
+        # what is compiled, and was before
+        ("kineto/nanogpt_8xh100", "kineto/megatron_tp8", "kineto/triton", "kineto/diff_test"),
+    ),
     "allocator": Rule(
         # what the other steps have of it
         (True_("kineto/torchrec_4", None, "The GPU idles 2.68 ms .*allocates or frees"),),
@@ -260,6 +273,17 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
         "The GPU idles .* per step while code is loaded onto it",
         "Find what brings new code",
+    ),
+    "compilation": (
+        # and what it does for 5 ms before them is compiling
+        "kineto/hta_pair_nccl2",
+        "INSERT INTO base.host_ops BY NAME"
+        " SELECT * REPLACE (op_id + 500_000_000 AS op_id, 'op' AS kind,"
+        " 'compile_fx_inner (dynamo_timed)' AS name, NULL AS correlation,"
+        " start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns)"
+        " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
+        "Code is compiled for .* per step; meanwhile the GPU idles",
+        "Inputs change in every step",
     ),
     "profiler_overhead": (
         "kineto/hta_pair_nccl2",

@@ -16,7 +16,7 @@
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length on the rank's own clock
--- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay' or 'device_delay', or 'unknown': see the caveats
+-- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading', 'compilation' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay' or 'device_delay', or 'unknown': see the caveats
 -- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for the device's part, which does not wait for the host
 -- column: after_op VARCHAR | the op that ended last before the gap; NULL if there is none
 -- column: before_op VARCHAR | the op that ended it; NULL if there is none
@@ -34,6 +34,7 @@
 -- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.
 -- caveat: data_loading: a range of data loading covers more than half of the host's part; on the cpu timeline of the gap.
 -- caveat: allocator, module_loading, profiler_overhead: calls of the launching thread that allocate or free memory of the GPU (cudaMalloc, cudaFree), load code onto it, or what the profiler recorded as its own overhead, cover more than half of the host's part.
+-- caveat: compilation: ranges of torch.compile or Triton in which code is compiled cover more than half of the host's part.
 -- caveat: sync: the launching thread was in a call that waits for the device when the gap began or for more than half of the host's part: a synchronizing one, or a copy call that returned only when its copy to or from unpinned memory had ended.
 -- caveat: dependency: an op of another stream ended within the device's part, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.
 -- caveat: kernel_delay: from the end of the op before, or the return of the launching call if that is later, the next op took no longer than kernel_delay_ns to start.

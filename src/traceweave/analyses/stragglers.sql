@@ -172,11 +172,11 @@ gaps AS MATERIALIZED (
 late_hosts AS (
     SELECT
         rank,
-        CASE cause WHEN 'launch_bound' THEN 'compute' WHEN 'sync' THEN 'communication' ELSE 'memory' END AS category,
+        CASE cause WHEN 'sync' THEN 'communication' WHEN 'data_loading' THEN 'memory' ELSE 'compute' END AS category,
         start_ns,
         end_ns
     FROM gaps
-    WHERE cause IN ('launch_bound', 'sync', 'data_loading')
+    WHERE cause IN ('launch_bound', 'compilation', 'sync', 'data_loading')
 ),
 stalls AS (
     SELECT

@@ -26,3 +26,12 @@ FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
 )
 WHERE vocabulary('data_loading', name) = 'yes';
+
+-- macro: tw_compiling_names() | the names of host ranges in which code is compiled: name
+-- reads: host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_compiling_names() AS TABLE
+SELECT name
+FROM (
+    SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
+)
+WHERE vocabulary('compiling', name) = 'yes';

@@ -1,6 +1,6 @@
 -- rule: one_off_stall | a stall in few steps
 -- topic: idling and copies
--- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of what it idles for it: memory that is freed and allocated again, code loaded at first use, a batch that came late, a compilation. What the other steps idle for the same cause is told by its own rule. Cost: what these steps idle longer, spread over all steps.
+-- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of what it idles for it: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own. What the other steps idle for the same cause is told by its own rule. Cost: what these steps idle longer, spread over all steps.
 -- try: What happens once is no steady overhead: warm up before measuring, or find out why it came back.
 -- proof: slow_steps
 WITH stalled AS (
@@ -11,7 +11,7 @@ WITH stalled AS (
             CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
             tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) AS opening
     FROM shared_idling() AS i CROSS JOIN shared_mean_step() AS m
-    WHERE i.stalled_steps IS NOT NULL
+    WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 )
 SELECT
     s.stall_ns AS cost_ns,

@@ -15,12 +15,13 @@ SELECT
     t.mean_ns - t.p50_ns AS cost_ns,
     format('Steps take {} at the median, {} on average; the longest, step {}, {}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns))
     || coalesce(format(': there {} grew by {}', CASE g.grew
-        WHEN 'compute' THEN 'compute'
+        WHEN 'compute' THEN CASE WHEN k.compile_ns > g.grew_ns / 2 THEN 'compilation' ELSE 'compute' END
         WHEN 'exposed_comm' THEN 'communication that no compute hides'
         WHEN 'exposed_memory' THEN 'time in which only copies run'
         ELSE 'idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '') AS evidence,
     CASE
+        WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'It compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
         WHEN g.grew = 'exposed_comm' THEN 'See stragglers for that step: the rank that the others waited for did something else there'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
@@ -30,6 +31,7 @@ SELECT
 FROM shared_steadiness() AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
+LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM shared_compiling() GROUP BY step) AS k ON k.step = t.longest
 CROSS JOIN shared_mean_step() AS m
 LEFT JOIN shared_exposure() AS e ON TRUE
 WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns

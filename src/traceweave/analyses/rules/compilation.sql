@@ -1,0 +1,27 @@
+-- rule: compilation | code compiled while it trains
+-- topic: idling and copies
+-- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Cost: the GPU's idle time meanwhile, at a stall or in every step; without a GPU the time of compiling.
+-- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
+-- proof: host_ops
+WITH compiled AS (
+    SELECT
+        sum(c.compile_ns) / any_value(m.windows) AS compile_ns,
+        list(DISTINCT c.step ORDER BY c.step) FILTER (WHERE c.step IS NOT NULL) AS steps,
+        list(DISTINCT c.rank ORDER BY c.rank) AS ranks,
+        any_value(m.steps) AS all_steps,
+        any_value(m.ranks) AS all_ranks,
+        any_value(m.unit) AS unit,
+        any_value(m.has_gpu) AS has_gpu
+    FROM shared_compiling() AS c CROSS JOIN shared_mean_step() AS m
+    HAVING count(*) > 0
+)
+SELECT
+    CASE WHEN len(c.ranks) < c.all_ranks THEN c.ranks END AS ranks,
+    CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
+    format('Code is compiled for {} per {}{}{}', tw_time(c.compile_ns), c.unit,
+        CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
+        CASE WHEN c.has_gpu THEN coalesce('; meanwhile the GPU idles ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
+    ) AS evidence,
+    CASE WHEN len(c.steps) < c.all_steps THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
+    || ': TORCH_LOGS=recompiles says which; mark them dynamic, or pad them to few shapes' AS advice
+FROM compiled AS c LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'
