@@ -59,7 +59,7 @@ REAL: dict[str, Rule] = {
                 "uneven_work_gloo",
                 None,
                 r"Ranks wait .* their compute is uneven \(load balance 5\d",
-                "Even out the work",
+                "Balance the work",
             ),
             # tensor parallel: every rank computes the same
             True_(
