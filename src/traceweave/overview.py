@@ -57,7 +57,8 @@ class SourceOverview:
     producer_version: str | None
     size_bytes: int
     events_read: int
-    events_skipped: int
+    events_skipped: int | None
+    """None: not known, as the file could not be read to its end."""
     status: str
     message: str | None
 
@@ -67,8 +68,8 @@ class Caution:
     """Something that the user should know before trusting a number."""
 
     kind: str
-    count: int
-    """Events it concerns; 0 if it concerns none in particular."""
+    count: int | None
+    """Events it concerns; 0 if it concerns none in particular, None if that is not known."""
     text: str
 
 
@@ -152,13 +153,17 @@ FROM clocks ORDER BY rank, from_local_ns NULLS FIRST
 """
 
 _SOURCES = """
-SELECT path, format, producer, producer_version, size_bytes, events_read, events_skipped, status,
-    message
+WITH cut_short AS (
+    SELECT source_id FROM ingest_issues WHERE count IS NULL AND source_id IS NOT NULL
+)
+SELECT path, format, producer, producer_version, size_bytes, events_read,
+    CASE WHEN source_id NOT IN (FROM cut_short) THEN events_skipped END, status, message
 FROM sources ORDER BY source_id
 """
 
 _ISSUES = """
-SELECT i.kind, CAST(sum(i.count) AS BIGINT), arg_min(
+SELECT i.kind, CASE WHEN bool_and(i.count IS NOT NULL) THEN CAST(sum(i.count) AS BIGINT) END,
+arg_min(
     concat_ws(
         ': ',
         parse_filename(coalesce(s.path, CASE WHEN i.kind = 'passed over' THEN i.example END)),

@@ -2,7 +2,7 @@
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
--- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, memory_events, other_events, ranks, sources, steps
+-- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, sources, steps
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
 -- column: unit VARCHAR | its unit: 'ms', '%', 'GB', 'us', 'x' (times)
@@ -80,7 +80,10 @@ recorded AS (
     SELECT count(*) AS ranks, max(world_size) AS world_size FROM ranks HAVING count(*) > 0
 ),
 lost AS (
-    SELECT count(*) FILTER (WHERE status <> 'ok') AS files FROM sources
+    SELECT
+        count(*) FILTER (status <> 'ok') AS files,
+        count(*) FILTER (source_id IN (SELECT source_id FROM ingest_issues WHERE count IS NULL)) AS uncounted
+    FROM sources
 ),
 rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
@@ -167,7 +170,8 @@ rows AS (
     UNION ALL
     SELECT 35, 'ranks', ranks, '',
         CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END
-        || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END,
+        || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END
+        || CASE WHEN uncounted > 0 THEN ', how much is missing is not known' ELSE '' END,
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL

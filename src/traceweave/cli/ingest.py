@@ -71,6 +71,11 @@ MOST_ALIKE = 3
 )
 @click.option("--run", type=click.IntRange(min=1), help="Which run, if the input has several.")
 @click.option(
+    "--one-run",
+    is_flag=True,
+    help="All files are of one run, although their times, GPUs, versions or world sizes differ.",
+)
+@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
@@ -88,6 +93,7 @@ def ingest(
     step_range: str | None,
     trust_packed: bool,
     run: int | None,
+    one_run: bool,
     jobs: int | None,
     quiet: bool,
     verbose: bool,
@@ -110,6 +116,7 @@ def ingest(
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
             run=run,
+            one_run=one_run,
             step_range=step_range,
             trust_packed=trust_packed,
             jobs=jobs,

@@ -9,6 +9,7 @@ from traceweave.comparison.budget import StepTime
 from traceweave.comparison.sentences import headline, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
+from traceweave.outputs import write_whole
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
@@ -90,9 +91,11 @@ _LEADS = {
 def write_page(
     path: Path, base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
 ) -> None:
-    """Write the page of a comparison; the same databases give the same bytes."""
-    page = render_report(_build(base, new, time, tables))
-    path.write_text(page, encoding="utf-8", newline="\n")
+    """Write the page of a comparison; the same databases give the same bytes.
+
+    Raises InputError if the file cannot be written.
+    """
+    write_whole(path, render_report(_build(base, new, time, tables)).encode())
 
 
 def _build(base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]) -> Report:

@@ -25,6 +25,8 @@ class SourceResult:
     status: str
     """'ok', 'partial' or 'failed'."""
     message: str | None = None
+    cut_short: bool = False
+    """Whether it is not known how many events are missing."""
 
 
 @dataclass(frozen=True)

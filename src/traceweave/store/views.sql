@@ -12,13 +12,13 @@
 -- column: events_read BIGINT | events found in the file = events_stored + events_skipped
 -- column: events_stored BIGINT | events whose content is in this database
 -- column: events_skipped BIGINT | events that are not; ingest_issues counts them by kind
--- column: status VARCHAR | 'ok', 'partial' (something was lost) or 'failed' (nothing could be read)
+-- column: status VARCHAR | 'ok', 'partial' (something was lost; ingest_issues says whether it was counted) or 'failed' (nothing could be read)
 -- column: message VARCHAR | what was wrong; NULL if nothing
 
 -- relation: ingest_issues | one row per source and kind of trouble
 -- column: source_id INTEGER | the file; NULL if it concerns the run
 -- column: kind VARCHAR | short stable name of the trouble
--- column: count BIGINT | how many events it concerns
+-- column: count BIGINT | how many events it concerns; NULL: not known, as of what lies beyond a cut
 -- column: example VARCHAR | one of them
 -- column: message VARCHAR | what it means and what was done
 

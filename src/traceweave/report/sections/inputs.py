@@ -32,8 +32,15 @@ class Inputs:
 
     @property
     def events_skipped(self) -> int:
-        """Events of all files that are not in the database."""
-        return sum(s["events_skipped"] for s in self.sources)
+        """Events read that are not in the database, of the files that were read to their end."""
+        return sum(s["events_skipped"] or 0 for s in self.sources)
+
+    @property
+    def cut_short(self) -> int:
+        """Files that were read in part, where nobody knows how many events are missing."""
+        return sum(
+            1 for s in self.sources if s["events_skipped"] is None and s["status"] == "partial"
+        )
 
     @property
     def cpu_ranks(self) -> list[int]:
@@ -82,6 +89,11 @@ def losses(inputs: Inputs) -> str:
         parts.append(
             f"{count(inputs.events_skipped)} of {plural(inputs.events_read, 'event')} ({share})"
             f" from {files} were not stored{reason}"
+        )
+    if inputs.cut_short:
+        parts.append(
+            f"{plural(inputs.cut_short, 'file')} could not be read to the end: how many events are"
+            " missing there is not known"
         )
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
