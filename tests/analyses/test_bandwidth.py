@@ -157,7 +157,8 @@ def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
     notes = [set(rows_["note"].dropna()) for rows_ in found["two"]]
     waiting = "2 of 4 ranks not seen: waiting for them counts as transfer"
     assert notes == [
-        {"2 of 4 ranks not seen: transfer is an upper bound, bandwidth a lower bound"}, {waiting}, {waiting}
+        {"2 of 4 ranks not seen: transfer is an upper bound, bandwidth a lower bound"},
+        {waiting}, {waiting},
     ]  # fmt: skip
     assert [rows_["note"].notna().any() for rows_ in found["all"]] == [False] * 3
 
