@@ -184,7 +184,13 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "kineto/torchrec_4"),
     ),
     "unexplained_idle": Rule(
-        (True_("kineto/mtia", None, "The GPU idles 4.62 s per step, and no launch"),),
+        (
+            True_(
+                "kineto/mtia",
+                None,
+                "The GPU idles 4.62 s per step, and no recorded launch explains it",
+            ),
+        ),
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
     ),
     "short_gaps": Rule(
