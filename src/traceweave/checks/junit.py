@@ -20,6 +20,10 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
     skipped = str(sum(outcome.skipped for outcome in result.outcomes))
     named = {"name": f"traceweave check {_text(name)}", **counts, "skipped": skipped}
     suite = ET.SubElement(root, "testsuite", named)
+    if result.comparability is not None:
+        value = _text(" ".join(result.comparability.sentences))
+        properties = ET.SubElement(suite, "properties")
+        ET.SubElement(properties, "property", {"name": "comparability", "value": value})
     for outcome in result.outcomes:
         title = f"{outcome.rule.name}: {outcome.limit.kind} {outcome.limit.text}"
         case = ET.SubElement(

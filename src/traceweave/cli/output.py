@@ -45,6 +45,17 @@ def print_rows(
     return any_rows
 
 
+def print_object(value: Mapping[str, object], output: Path | None) -> None:
+    """Print what is more than rows as JSON to a file, or to stdout."""
+    import orjson
+
+    with _destination(output) as stream:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain)
+        stream.write(text.decode() + "\n")
+    if output is not None:
+        note(f"wrote {output}")
+
+
 def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
     """Return the rows by falling value of a column, NULLs last, else in their order."""
     import pyarrow as pa

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -54,22 +55,39 @@ class Side:
         return self.totals[column] / self.ranks
 
 
-def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
-    """Read the time budget of every step that counts; the `warmup` first steps do not.
+class Steps(NamedTuple):
+    """Which steps of a run count."""
+
+    kept: tuple[int, ...] | None
+    """None: the traces mark none."""
+    left_out: tuple[tuple[int, str], ...]
+    """Steps that do not count, and why."""
+    rows: pa.Table
+    """Rows of steps.sql for those that count, or for the whole recording."""
+
+
+def read_steps(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Steps:
+    """Choose the steps of a run that count; the `warmup` first ones do not.
 
     Raises InputError for a run without any work.
     """
     rows = ask(con, "breakdown", "steps")
     if not len(rows):
         raise InputError(f"{name}: no work was recorded that could be compared")
-    steps = [step for step in rows["step"].to_pylist() if step is not None]
-    if not steps:
-        kept = None
-        left_out: tuple[tuple[int, str], ...] = ()
-    else:
-        rows = rows.filter(rows["step"].is_valid())
-        kept, left_out = choose_steps(rows, warmup)
-        rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
+    if not any(step is not None for step in rows["step"].to_pylist()):
+        return Steps(None, (), rows)
+    rows = rows.filter(rows["step"].is_valid())
+    kept, left_out = choose_steps(rows, warmup)
+    rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
+    return Steps(kept, left_out, rows)
+
+
+def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
+    """Read the time budget of every step that counts; the `warmup` first steps do not.
+
+    Raises InputError for a run without any work.
+    """
+    kept, left_out, rows = read_steps(con, name, warmup)
     totals = {
         name: np.asarray(rows[name], dtype=np.float64)
         for name in rows.schema.names
