@@ -47,8 +47,8 @@ FIRST = "the analysis comes first, then the database; "
             " as: traceweave ingest rank0.json -o run.duckdb"),
         (["reprot", "run.duckdb"], "there is no command 'reprot'; did you mean 'report'?"),
         (["helth", "run.duckdb"], "there is no command 'helth'; did you mean 'analyze health'?"),
-        (["ranks", "run.duckdb"], "'ranks' is a table, not a command;"
-            " type: traceweave query run.duckdb 'FROM ranks'"),
+        (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
+            " type: traceweave query run.duckdb 'FROM clocks'"),
         (["x" * 5000], f"there is no command '{'x' * 5000}'; available: ingest, info, analyze,"
             " query, report, compare, check, export, schema, align, demo, version"),
         (["analyze", "run.duckdb", "health"],
@@ -59,8 +59,8 @@ FIRST = "the analysis comes first, then the database; "
             FIRST + "there is no analysis 'helth'; did you mean 'health'?"),
         (["analyze", "straglers", "run.duckdb"],
             "there is no analysis 'straglers'; did you mean 'stragglers'?"),
-        (["analyze", "nothing", "run.duckdb"],
-            "there is no analysis 'nothing'; 'traceweave analyze --list' has all"),
+        (["analyze", "quartz", "run.duckdb"],
+            "there is no analysis 'quartz'; 'traceweave analyze --list' has all"),
         (["analyze", "clocks", "run.duckdb"], "'clocks' is a table, not an analysis;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["analyze", "run.duckdb"], "which analysis of it? type, for instance:"

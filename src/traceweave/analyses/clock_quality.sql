@@ -40,7 +40,7 @@ compared AS (
     LEFT JOIN residuals AS mine ON w.rank = mine.rank
     LEFT JOIN residuals AS theirs ON w.last_rank = theirs.rank
     WHERE i.ranks_seen > 1
-        AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+        AND tw_synchronizes(i.op)
 ),
 
 checked AS (

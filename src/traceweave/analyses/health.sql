@@ -62,7 +62,7 @@ memory AS (
         arg_max(rank, (peak_reserved_bytes, -rank)) AS reserved_rank,
         max(fragmentation_at_peak) AS fragmentation
     FROM analysis_memory()
-    WHERE peak_reserved_bytes IS NOT NULL OR NOT starts_with(lower(device), 'cpu')
+    WHERE NOT on_host
     HAVING count(*) > 0
 ),
 clocked AS (
@@ -71,8 +71,8 @@ clocked AS (
         count(residual_p95_ns) AS known,
         count(*) FILTER (WHERE status NOT IN ('aligned', 'same host')) AS loose,
         max(residual_p95_ns) AS residual_ns,
-        arg_max(rank, residual_p95_ns) AS rank,
-        CAST(sum(violations) AS BIGINT) AS violations
+        arg_max(rank, (residual_p95_ns, -rank)) AS rank,
+        (SELECT violations FROM analysis_matching(p_per := 'run')) AS violations
     FROM analysis_clock_quality()
     HAVING count(*) > 0
 ),
@@ -82,8 +82,8 @@ recorded AS (
 lost AS (
     SELECT
         count(*) FILTER (status <> 'ok') AS files,
-        count(*) FILTER (source_id IN (SELECT source_id FROM ingest_issues WHERE count IS NULL)) AS uncounted
-    FROM sources
+        count(*) FILTER (events_skipped IS NULL) AS uncounted
+    FROM analysis_files()
 ),
 rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,

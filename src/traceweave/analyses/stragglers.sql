@@ -436,7 +436,7 @@ SELECT
     tw_ratio(e.times_last, e.instances) AS last_share,
     CASE
         WHEN e.times_last = 0 THEN 'it was never last'
-        WHEN e.below_resolution THEN 'its delays are below the clock resolution'
+        WHEN e.below_resolution THEN 'at least half of its lateness is below the clock resolution'
         WHEN e.cause IS NULL AND e.rank NOT IN (SELECT rank FROM compared)
             THEN 'no earlier collective of the same ranks to measure from'
         WHEN e.cause IS NULL OR NOT e.is_enough THEN 'it did nothing longer than the others'

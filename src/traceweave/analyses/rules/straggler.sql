@@ -10,14 +10,11 @@ SELECT
         b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
+    || ': ' || coalesce(c.words, 'no cause found')
     || CASE b.cause
-        WHEN 'compute' THEN ': it computes longer' || coalesce(', most in ' || b.cause_detail || ' kernels', '')
-        WHEN 'host_bound' THEN ': its host is late (' || b.cause_detail || ')'
-        WHEN 'data_loading' THEN ': it waits for data'
-        WHEN 'copies' THEN ': it copies longer'
-        WHEN 'device_delay' THEN ': its GPU starts launched work late'
-        WHEN 'unknown_idle' THEN ': it idles longer, no cause recorded'
-        ELSE ': no cause found'
+        WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
+        WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
+        ELSE ''
     END AS evidence,
     CASE b.cause
         WHEN 'compute' THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
@@ -28,5 +25,5 @@ SELECT
         ELSE CASE WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
             ELSE 'Record CPU activity and a longer window' END
     END AS advice
-FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s
+FROM shared_blame() AS b LEFT JOIN tw_late_causes() AS c USING (cause) CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler
