@@ -39,17 +39,17 @@ FIRST = "the analysis comes first, then the database; "
             " type: traceweave analyze gaps run.duckdb -p window=span"),
         (["health"], "'health' is an analysis, not a command;"
             " type: traceweave analyze health DATABASE"),
-        (["run.duckdb"], "'run.duckdb' is no command; type what to do with it, such as:"
+        (["run.duckdb"], "'run.duckdb' is not a command; type what to do with it, such as:"
             " traceweave analyze health run.duckdb"),
-        (["my traces"], "'my traces' is no command; type what to do with it, such as:"
+        (["my traces"], "'my traces' is not a command; type what to do with it, such as:"
             " traceweave ingest 'my traces' -o run.duckdb"),
-        (["rank0.json", "-o", "x"], "'rank0.json' is no command; type what to do with it, such as:"
-            " traceweave ingest rank0.json -o run.duckdb"),
+        (["rank0.json", "-o", "x"], "'rank0.json' is not a command; type what to do with it, such"
+            " as: traceweave ingest rank0.json -o run.duckdb"),
         (["reprot", "run.duckdb"], "there is no command 'reprot'; did you mean 'report'?"),
         (["helth", "run.duckdb"], "there is no command 'helth'; did you mean 'analyze health'?"),
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
-        (["x" * 5000], f"there is no command '{'x' * 5000}'; there are: ingest, info, analyze,"
+        (["x" * 5000], f"there is no command '{'x' * 5000}'; available: ingest, info, analyze,"
             " query, report, compare, check, export, schema, align, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),

@@ -173,7 +173,7 @@ def test_bandwidth_over_ranks_that_are_missing_is_said_to_be_a_lower_bound(
     section = bandwidth_section(load_bandwidth(con, {}), 4)
     assert section.notes[1].startswith("3 of 3 collectives lack a rank")
     assert section.tables[-1].rows[0][-1] == (
-        "5 of 8 ranks not seen: transfer at most, bandwidth at least"
+        "5 of 8 ranks not seen: transfer is an upper bound, bandwidth a lower bound"
     )
 
 

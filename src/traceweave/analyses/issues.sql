@@ -1,5 +1,5 @@
 -- analysis: issues | what was lost or odd while the files were read
--- answers: Was anything lost or odd on the way in, how much, and in which files?
+-- answers: Was anything lost or odd at ingest, how much, and in which files?
 -- topic: overview
 -- grain: one row per kind of trouble and what is said of it
 -- reads: ingest_issues, sources

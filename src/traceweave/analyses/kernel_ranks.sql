@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per kernel name and rank
 -- reads: gpu_ops
--- param: kernels BIGINT = NULL | only so many compute kernels: those that take most time; NULL: all that run on two ranks or more
+-- param: kernels BIGINT = NULL | number of compute kernels, those that take most time; NULL: all that run on two ranks or more
 -- column: kernel VARCHAR | the name
 -- column: rank INTEGER | global rank
 -- column: count BIGINT | how often it ran there

@@ -1,4 +1,4 @@
--- analysis: matching | how many collective calls found their partners on the other ranks, and where the clocks can tell who came last
+-- analysis: matching | how many collective calls found their partners on the other ranks, and where the clocks resolve which rank came last
 -- answers: Were the collectives of different ranks found to belong together, on every rank of their group, and can the clocks tell who came last?
 -- topic: communication
 -- grain: one row per operation and process group, or one for the run
@@ -12,16 +12,16 @@
 -- column: unmatched BIGINT | those without a partner, which are in none of the following
 -- column: instances BIGINT | collectives that the others make up
 -- column: shared BIGINT | those seen on two ranks or more
--- column: known_instances BIGINT | of these, those in which the clocks can tell who came last
+-- column: known_instances BIGINT | of these, those in which the clocks resolve which rank came last
 -- column: complete BIGINT | of all, those seen on every rank of their group
 -- column: incomplete BIGINT | those that lack a rank, so that transfer may be waiting for it
 -- column: unsized BIGINT | those of a group whose size no trace says
 -- column: synchronizing BIGINT | of the shared ones, those that cannot end anywhere before the last rank has begun
--- column: violations BIGINT | those that do so nevertheless on the common clock: impossible, hence a clock that is off
+-- column: violations BIGINT | those that do so nevertheless on the common clock: impossible, so a clock is wrong
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
 -- order: calls DESC, op, group_id NULLS LAST
--- caveat: a call that was recorded on one rank alone still counts as a collective: its partners lie outside of what was recorded.
--- caveat: clock_quality says which rank's clock is off, and down to which difference the clocks can tell ranks apart.
+-- caveat: a call that was recorded on one rank alone still counts as a collective: its partners were not recorded.
+-- caveat: clock_quality says which rank's clock is wrong, and the resolution of the clocks.
 WITH instances AS MATERIALIZED (
     SELECT
         collective_id,

@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
 -- reads: clock_spans, memory_events, steps
--- param: per VARCHAR = 'run' | what the peak is looked for in
+-- param: per VARCHAR = 'run' | where the peak is searched
 -- choice: per 'run' | the whole trace
 -- choice: per 'step' | every step, by its range on the host; step is NULL for events outside any
 -- column: rank INTEGER | global rank
@@ -70,7 +70,7 @@ SELECT
     tw_ratio(reserved_at_peak_bytes - peak_allocated_bytes, reserved_at_peak_bytes) AS fragmentation_at_peak,
     fragmentation_max,
     nullif(concat_ws('; ',
-        CASE WHEN is_summed THEN 'allocated is the sum of the recorded events: what was there before is not in it' END,
+        CASE WHEN is_summed THEN 'allocated is the sum of the recorded events: earlier allocations are not in it' END,
         CASE WHEN peak_reserved_bytes IS NULL THEN 'nothing is reserved here, or the trace does not say: no fragmentation' END
     ), '') AS note,
     coalesce(starts_with(lower(device), 'cpu'), FALSE) AND peak_reserved_bytes IS NULL AS on_host

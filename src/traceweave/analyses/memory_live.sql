@@ -5,7 +5,7 @@
 -- reads: clock_spans, host_ops, memory_events
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
--- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or for the rest that was allocated before the trace
+-- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or if it was allocated before the trace
 -- column: range VARCHAR | innermost annotation or NVTX range that was open then; NULL if none was
 -- column: bytes BIGINT | bytes live at the peak
 -- column: blocks BIGINT | allocations they are in; NULL for the rest

@@ -1,10 +1,10 @@
 -- analysis: memory_timeline | how much memory was allocated and reserved over time
--- answers: How does memory grow and shrink in the course of the recording?
+-- answers: How does memory grow and shrink during the recording?
 -- topic: time
 -- grain: one row per rank, device and stretch of the recording with memory events
 -- reads: clock_spans, memory_events, steps
--- param: stretches BIGINT = 400 | into how many the time from the first memory event to the last is cut
--- param: curves BIGINT = NULL | only so many ranks and devices: those with the highest peaks, GPUs before hosts; NULL: all
+-- param: stretches BIGINT = 400 | number of intervals between the first and the last memory event
+-- param: curves BIGINT = NULL | number of ranks and devices, those with the highest peaks, GPUs before hosts; NULL: all
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
 -- column: start_ns BIGINT | start of the stretch, common clock

@@ -12,7 +12,7 @@
 -- column: host_ops BIGINT | operators, annotations, calls and ranges on its host
 -- column: collectives BIGINT | collective calls, sends and recvs
 -- column: matched BIGINT | those that belong to a collective of the run
--- column: timeline VARCHAR | what its times are measured on: 'gpu', or 'cpu' in a run without any GPU work; NULL: on nothing, so that no number counts it
+-- column: timeline VARCHAR | what its times are measured on: 'gpu', or 'cpu' in a run without any GPU work; NULL: nothing, the rank is left out of all numbers
 -- column: pid BIGINT | process id on that host
 -- column: device INTEGER | device number inside the process
 -- column: world_size INTEGER | number of ranks of the job, as its trace says

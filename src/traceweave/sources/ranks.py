@@ -116,7 +116,7 @@ def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
         if own and own != [int(match[1])]:
             notes.append(
                 f"{trace.path.name}: the trace itself says {name_ranks(own)},"
-                f" --rank-from says {match[1]} and is believed"
+                f" --rank-from says {match[1]}, which is used"
             )
         return _number(trace, (int(match[1]),), "--rank-from")
     return trace
@@ -189,7 +189,7 @@ def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
         if rank not in own and trace.processes[0].rank_source not in ("--rank", "--rank-from"):
             notes.append(
                 f"{trace.path.name}: named as rank {rank}, but the trace itself says"
-                f" {folded(own)} and is believed; --rank overrides it"
+                f" {folded(own)} and is used; --rank overrides it"
             )
         return trace
     world_size = trace.processes[0].world_size
