@@ -91,8 +91,8 @@ def test_everything_about_each_file_is_recorded(tmp_path: Path) -> None:
     assert rows(database, "SELECT * FROM ingest_issues ORDER BY source_id NULLS LAST, kind") == [
         (0, "odd", 1, "its name", "an odd event"),
         (1, "file damaged", 0, str(torn), "cut off after 1 event"),
-        (2, "file not read", 0, str(bad), "LookupError: no such key"),
-        (3, "file not read", 0, str(killed), "not JSON"),
+        (2, "file not read", None, str(bad), "LookupError: no such key"),
+        (3, "file not read", None, str(killed), "not JSON"),
         (None, "passed over", 0, str(notes), "not a trace"),
     ]
     assert rows(database, "SELECT rank, first_local_ns, last_local_ns FROM ranks ORDER BY 1") == [
@@ -127,6 +127,57 @@ def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path
     torn = next(source for source in result.sources if source.path.name == "rank1.json.gz")
     assert torn.events_stored > 0
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,), (3,)]
+
+
+@pytest.mark.parametrize("stated", ["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
+def test_a_file_without_events_is_reported_and_stops_no_other(
+    tmp_path: Path, fixtures: Path, stated: str
+) -> None:
+    folder, database = tmp_path / "traces", tmp_path / "run.duckdb"
+    folder.mkdir()
+    for rank in range(1, 4):
+        name = f"rank{rank}.json.gz"
+        (folder / name).write_bytes((fixtures / "ddp_gloo_4ranks" / name).read_bytes())
+    empty = folder / "trace.json"
+    empty.write_text(f'{{"schemaVersion": 1, {stated} "traceEvents": [\r\n]}}')
+
+    result = ingest(folder, database)
+
+    of_rank = " of rank 0" if stated else ""
+    assert result.ok
+    assert result.notes == (f"trace.json: it holds no events: nothing{of_rank} was recorded",)
+    assert rows(
+        database, "SELECT path, events_read, status FROM sources WHERE events_read = 0"
+    ) == [(str(empty), 0, "ok")]
+    assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(1,), (2,), (3,)]
+    assert rows(database, "SELECT message FROM ingest_issues WHERE kind = 'note'") == [
+        (result.notes[0],)
+    ]
+
+
+def test_a_file_without_events_takes_its_number_in_names_that_count(
+    tmp_path: Path, fixtures: Path
+) -> None:
+    for rank in (0, 2):
+        packed = (fixtures / "ddp_gloo_4ranks" / f"rank{rank}.json.gz").read_bytes()
+        unsaid = gzip.decompress(packed).replace(f'"rank": {rank}'.encode(), b'"rank": null')
+        (tmp_path / f"t_{rank}.json").write_bytes(unsaid)
+    (tmp_path / "t_1.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
+
+    result = ingest(tmp_path, tmp_path / "run.duckdb")
+
+    assert [source.ranks for source in result.sources] == [(0,), (2,), ()]
+
+
+def test_files_without_any_event_leave_the_old_database(tmp_path: Path) -> None:
+    database, empty = tmp_path / "run.duckdb", tmp_path / "trace.json"
+    read(write(tmp_path / "good.json", rank=5), output=database)
+    empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
+
+    with pytest.raises(InputError, match=r"trace.json: no events, record again; nothing could be"):
+        ingest(empty, database)
+
+    assert rows(database, "SELECT rank FROM ranks") == [(5,)]
 
 
 def test_if_nothing_can_be_read_the_old_database_stays(tmp_path: Path) -> None:

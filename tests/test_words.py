@@ -164,6 +164,8 @@ def test_moments_are_utc() -> None:
     assert words.time_of_day(1_706_850_122_815_782_999) == "05:02:02.815782"
     assert words.date_and_time(1_706_850_122_815_782_999) == "2024-02-02 05:02:02 UTC"
     assert words.date_and_time("2024-02-02T06:02:02+01:00") == "2024-02-02 05:02:02 UTC"
+    hours = [words.long_time(n * 3600 * 10**9) for n in (1, 5.04, 47, 216, 28_000)]
+    assert hours == ["1.0 hours", "5.0 hours", "47.0 hours", "9 days", "3.2 years"]
 
 
 def test_durations_on_one_scale_are_nothing_only_if_they_are() -> None:

@@ -48,9 +48,9 @@ def align(
     same_host: bool = True,
     method: str = "ends",
 ) -> None:
-    """Fit the clocks of a database anew, in place; a kill leaves the old fit or the new one.
+    """Refit the clocks of a database, in place; a kill leaves the old fit or the new one.
 
-    `reference_rank` is the rank whose clock is the common one (None: chosen), `same_host` fits
+    `reference_rank` is the rank whose clock is the common one (None: automatic), `same_host` fits
     ranks of one host together where the data agree; `method` 'ends' fits to the ends of
     collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError or UsageError.
     """
@@ -61,13 +61,19 @@ def align(
 
 
 def compare(
-    base: str | Path | Run, new: str | Path | Run, *, warmup: int = 1, alpha: float = 0.05
+    base: str | Path | Run,
+    new: str | Path | Run,
+    *,
+    warmup: int = 1,
+    alpha: float = 0.05,
+    smallest_change: float = 0.01,
 ) -> Comparison:
-    """Compare a new run with a base: step time, where it went, kernels, collectives, memory.
+    """Compare a new run with a base: whether that can be done, step time, kernels, collectives.
 
     Runs are databases or open runs. `warmup` first steps of either do not count, `alpha` is the
-    level of significance. Raises DatabaseError, InputError for a run without any work, UsageError
-    for values that make no sense.
+    level of significance. A change of the step below `smallest_change` of it does not count, nor
+    one of an item below a tenth of that. Raises DatabaseError, InputError for a run without any
+    work, UsageError for values that make no sense.
     """
     from traceweave.comparison import compare_runs
 
@@ -78,16 +84,29 @@ def compare(
         names = (runs[0].path.name, runs[1].path.name)
         if names[0] == names[1]:
             names = (str(runs[0].path), str(runs[1].path))
-        return compare_runs(runs[0].con, runs[1].con, names=names, warmup=warmup, alpha=alpha)
+        return compare_runs(
+            runs[0].con,
+            runs[1].con,
+            names=names,
+            warmup=warmup,
+            alpha=alpha,
+            smallest_change=smallest_change,
+        )
 
 
 def check(
-    run: str | Path | Run, rules: str | Path, *, baseline: str | Path | Run | None = None
+    run: str | Path | Run,
+    rules: str | Path,
+    *,
+    baseline: str | Path | Run | None = None,
+    accept_differences: bool = False,
 ) -> CheckResult:
     """Check a run against the rules of a TOML file; some rules need a `baseline` run.
 
-    Raises UsageError for a rules file that is wrong, QueryError for a metric that cannot be asked,
-    DatabaseError for a run that cannot be opened.
+    Runs that are not comparable fail what compares them, unless `accept_differences` says that they
+    are meant to differ, as in a study of world sizes. Raises UsageError for a rules file that is
+    wrong, QueryError for a metric that cannot be computed, DatabaseError for a run that cannot
+    be opened.
     """
     from traceweave.checks import check_run, read_rules
 
@@ -99,13 +118,13 @@ def check(
         ]
         cons = [None if one is None else one.con for one in runs]
         assert cons[0] is not None
-        return check_run(cons[0], wanted, baseline=cons[1])
+        return check_run(cons[0], wanted, baseline=cons[1], accept_differences=accept_differences)
 
 
 class Run:
     """One ingested run. Every analysis is also a method: `run.breakdown(window="host")`.
 
-    `run.analyses()` lists them, `help(run.breakdown)` tells the parameters and columns of one.
+    `run.analyses()` lists them, `help(run.breakdown)` shows the parameters and columns of one.
     Times are integer nanoseconds. Integer columns with NULLs come as pandas' Int64, so that no
     value is ever rounded.
     """
@@ -189,7 +208,7 @@ class Run:
         host: bool = True,
         gaps: bool = False,
     ) -> Path:
-        """Write the run for another tool and return the path; what is there is replaced.
+        """Export the run for another tool and return the path; an existing file is replaced.
 
         `to="perfetto"`: the aligned timeline, one file for https://ui.perfetto.dev, of the given
         `ranks` and `steps` (integers or '0,3-5') between two aligned times (ns, or offsets from the
@@ -214,7 +233,7 @@ class Run:
         )
 
     def close(self) -> None:
-        """Close the connection; the run cannot be asked afterwards."""
+        """Close the connection; the run cannot be used afterwards."""
         self.con.close()
 
     def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:

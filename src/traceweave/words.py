@@ -157,6 +157,14 @@ def shortened(name: str, most: int = LONG_NAME) -> str:
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
+def long_time(ns: int) -> str:
+    """Write what lies between two recordings: '5.0 hours', '9 days', '3.2 years'."""
+    hours = ns / 3.6e12
+    if hours < 48:
+        return f"{hours:.1f} hours"
+    return f"{hours / 24:.0f} days" if hours < 24 * 730 else f"{hours / 24 / 365.25:.1f} years"
+
+
 def time_of_day(ns: int) -> str:
     """Write epoch nanoseconds as UTC time of day, to the microsecond: '05:02:02.815782'."""
     seconds, rest = divmod(ns, 10**9)

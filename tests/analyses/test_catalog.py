@@ -289,9 +289,9 @@ def test_an_unknown_analysis_is_refused_with_the_nearest_name() -> None:
         " 'traceweave analyze --list' or run.analyses() in Python lists them all"
     )
     with pytest.raises(UsageError) as error:
-        find("nothing")
+        find("quartz")
     assert str(error.value) == (
-        "there is no analysis 'nothing';"
+        "there is no analysis 'quartz';"
         " 'traceweave analyze --list' or run.analyses() in Python lists them all"
     )
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import duckdb
 import pytest
 
+from tests.analyses.builders import Builder
 from tests.comparison.runs import run_of
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
 from traceweave.checks.measure import crosses
@@ -166,6 +170,8 @@ def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_pa
         (1, "crossed"),
     ]
     assert [(o.value, o.result) for o in same.outcomes] == [(0, "ok"), (0, "ok")]
+    assert same.comparability is not None
+    assert same.comparability.verdict == "comparable"
     assert found.outcomes[1].rule.metric == "count of kernels.item where change = 'added'"
 
 
@@ -198,6 +204,109 @@ def test_a_decrease_is_limited_too() -> None:
     # of a negative baseline the size counts
     assert not crosses(five_percent, -104, -100)
     assert crosses(five_percent, -106, -100)
+
+
+def another_gpu(build: Builder) -> None:
+    build.con.execute("UPDATE base.rank_sources SET gpu_name = 'B'")
+
+
+def one_gpu(build: Builder) -> None:
+    build.con.execute("UPDATE base.rank_sources SET gpu_name = 'A'")
+
+
+def test_runs_that_are_not_comparable_fail_what_compares_them(tmp_path: Path) -> None:
+    rules = """
+    [[rule]]
+    name = "compute"
+    analysis = "breakdown"
+    column = "compute_ns"
+    max = "1 us"
+    max_increase = "5 %"
+
+    [[rule]]
+    name = "slower"
+    compare = "step"
+    sql = "SELECT count(*) FROM rows WHERE verdict = 'slower'"
+    max = 0
+
+    [[rule]]
+    name = "communication"
+    analysis = "breakdown"
+    column = "comm_ns"
+    max_increase = "5 %"
+    accept_differences = true
+    """
+    parsed = read_rules(rules_file(tmp_path, rules))
+    with run_of(change=one_gpu) as base, run_of(change=another_gpu) as new:
+        found = check_run(new, parsed, baseline=base)
+        accepted = check_run(new, parsed, baseline=base, accept_differences=True)
+        alone = check_run(new, [replace(parsed[0], limits=parsed[0].limits[:1])], baseline=base)
+
+    results = [(o.rule.name, o.limit.kind, o.result) for o in found.outcomes]
+    assert results == [
+        # a limit on the new run alone holds on any GPU
+        ("compute", "max", "ok"),
+        ("compute", "max_increase", "not comparable"),
+        ("slower", "max", "not comparable"),
+        ("communication", "max_increase", "ok"),
+    ]
+    assert not found.ok
+    assert found.outcomes[1].message == (
+        "not comparable: GPU model B instead of A; mean of breakdown.compute_ns = 400 ns, baseline"
+        " 400 ns (0.0%); limit: max_increase 5 %"
+    )
+    assert found.table()["comparability"].to_pylist() == [None, *["not comparable"] * 3]
+    assert accepted.ok
+    assert accepted.comparability == found.comparability
+    assert (alone.ok, alone.comparability) == (True, None)
+
+    suite = ET.fromstring(junit_xml(found, "run"))[0]
+    [stated] = suite.iter("property")
+    assert stated.attrib["value"].startswith("Not comparable: GPU model B instead of A. ")
+    assert [one.attrib["type"] for one in suite.iter("failure")] == ["not comparable"] * 2
+
+
+def test_a_rule_says_which_change_of_the_step_counts(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    rule = "compare = 'step'\nsql = \"SELECT count(*) FROM rows WHERE verdict = 'slower'\"\nmax = 0"
+    # 50 ns of 1000
+    with run_of(lengths=(1500, 1060, 1040, 1050, 700)) as slower:
+        results = [
+            checked(slower, tmp_path, f"{HEAD}{rule}{least}", run).outcomes[0].result
+            for least in ("", "\nsmallest_change = '5 %'", "\nsmallest_change = 0.051")
+        ]
+
+    assert results == ["crossed", "crossed", "ok"]
+
+
+def test_a_v100_is_not_checked_against_an_a100(
+    database_of: Callable[..., Path], corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, new = (database_of(corpus / "kineto" / name) for name in ("diff_control", "diff_test"))
+    arguments = ["check", str(new), "--rules", str(EXAMPLE), "--baseline", str(base)]
+
+    code = main(arguments)
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0].startswith("Not comparable: GPU model Tesla V100-SXM2-16GB instead of NVIDIA")
+    [step] = [line for line in lines if line.startswith("step time")]
+    assert "not comparable" in step
+    assert "what compares with the baseline fails; --accept-differences" in err
+
+    code = main([*arguments, "--accept-differences", "--format", "csv"])
+
+    out, err = capsys.readouterr()
+    assert err.startswith("Not comparable: GPU model")
+    assert {row["result"] for row in csv.DictReader(io.StringIO(out))} <= {
+        "ok",
+        "crossed",
+        "no value",
+    }
+    # a step of the V100 takes longer
+    assert code == 1
 
 
 def test_a_change_needs_a_baseline(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
@@ -310,6 +419,12 @@ HEAD = '[[rule]]\nname = "r"\n'
         ),
         (HEAD + 'sql = "SELECT 1"\nmax_increase = -1', "it cannot be negative"),
         (HEAD + 'sql = "SELECT 1"\nmax = 1\noptional = 1', "optional = true"),
+        (HEAD + 'sql = "SELECT 1"\nmax = 1\naccept_differences = "all"', "= true, or leave it out"),
+        (HEAD + 'sql = "SELECT 1"\nmax = 1\nsmallest_change = 0.1', "for rules with compare"),
+        (
+            HEAD + 'compare = "step"\ncolumn = "new_ns"\nmax = 1\nsmallest_change = "5 ms"',
+            "smallest_change is a share of the step",
+        ),
         ((HEAD + 'sql = "SELECT 1"\nmax = 1\n') * 2, "two rules are named 'r'"),
     ],
 )
@@ -383,6 +498,7 @@ def test_the_example_stops_the_straggler(
         "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
         f" PyTorch profiler, or --cuda-memory-usage=true of nsys\nwrote {junit}\n"
     )
+    assert out.startswith("Comparable with care: memory events recorded in base only")
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
     assert "crossed" in lines["step time"]
     assert "ok" in lines["nothing was lost at ingest"]

@@ -91,7 +91,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nope"], 2, "there is no command 'nope'; there are: ingest, info, "),
+        (["nope"], 2, "there is no command 'nope'; available: ingest, info, "),
         (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
         (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
         (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),

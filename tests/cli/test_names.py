@@ -39,17 +39,17 @@ FIRST = "the analysis comes first, then the database; "
             " type: traceweave analyze gaps run.duckdb -p window=span"),
         (["health"], "'health' is an analysis, not a command;"
             " type: traceweave analyze health DATABASE"),
-        (["run.duckdb"], "'run.duckdb' is no command; type what to do with it, such as:"
+        (["run.duckdb"], "'run.duckdb' is not a command; type what to do with it, such as:"
             " traceweave analyze health run.duckdb"),
-        (["my traces"], "'my traces' is no command; type what to do with it, such as:"
+        (["my traces"], "'my traces' is not a command; type what to do with it, such as:"
             " traceweave ingest 'my traces' -o run.duckdb"),
-        (["rank0.json", "-o", "x"], "'rank0.json' is no command; type what to do with it, such as:"
-            " traceweave ingest rank0.json -o run.duckdb"),
+        (["rank0.json", "-o", "x"], "'rank0.json' is not a command; type what to do with it, such"
+            " as: traceweave ingest rank0.json -o run.duckdb"),
         (["reprot", "run.duckdb"], "there is no command 'reprot'; did you mean 'report'?"),
         (["helth", "run.duckdb"], "there is no command 'helth'; did you mean 'analyze health'?"),
-        (["ranks", "run.duckdb"], "'ranks' is a table, not a command;"
-            " type: traceweave query run.duckdb 'FROM ranks'"),
-        (["x" * 5000], f"there is no command '{'x' * 5000}'; there are: ingest, info, analyze,"
+        (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
+            " type: traceweave query run.duckdb 'FROM clocks'"),
+        (["x" * 5000], f"there is no command '{'x' * 5000}'; available: ingest, info, analyze,"
             " query, report, compare, check, export, schema, align, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
@@ -59,8 +59,8 @@ FIRST = "the analysis comes first, then the database; "
             FIRST + "there is no analysis 'helth'; did you mean 'health'?"),
         (["analyze", "straglers", "run.duckdb"],
             "there is no analysis 'straglers'; did you mean 'stragglers'?"),
-        (["analyze", "nothing", "run.duckdb"],
-            "there is no analysis 'nothing'; 'traceweave analyze --list' has all"),
+        (["analyze", "quartz", "run.duckdb"],
+            "there is no analysis 'quartz'; 'traceweave analyze --list' has all"),
         (["analyze", "clocks", "run.duckdb"], "'clocks' is a table, not an analysis;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["analyze", "run.duckdb"], "which analysis of it? type, for instance:"

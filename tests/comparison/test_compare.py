@@ -63,18 +63,20 @@ def test_a_slower_step_is_found_and_its_parts_add_up(
         "idle: short": 400,
         "step": 1000,
     }
-    assert found.words[0] == "Step time: +5.0%, significantly slower (1.05 us instead of 1.00 us)."
+    assert found.words[0] == "Comparable: nothing that was recorded speaks against it."
+    assert "Step time: +5.0%, significantly slower (1.05 us instead of 1.00 us)." in found.words
     assert "Mann-Whitney test cannot be significant" in " ".join(found.words)
 
 
 def test_a_difference_within_the_spread_is_said_not_to_be_significant(
     base_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    with run_of(tuple(length + 3 for length in LENGTHS)) as new:
+    with run_of(tuple(length + 12 for length in LENGTHS)) as new:
         found = compare_runs(base_run, new)
 
     assert found.verdict == "not significant"
-    assert found.words[0].startswith("Step time: no significant difference (1.00 us instead of")
+    headline = "Step time: no significant difference (1.01 us instead of 1.00 us, +1.2%)."
+    assert headline in found.words
 
 
 def test_kernels_that_come_and_go_are_named() -> None:
@@ -85,8 +87,8 @@ def test_kernels_that_come_and_go_are_named() -> None:
     assert {name: row["change"] for name, row in rows.items()} == {
         "old": "removed",
         "new": "added",
-        "gemm": "not significant",
-        "nccl": "not significant",
+        "gemm": "same",
+        "nccl": "same",
     }
     assert (rows["new"]["base_calls"], rows["new"]["new_calls"]) == (0, 1)
     assert (rows["new"]["difference_ns"], rows["new"]["from_calls_ns"]) == (50, 50)
@@ -159,7 +161,8 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     budget = column(found, "budget", "part", "difference_ns")
     assert budget.pop("recording") == sum(budget.values())
     assert budget["compute"] == 5 * 50
-    assert "mark no steps" in found.words[1]
+    assert found.comparability.verdict == "with care"
+    assert "steps are marked in neither run" in found.words[0]
 
 
 def test_steps_that_count() -> None:
@@ -196,7 +199,9 @@ def test_a_run_without_work_and_senseless_values_are_said(
         compare_runs(base_run, base_run, alpha=1)
     with pytest.raises(UsageError, match="warmup is a number of steps"):
         compare_runs(base_run, base_run, warmup=-1)
-    with pytest.raises(UsageError, match="there is no table 'x'; there are step, budget"):
+    with pytest.raises(UsageError, match="smallest_change is a share of the step"):
+        compare_runs(base_run, base_run, smallest_change=1)
+    with pytest.raises(UsageError, match="there is no table 'x'; there are comparability, step"):
         compare_runs(base_run, base_run).table("x")
 
 
@@ -205,8 +210,8 @@ def test_a_run_beside_itself_differs_in_nothing() -> None:
         found = compare_runs(base, base)
 
     assert tuple(found.tables) == tuple(TABLES)
-    assert found.verdict == "not significant"
+    assert (found.comparability.verdict, found.verdict) == ("comparable", "same")
     for table in found.tables.values():
         for row in table.to_pylist():
             assert row.get("difference_ns", 0) in (0, None)
-            assert row.get("change", "not significant") in ("not significant", "not testable")
+            assert row.get("change", "same") in ("same", "not testable")

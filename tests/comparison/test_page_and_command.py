@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_the_page_is_the_same_bytes_and_names_are_text(
     assert HOSTILE not in text
     assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</td>" in text
     assert re.findall(r'<section id="(\w+)"', text) == ["verdict", *TABLES, "glossary"]
-    assert "no significant difference" in text
+    assert "Step time: the same within 1%" in text
 
 
 def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
@@ -56,7 +57,8 @@ def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
 
     assert code == 0
     lines = out.splitlines()
-    assert re.match(r"Step time: \+\d+\.\d%, significantly slower", lines[0])
+    assert lines[0].startswith("Comparable with care: memory events recorded in base only")
+    assert re.match(r"Step time: \+\d+\.\d%, significantly slower", lines[1])
     assert any(line.startswith("budget: where the difference went") for line in lines)
     assert "rows; --table ops prints them" in err
     assert max(map(len, lines[8:])) <= 100
@@ -89,7 +91,32 @@ def test_the_page_is_written_by_the_suffix(
     assert page.read_text().startswith("\n<!DOCTYPE html>") or "<!DOCTYPE html>" in page.read_text()
 
 
-@pytest.mark.parametrize("more", [["-f", "json"], ["-o", "x.csv"]])
+def test_json_has_everything(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(capsys, "compare", *databases, "-f", "json")
+
+    assert code == 0
+    found = json.loads(out)
+    assert found["comparability"]["verdict"] == "with care"
+    facts = {row["fact"]: row for row in found["comparability"]["facts"]}
+    assert facts["recorded besides"]["difference"] == "memory events recorded in base only"
+    assert (found["verdict"], found["smallest_change"]) == ("slower", 0.01)
+    assert list(found["tables"]) == [name for name in TABLES if name != "comparability"]
+    shares = [row["base_share"] for row in found["tables"]["budget"][:-1]]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_overlap_is_written_as_shares(
+    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = call(capsys, "compare", *databases, "--table", "overlap")
+
+    [hidden] = [line for line in out.splitlines() if line.startswith("communication hidden")]
+    assert len(re.findall(r"\d%", hidden)) == 3
+
+
+@pytest.mark.parametrize("more", [["-f", "csv"], ["-o", "x.csv"]])
 def test_one_file_holds_one_table(
     databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:

@@ -51,9 +51,38 @@ def test_the_kineto_pair_is_compared_per_rank_and_step(
     ]
     # HTA's are over the whole recording, two steps more than here
     overlap = found.table("overlap").to_pylist()[0]
-    assert 100 * overlap["base"] == pytest.approx(hidden[0], abs=3)
-    assert 100 * overlap["new"] == pytest.approx(hidden[1], abs=3)
+    assert 100 * overlap["base_share"] == pytest.approx(hidden[0], abs=3)
+    assert 100 * overlap["new_share"] == pytest.approx(hidden[1], abs=3)
     assert overlap["change"] == "higher"
+
+
+def test_exposed_communication_is_waiting_and_transfer_as_breakdown_has_them(
+    fixtures: Path, database_of: Callable[..., Path], corpus: Path
+) -> None:
+    databases = [database_of(fixtures / f"ddp_gloo_{name}") for name in ("4ranks", "straggler")]
+    found = traceweave.compare(*databases)
+
+    budget = {row["part"]: row for row in found.table("budget").to_pylist()}
+    assert "exposed communication" not in budget
+    for side, database in zip(("base", "new"), databases, strict=True):
+        with traceweave.open(database) as run:
+            rows = run.analyze("breakdown")
+        # the first step does not count
+        mean = rows[rows["step"] > rows["step"].min()].mean(numeric_only=True)
+        wait, transfer, whole = (mean[f"exposed_{s}_ns"] for s in ("wait", "transfer", "comm"))
+        parts = [budget[f"exposed {part}"][f"{side}_ns"] for part in ("waiting", "transfer")]
+        assert parts == pytest.approx([wait, transfer], abs=1)
+        assert sum(parts) == pytest.approx(whole, abs=2)
+    # the sleeping rank is waited for
+    assert budget["exposed waiting"]["change"] == "longer"
+
+    # one of four ranks was recorded: nothing tells its waiting from transfer
+    reports = sorted((corpus / "nsys").glob("ddp_4gpu_*"))
+    parts = traceweave.compare(*map(database_of, reports)).table("budget")["part"].to_pylist()
+    assert [part for part in parts if "exposed" in part] == [
+        "exposed communication",
+        "exposed memory",
+    ]
 
 
 def _kernels(path: Path) -> set[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -13,6 +15,7 @@ import pytest
 
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
+from traceweave.cli.main import main
 from traceweave.sources.kineto import stream
 
 GOOD = b'{"ph":"X","cat":"cpu_op","name":"good","pid":1,"tid":1,"ts":1,"dur":1}'
@@ -221,3 +224,56 @@ def test_an_event_too_large_is_left_out_and_counted(
     assert (outcome.read, outcome.stored) == (4, 3)
     assert [(issue.kind, issue.count) for issue in outcome.issues] == [("damaged event", 1)]
     assert outcome.damaged == "an event is larger than 64 MiB"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("before", (b'{"schemaVersion":1,"note":', b',"traceEvents":[%b]}' % GOOD),
+         "no traceEvents in its first 32 MiB; if it is a trace, take the large value before them"
+         " out of the file"),
+        ("after", (b'{"schemaVersion":1,"traceEvents":[%b],"note":' % GOOD, b"}"),
+         "more than 32 MiB follow its traceEvents, which no profiler writes; take the large value"
+         " out of the file"),
+    ],
+)  # fmt: skip
+def test_a_huge_value_beside_the_events_is_one_line_at_once(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    data: tuple[bytes, bytes],
+    reason: str,
+) -> None:
+    (tmp_path / "rank0.json").write_bytes(document(GOOD))
+    with (tmp_path / "rank1.json").open("wb") as file:
+        file.write(data[0] + b'"')
+        for _ in range(300):
+            file.write(b"x" * (1 << 20))
+        file.write(b'"' + data[1])
+
+    began = time.process_time()
+    code = main(["ingest", str(tmp_path), "-o", str(tmp_path / "run.duckdb")])
+
+    assert time.process_time() - began < 20
+    assert code == 3
+    assert f"failed: {tmp_path}/rank1.json: {reason}\n" in capsys.readouterr().err
+
+
+def test_a_large_value_beside_the_events_is_no_obstacle(load: Load) -> None:
+    outcome = load(document(GOOD, top=b'"schemaVersion":1,"note":"%b",' % (b"x" * (20 << 20))))
+
+    assert (outcome.kind, outcome.stored) == ("fully", 1)
+
+
+def test_many_keys_that_look_like_the_array_cost_one_look(load: Load) -> None:
+    began = time.process_time()
+
+    outcome = load(
+        document(
+            GOOD,
+            top=b'"schemaVersion":1,"a":{"b":[%b]},' % (b'{"traceEvents":[]},' * 99_999 + b"0"),
+        )
+    )
+
+    assert (outcome.kind, outcome.stored) == ("fully", 1)
+    assert time.process_time() - began < 20

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import traceweave
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome
+from traceweave.cli.main import main
 
 PAGE = 4096
 
@@ -96,3 +98,54 @@ def test_foreign_databases_are_refused_or_give_nothing(
 
     assert outcome.refused is not None or outcome.stored == 0
     assert accounted(outcome)
+
+
+def without_first_page(path: Path, table: str) -> bytes:
+    """Return a database with the first page of a table zeroed."""
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    with closing(sqlite3.connect(path)) as con:
+        ((page,),) = con.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [table])
+    data[(page - 1) * size : page * size] = bytes(size)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["ENUM_NSYS_EVENT_CLASS", "META_DATA_CAPTURE", "PROCESSES", "StringIds", "OSRT_API",
+     "TARGET_INFO_SESSION_START_TIME", "TARGET_INFO_SYSTEM_ENV", "ThreadNames"],
+)  # fmt: skip
+def test_the_table_of_a_damaged_page_is_named(load: Load, fixtures: Path, table: str) -> None:
+    damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)
+
+    outcome = load(damaged, "report.sqlite")
+
+    assert outcome.damaged == f"{table}: database disk image is malformed"
+    assert accounted(outcome)
+    assert outcome.stored == 3157 or table == "OSRT_API"
+
+
+def test_a_real_export_with_a_damaged_page_is_partial(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = corpus / "nsys" / "fsdp_2rank_before__2026.2.sqlite"
+    (tmp_path / "report.sqlite").write_bytes(without_first_page(real, "ENUM_NSYS_EVENT_CLASS"))
+
+    code = main(["ingest", str(tmp_path / "report.sqlite"), "-o", str(tmp_path / "run.duckdb")])
+
+    assert code == 3
+    reason = "ENUM_NSYS_EVENT_CLASS: database disk image is malformed"
+    assert capsys.readouterr().err.startswith(f"partial: {tmp_path}/report.sqlite: {reason}\n")
+
+
+@pytest.mark.parametrize(("table", "lacks_events"), [("OSRT_API", True), ("ThreadNames", False)])
+def test_what_a_damaged_page_held_is_not_known_if_it_held_events(
+    fixtures: Path, tmp_path: Path, table: str, lacks_events: bool
+) -> None:
+    damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)
+    (tmp_path / "report.sqlite").write_bytes(damaged)
+
+    [source] = traceweave.ingest(tmp_path / "report.sqlite", tmp_path / "run.duckdb").sources
+
+    assert (source.status, source.cut_short) == ("partial", lacks_events)
+    assert (source.message or "").endswith("is not known") == lacks_events

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import traceweave
 from tests.robustness.conftest import Load
+from traceweave.cli.main import main
 from traceweave.errors import InputError
 from traceweave.sources.kineto.stream import EventStream
 
@@ -113,3 +116,58 @@ def test_a_cut_file_is_loaded_with_the_loss_counted(load: Load, share: float, pa
     if not packed:
         whole = sum(end <= cut for end in ends)
         assert outcome.read in (whole, whole + 1)
+
+
+NOT_KNOWN = "the file ends inside its traceEvents array; how much is missing is not known"
+
+
+def test_what_lies_beyond_a_cut_is_not_known_wherever_it_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, _, ends = real()
+    traces, database = tmp_path / "traces", tmp_path / "run.duckdb"
+    shutil.copytree(TRACE.parent, traces, ignore=shutil.ignore_patterns("rank0*"))
+    (traces / "rank0.json").write_bytes(text[: ends[2000] + 100])
+
+    status = main(["ingest", str(traces), "-o", str(database)])
+    with traceweave.open(database) as run:
+        cut, *whole = run.info().sources
+        damage = {w.kind: w.count for w in run.info().warnings}
+        [lost] = [r for r in run.findings().to_dict("records") if r["rule"] == "lost_events"]
+        health = run.health().to_dict("records")
+        page = run.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+    assert status == 3
+    assert f"partial: {traces / 'rank0.json'}: {NOT_KNOWN}" in capsys.readouterr().err
+    assert (cut.events_skipped, cut.message) == (None, NOT_KNOWN)
+    assert {source.events_skipped for source in whole} == {0}
+    assert (damage["damaged event"], damage["file damaged"]) == (1, None)
+    assert lost["evidence"] == (
+        "1 of 4 files read in part or not at all; how many events are missing is not known"
+    )
+    assert [r["verdict"] for r in health if r["answer"] == "ranks"] == [
+        "all of the job; 1 file incomplete, how much is missing is not known"
+    ]
+    assert (
+        "Mind what is missing: 1 file could not be read to the end: how many events are missing"
+        " there is not known."
+    ) in page
+    assert "were not stored" not in page
+
+
+def test_what_is_lost_before_the_end_of_a_file_is_counted(tmp_path: Path) -> None:
+    text, _, ends = real()
+    traces, database = tmp_path / "traces", tmp_path / "run.duckdb"
+    traces.mkdir()
+    (traces / "rank0.json").write_bytes(
+        text[: ends[2000]] + b",\n  {\n    nothing\n  }" + text[ends[2000] :]
+    )
+
+    result = traceweave.ingest(traces, database)
+
+    assert [(s.status, s.message) for s in result.sources] == [
+        ("partial", "1 event is not valid JSON")
+    ]
+    with traceweave.open(database) as run:
+        [lost] = [r for r in run.findings().to_dict("records") if r["rule"] == "lost_events"]
+    assert lost["evidence"] == "1 of 1 file read in part or not at all; 1 event is not here"

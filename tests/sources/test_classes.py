@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.sources.test_kineto_load import kernel, launch, load, span
+from traceweave.sources.classify import classify
 
 __all__ = ["load"]
 
@@ -90,3 +92,16 @@ def test_elementwise_work_inside_an_optimizer_is_the_optimizers_a_product_is_not
         ("compute", "elementwise", "name"),
         ("compute", "elementwise", "name"),
     ]
+
+
+def test_a_file_is_classed_by_its_own_names_after_another_one() -> None:
+    with duckdb.connect() as con:
+        for name in ("unheard_of", REDUCE):
+            con.execute(
+                "CREATE OR REPLACE TEMP TABLE new_gpu_ops AS SELECT 'kernel' AS kind, $1 AS name",
+                [name],
+            )
+            classify(con)
+        assert con.execute("FROM classified").fetchall() == [
+            ("kernel", REDUCE, "communication", "collective")
+        ]

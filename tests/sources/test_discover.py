@@ -22,6 +22,8 @@ from traceweave.sources.ranks import (
 
 from ..tiny import Tiny, write, write_report
 
+TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
+
 
 def look(*paths: Path, **options: object) -> Discovery:
     return discover(paths, (Tiny(),), Path("unused"), **options)  # type: ignore[arg-type]
@@ -40,7 +42,9 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
     (tmp_path / "config.json").write_text('{"learning_rate": 0.1}')
     (tmp_path / "train.log").write_text("step 1\n")
     (tmp_path / "utf16.pt.trace.json").write_bytes('{"traceEvents": []}'.encode("utf-16"))
-    (tmp_path / "all.zip").write_bytes(b"PK\x03\x04rest")
+    shutil.make_archive(str(tmp_path / "all"), "zip", tmp_path / "deep")
+    shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "deep")
+    shutil.copy(tmp_path / "all.tar.gz", tmp_path / "all.json.gz")
     (tmp_path / ".hidden.json").write_text("{")
 
     found = look(tmp_path)
@@ -50,7 +54,9 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
         ("config.json", "JSON, but not a PyTorch profiler trace"),
         ("train.log", "not a trace"),
         ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8, convert it"),
-        ("all.zip", "a zip archive; unpack it first"),
+        ("all.zip", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
+        ("all.tar.gz", TAR),
+        ("all.json.gz", TAR),
     }
     assert found.broken == ()
 
@@ -196,8 +202,7 @@ def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_p
 
     assert ranks_of(found) == {"rank5.json": [3]}
     assert found.notes == (
-        "rank5.json: named as rank 5, but the trace itself says 3 and is believed;"
-        " --rank overrides it",
+        "rank5.json: named as rank 5, but the trace itself says 3 and is used; --rank overrides it",
     )
 
 
@@ -253,7 +258,7 @@ def test_the_user_settles_ranks_by_file_and_by_pattern(tmp_path: Path) -> None:
 
     assert ranks_of(by_pattern) == {"gpu4_x.json": [4], "gpu5_x.json": [5]}
     assert by_pattern.notes == (
-        "gpu5_x.json: the trace itself says rank 0, --rank-from says 5 and is believed",
+        "gpu5_x.json: the trace itself says rank 0, --rank-from says 5, which is used",
     )
     assert ranks_of(by_file) == {"gpu5_x.json": [6], "gpu4_x.json": [7]}
 
@@ -291,81 +296,6 @@ def test_a_name_beats_being_the_only_process_of_a_report(tmp_path: Path) -> None
     assert ranks_of(look(tmp_path)) == {"rank0.sqlite": [0], "rank1.sqlite": [1]}
 
 
-# ---------------------------------------------------------------------------- which run
-
-
-def test_windows_of_one_process_belong_together(tmp_path: Path) -> None:
-    for window in range(3):
-        at = (100 * window, 100 * window + 1)
-        for rank in range(2):
-            write(tmp_path / f"r{rank}_w{window}.json", at, rank=rank, pid=50 + rank, host="a")
-
-    found = look(tmp_path)
-
-    assert [(s.trace.path.name, len(found.runs)) for s in found.sources] == [
-        (f"r{rank}_w{window}.json", 1) for rank in range(2) for window in range(3)
-    ]
-
-
-def test_two_files_that_claim_a_rank_for_overlapping_times_are_an_error(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.json", (0, 10), rank=0, pid=1)
-    other = write(tmp_path / "other.json", (5, 15), rank=0, pid=1)
-
-    with pytest.raises(InputError) as error:
-        look(tmp_path)
-
-    assert str(error.value) == (
-        f"{one} and {other} both claim rank 0 for overlapping times; keep one of them, or say who"
-        " is who with --rank other.json=N or --rank-from REGEX"
-    )
-
-
-def two_runs(folder: Path) -> None:
-    for rank in range(3):
-        write(folder / f"a{rank}.json", (0, 2), rank=rank, pid=10 + rank, world_size=4)
-    for rank in range(4):
-        write(folder / f"b{rank}.json", (265, 267), rank=rank, pid=20 + rank, world_size=4)
-
-
-def test_two_runs_in_one_folder_are_refused_with_a_way_to_choose(tmp_path: Path) -> None:
-    two_runs(tmp_path)
-
-    with pytest.raises(InputError) as error:
-        look(tmp_path)
-
-    assert str(error.value) == (
-        "2 runs lie here, and they are never woven together; choose one with --run N:"
-        " run 1: ranks 0-2 of 4, started 2023-11-14 22:13:20 UTC, a0.json, a1.json and 1 more;"
-        " run 2: ranks 0-3 of 4, started 2023-11-14 22:17:45 UTC, b0.json, b1.json and 2 more"
-    )
-
-
-def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> None:
-    two_runs(tmp_path)
-
-    found = look(tmp_path, run=2)
-
-    assert list(ranks_of(found)) == ["b0.json", "b1.json", "b2.json", "b3.json"]
-    assert {item.reason for item in found.passed_over} == {"belongs to run 1, not to run 2"}
-    with pytest.raises(UsageError, match="--run 3: there is no such run; here are run 1"):
-        look(tmp_path, run=3)
-
-
-def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, world_size=8)
-    write(tmp_path / "b.json", (0, 2), rank=1, pid=2, world_size=2)
-
-    with pytest.raises(InputError, match="2 runs lie here"):
-        look(tmp_path)
-
-
-def test_ranks_of_clocks_that_are_far_apart_are_one_run(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
-    write(tmp_path / "b.json", (5000, 5002), rank=1, pid=1, host="b")
-
-    assert ranks_of(look(tmp_path)) == {"a.json": [0], "b.json": [1]}
-
-
 # ---------------------------------------------------------------------------- real traces
 
 NO_RANK = "no rank in the trace or its name; it is taken as rank 0"
@@ -391,23 +321,6 @@ def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[in
     assert [s.trace.processes[0].rank for s in found.sources] == ranks
     expected = 1 if folder in ("no_rank", "triton") else 0
     assert sum(note.endswith(NO_RANK) for note in found.notes) == expected
-
-
-def test_real_two_runs_in_one_folder_are_told_apart(corpus: Path) -> None:
-    folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
-
-    with pytest.raises(InputError, match=r"run 1: ranks 0-3 of 4.*run 2: ranks 0-3 of 4"):
-        discover([folder], (kineto,), Path("unused"))
-
-    second = discover([folder], (kineto,), Path("unused"), run=2)
-    assert [s.trace.processes[0].pid for s in second.sources] == [26699, 26700, 26701, 26703]
-
-
-def test_real_jobs_of_different_world_sizes_are_refused(corpus: Path) -> None:
-    folders = [corpus / "kineto" / "diff_control", corpus / "kineto" / "diff_test"]
-
-    with pytest.raises(InputError, match=r"run 1: rank 3 of 8.*run 2: rank 1 of 2"):
-        discover(folders, (kineto,), Path("unused"))
 
 
 def test_a_real_utf16_file_is_passed_over(corpus: Path) -> None:

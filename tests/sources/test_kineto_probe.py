@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from traceweave import ingest
+from traceweave.errors import InputError
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import known_formats
 from traceweave.sources.kineto import probe
@@ -23,7 +24,7 @@ EVENT = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 7, "tid": 1, "ts": 2, 
 @pytest.mark.parametrize(
     "path", sorted(FIXTURES.glob("*/rank*.json*")), ids=lambda p: f"{p.parent.name}/{p.name}"
 )
-def test_the_head_of_a_recording_tells_what_the_whole_tells_but_times(path: Path) -> None:
+def test_the_head_of_a_recording_tells_what_the_whole_tells_but_its_end(path: Path) -> None:
     whole = probe(path, with_times=True)
     head = probe(path, with_times=False)
 
@@ -31,7 +32,8 @@ def test_the_head_of_a_recording_tells_what_the_whole_tells_but_times(path: Path
     if whole.processes[0].rank is None:
         assert head == whole
     else:
-        assert head == replace(whole, first_ns=None, last_ns=None)
+        assert head == replace(whole, first_ns=head.first_ns, last_ns=None)
+        assert whole.first_ns <= (head.first_ns or whole.first_ns) <= (whole.last_ns or 0)
 
 
 def write(path: Path, rank: int, top: dict[str, object], base_ns: int) -> Path:
@@ -59,6 +61,92 @@ def test_what_only_the_end_of_a_file_tells_is_in_the_database(tmp_path: Path) ->
             "SELECT rank, rank_source, host, pid, world_size, first_local_ns FROM base.rank_sources"
         )
         assert rows.fetchall() == [(1, "distributedInfo", "node1", 7, 2, 5_002_000)]
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("node-7.cluster.local_7.1698957662168769395.pt.trace.json", "node-7.cluster.local"),
+        ("9c44bd29b3f0_7.1724066820235157909.pt.trace.json.gz", "9c44bd29b3f0"),
+        ("gpu-worker-12_7.1698957662168769395.pt.trace.json", "gpu-worker-12"),
+        ("node-7_8.1698957662168769395.pt.trace.json", None),  # the process is 7
+        ("worker0_step_12.1698957662168769395.pt.trace.json", None),
+        ("worker0_step_7.1698957662168769395.pt.trace.json", None),
+        ("worker0_7.1698957662168769395.pt.trace.json", None),
+        ("rank-3_7.1698957662168769395.pt.trace.json", None),
+        ("node-7_7.json", None),
+    ],
+)
+def test_a_host_is_read_only_from_a_name_that_the_handler_of_torch_gives(
+    tmp_path: Path, name: str, host: str | None
+) -> None:
+    path = tmp_path / name
+    events = json.dumps({"schemaVersion": 1, "traceEvents": [EVENT]}).encode()
+    path.write_bytes(gzip.compress(events) if path.suffix == ".gz" else events)
+
+    (process,) = probe(path).processes
+
+    assert (process.host, process.pid) == (host, 7)
+
+
+def test_the_process_of_a_name_stands_in_for_events_that_name_none(tmp_path: Path) -> None:
+    path = tmp_path / "node-7_8.1698957662168769395.pt.trace.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "op", "ts": 1, "dur": 1}]}))
+
+    (process,) = probe(path).processes
+
+    assert (process.host, process.pid) == ("node-7", 8)
+
+
+@pytest.mark.parametrize("written", ["-1", "1.5", "true", '"one"', "[0]", "1e3"])
+def test_what_is_no_rank_is_said_and_the_name_decides(tmp_path: Path, written: str) -> None:
+    for rank in (0, 1):
+        trace = gzip.decompress(
+            (FIXTURES / "uneven_work_gloo" / f"rank{rank}.json.gz").read_bytes()
+        )
+        stated = f'"rank": {rank}'.encode()
+        assert trace.count(stated) == 1
+        trace = trace.replace(stated, b'"rank": ' + (written.encode() if rank else b"0"))
+        (tmp_path / f"worker{rank}.json").write_bytes(trace)
+
+    found = discover([tmp_path], known_formats(), tmp_path)
+
+    assert [(p.rank, p.rank_source) for s in found.sources for p in s.trace.processes] == [
+        (0, "distributedInfo"),
+        (1, "file name"),
+    ]
+    assert found.notes == (
+        f"worker1.json: its distributedInfo says rank {written.replace('1e3', '1000.0')}, which is"
+        " no rank: its name decides, or --rank",
+    )
+
+
+def test_what_is_no_rank_is_said_also_where_no_name_decides(tmp_path: Path) -> None:
+    for name, rank in (("a", 0), ("b", -1)):
+        top = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": [EVENT]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(top))
+
+    with pytest.raises(InputError, match=r"b\.json: its distributedInfo says rank -1.*--rank b"):
+        discover([tmp_path], known_formats(), tmp_path)
+
+
+def test_a_rank_that_the_top_level_breaks_off_in_is_not_believed(tmp_path: Path) -> None:
+    events = json.dumps([EVENT])
+    for number, stated in enumerate(["1.5", "-1", "1"]):
+        path = tmp_path / f"t{number}.json"
+        path.write_text(f'{{"traceEvents": {events}, "distributedInfo": {{"rank": {stated}')
+        assert probe(path).processes[0].rank is None
+
+
+def test_a_file_without_events_has_no_process(tmp_path: Path) -> None:
+    top = {"schemaVersion": 1, "distributedInfo": {"rank": 3, "world_size": 4}}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({**top, "traceEvents": []}))
+
+    trace = probe(path)
+
+    assert trace.processes == ()
+    assert trace.notes == ("it holds no events: nothing of rank 3 was recorded",)
 
 
 def test_times_are_looked_up_only_where_a_rank_is_claimed_twice(tmp_path: Path) -> None:

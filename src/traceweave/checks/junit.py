@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from traceweave.checks.measure import CheckResult
-from traceweave.errors import InputError
+from traceweave.outputs import write_whole
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -20,6 +20,10 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
     skipped = str(sum(outcome.skipped for outcome in result.outcomes))
     named = {"name": f"traceweave check {_text(name)}", **counts, "skipped": skipped}
     suite = ET.SubElement(root, "testsuite", named)
+    if result.comparability is not None:
+        value = _text(" ".join(result.comparability.sentences))
+        properties = ET.SubElement(suite, "properties")
+        ET.SubElement(properties, "property", {"name": "comparability", "value": value})
     for outcome in result.outcomes:
         title = f"{outcome.rule.name}: {outcome.limit.kind} {outcome.limit.text}"
         case = ET.SubElement(
@@ -39,10 +43,7 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
 
 def write_junit(result: CheckResult, name: str, path: Path) -> None:
     """Write the document. Raises InputError if the file cannot be written."""
-    try:
-        path.write_bytes(junit_xml(result, name))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, junit_xml(result, name))
 
 
 def _text(text: str) -> str:

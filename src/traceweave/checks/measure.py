@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from traceweave import analyses
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
-from traceweave.comparison import Comparison, compare_runs
+from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs
 from traceweave.errors import QueryError, UsageError
 from traceweave.store.database import first_line
 from traceweave.words import TABLE, duration, number, percent, plural, size
@@ -29,14 +29,26 @@ class Outcome:
     baseline: float | None
     crossed: bool
     missing: str = ""
-    """Why there is no value, if there is none."""
+    """Why there is no value, or none to compare it with, if so."""
+    incomparable: str = ""
+    """Why run and baseline are not comparable, if that fails the limit."""
 
     @property
     def result(self) -> str:
-        """'ok', 'crossed', or 'no value' (which counts as crossed unless the rule is optional)."""
+        """'ok', 'crossed', 'not comparable' (which counts as crossed) or 'no value'.
+
+        Without a value it counts as crossed unless the rule is optional.
+        """
         if self.value is None or (self.limit.needs_baseline and self.baseline is None):
             return "no value"
+        if self.incomparable:
+            return "not comparable"
         return "crossed" if self.crossed else "ok"
+
+    @property
+    def compares(self) -> bool:
+        """Whether it rests on both runs."""
+        return self.rule.needs_baseline(self.limit)
 
     @property
     def skipped(self) -> bool:
@@ -46,6 +58,7 @@ class Outcome:
     @property
     def message(self) -> str:
         """What was found, in a line."""
+        against = f"not comparable: {self.incomparable}; " if self.incomparable else ""
         found = written(self.value, self.rule.unit)
         if self.limit.needs_baseline:
             found += f", baseline {written(self.baseline, self.rule.unit)}"
@@ -53,7 +66,8 @@ class Outcome:
                 found += f" ({percent(self.value / self.baseline - 1, signed=True)})"
         if self.missing:
             found += f" ({self.missing})"
-        return f"{self.rule.metric} = {found}; limit: {self.limit.kind} {self.limit.text}"
+        limit = f"limit: {self.limit.kind} {self.limit.text}"
+        return f"{against}{self.rule.metric} = {found}; {limit}"
 
 
 @dataclass(frozen=True)
@@ -70,14 +84,17 @@ class CheckResult:
     """The outcomes of all rules, in the order of the rules file."""
 
     outcomes: tuple[Outcome, ...]
+    comparability: Comparability | None = None
+    """Whether run and baseline can be compared; None if no rule compares them."""
 
     @property
     def ok(self) -> bool:
-        """Whether no limit is crossed and every number is known."""
+        """Whether no limit is crossed, every number known, and what is compared comparable."""
         return not any(outcome.crossed for outcome in self.outcomes)
 
     def table(self) -> pa.Table:
         """Return one row per limit; numbers raw, and as people read them in `found` and `was`."""
+        comparability = self.comparability.verdict if self.comparability else None
         rows = [
             {
                 "rule": outcome.rule.name,
@@ -88,6 +105,7 @@ class CheckResult:
                 "was": written(outcome.baseline, outcome.rule.unit),
                 "limit": f"{outcome.limit.kind} {outcome.limit.text}",
                 "message": outcome.message,
+                "comparability": comparability if outcome.compares else None,
             }
             for outcome in self.outcomes
         ]
@@ -104,6 +122,7 @@ _SCHEMA = pa.schema(
         ("was", pa.string()),
         ("limit", pa.string()),
         ("message", pa.string()),
+        ("comparability", pa.string()),
     ]
 )
 
@@ -113,37 +132,48 @@ def check_run(
     rules: Sequence[Rule],
     *,
     baseline: duckdb.DuckDBPyConnection | None = None,
+    accept_differences: bool = False,
 ) -> CheckResult:
     """Check the run in `con`; a number that is NULL cannot be vouched for and counts as crossed.
 
-    Raises UsageError if a rule needs a baseline and there is none or names what is not there,
-    QueryError if its SQL is wrong.
+    So does a limit that compares runs which are not comparable, unless its rule accepts that or
+    `accept_differences` does for all. Raises UsageError if a rule needs a baseline and there is
+    none or names what is not there, QueryError if its SQL is wrong.
     """
 
     @cache
-    def comparison() -> Comparison:
+    def comparison(smallest_change: float) -> Comparison:
         assert baseline is not None
-        return compare_runs(baseline, con)
+        return compare_runs(baseline, con, smallest_change=smallest_change)
 
+    comparing = [rule for rule in rules if any(map(rule.needs_baseline, rule.limits))]
+    if comparing and baseline is None:
+        raise UsageError(
+            f"rule {comparing[0].name!r} compares two runs; name the other one with --baseline"
+        )
+    comparability = can_be_compared(baseline, con) if baseline and comparing else None
+    reasons = comparability.reasons if comparability and not accept_differences else ""
     outcomes = []
     for rule in rules:
-        if rule.needs_baseline and baseline is None:
-            raise UsageError(
-                f"rule {rule.name!r} compares two runs; name the other one with --baseline"
-            )
         now, old = measure(con, rule, comparison), Measured(None)
         if baseline is not None and any(limit.needs_baseline for limit in rule.limits):
             old = measure(baseline, rule, comparison)
-        outcomes += [_outcome(rule, limit, now, old) for limit in rule.limits]
-    return CheckResult(tuple(outcomes))
+        against = "" if rule.accept_differences else reasons
+        outcomes += [
+            _outcome(rule, limit, now, old, against if rule.needs_baseline(limit) else "")
+            for limit in rule.limits
+        ]
+    return CheckResult(tuple(outcomes), comparability)
 
 
-def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured) -> Outcome:
+def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured, against: str) -> Outcome:
     missing = [now.missing] if now.missing else []
     if limit.needs_baseline and old.missing:
         missing.append(f"baseline: {old.missing}")
-    crossed = crosses(limit, now.value, old.value, optional=rule.optional)
-    return Outcome(rule, limit, now.value, old.value, crossed, "; ".join(missing))
+    if missing:
+        against = ""  # there is nothing to compare
+    crossed = crosses(limit, now.value, old.value, optional=rule.optional) or bool(against)
+    return Outcome(rule, limit, now.value, old.value, crossed, "; ".join(missing), against)
 
 
 def crosses(
@@ -163,7 +193,7 @@ def crosses(
 
 
 def measure(
-    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[], Comparison]
+    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[float], Comparison]
 ) -> Measured:
     """Return the number that a rule is about; without a value for NULL, and for NaN."""
     try:
@@ -196,11 +226,11 @@ def written(value: float | None, unit: str) -> str:
 
 
 def _given(
-    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[], Comparison]
+    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[float], Comparison]
 ) -> duckdb.DuckDBPyRelation | None:
     """Return the rows that a rule asks; None if it asks the public relations."""
     if rule.compare is not None:
-        return con.from_arrow(comparison().table(rule.compare))
+        return con.from_arrow(comparison(rule.smallest_change).table(rule.compare))
     if rule.analysis is not None:
         return analyses.run(con, rule.analysis, **dict(rule.params))
     return None

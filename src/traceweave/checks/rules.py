@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from traceweave.analyses import find
-from traceweave.comparison import TABLES
+from traceweave.comparison import SMALLEST_CHANGE, TABLES
 from traceweave.errors import QueryError, UsageError, suggest
 
 AGGREGATES = {
@@ -34,7 +34,10 @@ LIMITS = ("max", "min", "max_increase", "max_decrease")
 
 _COLUMN = ("column", "aggregate", "where")
 _ROWS = ("analysis", "compare")
-_KNOWN = frozenset({"name", "optional", "params", "sql", *_ROWS, *_COLUMN, *LIMITS})
+_KNOWN = frozenset(
+    {"name", "optional", "params", "sql", "accept_differences", "smallest_change"}
+    | {*_ROWS, *_COLUMN, *LIMITS}
+)
 _UNITS: Mapping[str, tuple[str, float]] = {
     "ns": ("ns", 1), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("ns", 1e9), "min": ("ns", 6e10),
     "B": ("bytes", 1), "kB": ("bytes", 1e3), "MB": ("bytes", 1e6), "GB": ("bytes", 1e9),
@@ -81,11 +84,14 @@ class Rule:
     params: tuple[tuple[str, object], ...] = ()
     optional: bool = False
     """Whether a number that the run does not have is no failure."""
+    accept_differences: bool = False
+    """Whether runs that are not comparable are compared all the same."""
+    smallest_change: float = SMALLEST_CHANGE
+    """Share of the step below which a change of it does not count, in a comparison."""
 
-    @property
-    def needs_baseline(self) -> bool:
-        """Whether it cannot be checked on one run alone."""
-        return self.compare is not None or any(limit.needs_baseline for limit in self.limits)
+    def needs_baseline(self, limit: Limit) -> bool:
+        """Tell whether a limit cannot be checked on one run alone."""
+        return self.compare is not None or limit.needs_baseline
 
     @property
     def metric(self) -> str:
@@ -133,9 +139,9 @@ def _rule(path: Path, place: int, table: object) -> Rule:
         raise UsageError(
             f"{where}: there is no aggregate {aggregate!r}{_meant(aggregate, AGGREGATES)}"
         )
-    params, optional = table.get("params", {}), table.get("optional", False)
-    if not isinstance(params, dict) or not isinstance(optional, bool):
-        raise UsageError(f'{where}: write params = {{ window = "host" }}, optional = true')
+    params = table.get("params", {})
+    if not isinstance(params, dict):
+        raise UsageError(f'{where}: write params = {{ window = "host" }}')
     compare = _comparison(where, table) if "compare" in table else None
     has_analysis = "analysis" in table or (sql is None and compare is None)
     analysis = _text(where, table, "analysis") if has_analysis else None
@@ -154,7 +160,9 @@ def _rule(path: Path, place: int, table: object) -> Rule:
         aggregate=aggregate,
         where=_text(where, table, "where") if "where" in table else None,
         params=tuple(params.items()),
-        optional=optional,
+        optional=_flag(where, table, "optional"),
+        accept_differences=_flag(where, table, "accept_differences"),
+        smallest_change=_smallest_change(where, table),
     )
 
 
@@ -184,6 +192,25 @@ def _comparison(where: str, table: dict[str, Any]) -> str:
         if key in table:
             raise UsageError(f"{where}: {key} makes no sense for a comparison of both runs")
     return name
+
+
+def _flag(where: str, table: dict[str, Any], key: str) -> bool:
+    value = table.get(key, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: write {key} = true, or leave it out")
+    return value
+
+
+def _smallest_change(where: str, table: dict[str, Any]) -> float:
+    """Return what counts as a change of the step, a share of it."""
+    if "smallest_change" not in table:
+        return SMALLEST_CHANGE
+    if "compare" not in table:
+        raise UsageError(f"{where}: smallest_change is for rules with compare; use max_increase")
+    value, unit = _quantity(where, "smallest_change", table["smallest_change"])
+    if unit not in ("", "fraction") or not 0 <= value < 1:
+        raise UsageError(f'{where}: smallest_change is a share of the step: write "2 %"')
+    return value
 
 
 def _unit(where: str, table: dict[str, Any]) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from traceweave.cli.options import DATABASE, example, printing_rows
+
+if TYPE_CHECKING:
+    from traceweave.checks import CheckResult
 
 CROSSED = 1
 """Exit code when a limit is crossed."""
@@ -29,7 +34,13 @@ CROSSED = 1
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
-    help="Run that rules with max_increase or max_decrease compare with.",
+    help="Run that rules with compare, max_increase or max_decrease compare with.",
+)
+@click.option(
+    "--accept-differences",
+    is_flag=True,
+    help="Compare with the baseline also where the two runs are not comparable: another GPU model,"
+    " world size or program.",
 )
 @click.option(
     "--junit",
@@ -43,6 +54,7 @@ def check(
     database: Path,
     rules: Path,
     baseline: Path | None,
+    accept_differences: bool,
     junit: Path | None,
     format_: str,
     output: Path | None,
@@ -50,7 +62,9 @@ def check(
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
 
-    Exit code 1 if a limit is crossed or a number is unknown, 2 if the rules file is wrong.
+    With a baseline it begins with whether the two runs can be compared. Exit code 1 if a limit is
+    crossed, a number is unknown, or a rule compares runs that are not comparable; 2 if the rules
+    file is wrong.
     """
     from traceweave.checks import read_rules, write_junit
     from traceweave.cli.output import note, print_rows
@@ -59,16 +73,35 @@ def check(
 
     from traceweave import api
 
-    result = api.check(database, rules, baseline=baseline)
-    table, missing = result.table(), dict[str, str]()
+    result = api.check(database, rules, baseline=baseline, accept_differences=accept_differences)
+    sentences = result.comparability.sentences if result.comparability else ()
+    table = result.table()
     if format_ in ("table", "markdown"):
+        for sentence in sentences:
+            print(sentence)
+        print("\n" if sentences else "", end="")
         table = table.select(["rule", "result", "found", "was", "limit"])
-        missing = {o.rule.name: o.missing for o in result.outcomes if o.missing}
-    print_rows(table.to_reader(), format_, output, most_rows)
-    for rule, why in missing.items():
-        note(f"{rule}: no value: {why}")
+        print_rows(table.to_reader(), format_, output, most_rows)
+        for text in _remarks(result):
+            note(text)
+    else:
+        for sentence in sentences:
+            note(sentence)
+        print_rows(table.to_reader(), format_, output, most_rows)
     if junit is not None:
         write_junit(result, database.name, junit)
         note(f"wrote {junit}")
     if not result.ok:
         context.exit(CROSSED)
+
+
+def _remarks(result: CheckResult) -> Iterator[str]:
+    """Say what the table leaves open: once for all that is not comparable, once per rule else."""
+    if any(outcome.incomparable for outcome in result.outcomes):
+        yield (
+            "what compares with the baseline fails; --accept-differences, or accept_differences ="
+            " true in a rule, checks it all the same"
+        )
+    missing = {one.rule.name: one for one in result.outcomes if one.missing}
+    for rule, one in missing.items():
+        yield f"{rule}: no value: {one.missing}"

@@ -10,16 +10,26 @@ from traceweave.cli.options import OneOf, example, existing, printing_rows
 from traceweave.words import plural
 
 TABLES = (
-    "step", "budget", "overlap", "classes", "kernels", "ops", "collectives", "stragglers", "memory",
+    "comparability", "step", "budget", "overlap", "classes", "kernels", "ops", "collectives",
+    "stragglers", "memory",
 )  # fmt: skip
 """Those of traceweave.comparison.TABLES, which a test compares; importing it takes a second."""
 
 SHORT = 10
-"""Rows of each table when all of them are printed."""
+"""Rows of each table when all of them are printed; of `comparability` all are."""
 
-
-BRIEF = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns", "relative")
-"""Columns of kernels, operators and collectives when all tables are printed."""
+_ITEMS = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns", "relative")
+BRIEF = {
+    "comparability": ("fact", "verdict", "base", "new"),
+    "step": (
+        "sample", "verdict", "base_ns", "new_ns", "difference_ns", "relative", "low_ns", "high_ns",
+    ),
+    "classes": _ITEMS,
+    "kernels": _ITEMS,
+    "ops": _ITEMS,
+    "collectives": _ITEMS,
+}  # fmt: skip
+"""Columns of tables that are too wide, when all tables are printed."""
 
 
 @click.command(
@@ -49,6 +59,14 @@ BRIEF = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns
     show_default=True,
     help="Level of significance.",
 )
+@click.option(
+    "--smallest-change",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="Share of the step below which a change does not count; of kernels and other items a tenth"
+    " of it.",
+)
 @printing_rows
 def compare(
     base: Path,
@@ -56,37 +74,43 @@ def compare(
     name: str | None,
     warmup: int,
     alpha: float,
+    smallest_change: float,
     format_: str,
     output: Path | None,
     most_rows: int,
 ) -> None:
     """Compare the run in NEW with the one in BASE, per step and rank.
 
-    With -o FILE.html it writes one self-contained page. Differences are new minus base.
+    It begins with whether they can be compared. With -o FILE.html it writes one self-contained
+    page, with --format json all tables at once. Differences are new minus base.
     """
     from traceweave import api
-    from traceweave.cli.output import note, print_rows
+    from traceweave.cli.output import note, print_object, print_rows
 
     page = output is not None and output.suffix.lower() in (".html", ".htm")
-    if not page and name is None and (format_ not in ("table", "markdown") or output is not None):
+    whole = page or format_ == "json"
+    if not whole and name is None and (format_ not in ("table", "markdown") or output is not None):
         raise click.UsageError(
             "one file holds one table: name it with --table", click.get_current_context()
         )
-    found = api.compare(base, new, warmup=warmup, alpha=alpha)
+    found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
     if page and output is not None:
         note(f"wrote {found.report(output)}")
         return
     if name is not None:
         print_rows(found.table(name).to_reader(), format_, output, most_rows)
         return
+    if format_ == "json":
+        print_object(found.to_dict(), output)
+        return
     for sentence in found.words:
         print(sentence)
     for title, table in found.tables.items():
-        if "item" in table.schema.names:
-            table = table.select(BRIEF)
+        table = table.select(BRIEF.get(title, table.schema.names))
+        shown = len(table) if title == "comparability" else SHORT
         if len(table):
             print(f"\n{title}: {found.meaning(title)}\n")
-            print_rows(table.slice(0, SHORT).to_reader(), format_, None, most_rows)
-        if len(table) > SHORT:
-            more = plural(len(table) - SHORT, "more row")
+            print_rows(table.slice(0, shown).to_reader(), format_, None, most_rows)
+        if len(table) > shown:
+            more = plural(len(table) - shown, "more row")
             note(f"{title}: {more}; --table {title} prints them")

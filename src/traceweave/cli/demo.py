@@ -34,15 +34,16 @@ def demo(folder: Path) -> None:
     from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest
+    from traceweave.outputs import write_whole
 
     traces, database = folder / "traces", folder / "demo.duckdb"
     traces.mkdir(parents=True, exist_ok=True)
     for trace in resources.files("traceweave").joinpath("demo_traces").iterdir():
-        (traces / trace.name).write_bytes(trace.read_bytes())
+        write_whole(traces / trace.name, trace.read_bytes())
     with progress_bars() as bars:
         summarize(ingest(traces, database, progress=bars))
     with api.open(database) as run:
         print_overview(run)
         page = run.report(database.with_suffix(".html"))
     note(f"wrote {page}; open it in a browser")
-    note(f"ask on: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")
+    note(f"next: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")

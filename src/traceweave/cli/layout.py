@@ -87,6 +87,8 @@ def lay_out(
     if len(rows) > 1 and _needed(columns) > width:
         others = columns[len(_keys(columns)) :]
         alike = [column for column in others if len(set(column.cells)) == 1]
+        if len(alike) == len(others):  # rows that are equal are a table all the same
+            alike = []
         columns = [column for column in columns if column not in alike]
     blocks = _blocks(columns, width)[: None if rows else 1]
     lines: list[str] = []

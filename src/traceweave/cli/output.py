@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from traceweave import words
 from traceweave.cli import cells, layout
 from traceweave.errors import InputError, QueryError, UsageError
+from traceweave.outputs import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +43,17 @@ def print_rows(
     if output is not None:
         note(f"wrote {output}")
     return any_rows
+
+
+def print_object(value: Mapping[str, object], output: Path | None) -> None:
+    """Print what is more than rows as JSON to a file, or to stdout."""
+    import orjson
+
+    with _destination(output) as stream:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain)
+        stream.write(text.decode() + "\n")
+    if output is not None:
+        note(f"wrote {output}")
 
 
 def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
@@ -83,11 +96,10 @@ def _destination(output: Path | None) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    try:
-        with output.open("w", encoding="utf-8", newline="") as stream:
-            yield stream
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+    with whole_file(output) as file:
+        stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        yield stream
+        stream.detach()
 
 
 def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
@@ -97,7 +109,8 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetWriter(output or sys.stdout.buffer, reader.schema) as writer:
+        into = nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
+        with into as file, pq.ParquetWriter(file, reader.schema) as writer:
             for batch in _batches(reader):
                 writer.write_batch(batch)
     except BrokenPipeError:  # who reads stdout has seen enough

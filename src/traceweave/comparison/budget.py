@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +14,16 @@ from traceweave.comparison.statistics import (
     Tests,
     Values,
     adjust,
+    changes,
     compare_samples,
     least_mann_whitney_p,
     untested,
 )
 
 Numbers = npt.NDArray[np.int64]
+
+ITEM_SHARE = 0.1
+"""What counts for an item, as a share of what counts for the step: many of them make a step."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,18 @@ class StepTime:
     base_steps: int
     new_steps: int
     alpha: float
+    smallest_change: float
+    """Share of the step below which a change does not count."""
+
+    @property
+    def smallest_ns(self) -> float:
+        """What `smallest_change` is of the base's step."""
+        return self.smallest_change * self.base_ns
+
+    @property
+    def smallest_item_ns(self) -> float:
+        """The same for a part of the step, a kernel, an operator, a collective."""
+        return ITEM_SHARE * self.smallest_ns
 
     @property
     def difference_ns(self) -> int:
@@ -56,7 +73,9 @@ class StepTime:
 
     @property
     def verdict(self) -> str:
-        """'slower', 'faster', 'not significant' or 'not testable'."""
+        """'same' (too small to count), 'slower', 'faster', 'not significant' or 'not testable'."""
+        if abs(self.difference_ns) < self.smallest_ns:
+            return "same"
         if not self.testable:
             return "not testable"
         if not self.significant:
@@ -64,26 +83,29 @@ class StepTime:
         return "slower" if self.tests.difference[0] > 0 else "faster"
 
 
-def compare_step_time(base: Side, new: Side, alpha: float) -> StepTime:
+def compare_step_time(base: Side, new: Side, alpha: float, smallest_change: float) -> StepTime:
     """Test the step times of two runs against each other."""
     testable = base.steps is not None and new.steps is not None
     samples = [side.per_rank("window_ns") for side in (base, new)]
-    return _step_time(samples, alpha, testable=testable)
+    return _step_time(samples, alpha, smallest_change, testable=testable)
 
 
-def _step_time(samples: list[Values], alpha: float, *, testable: bool) -> StepTime:
+def _step_time(
+    samples: list[Values], alpha: float, smallest_change: float, *, testable: bool
+) -> StepTime:
     base, new = samples
     pair = [sample[np.newaxis, :] for sample in samples]
     tests = compare_samples(pair, confidence=1 - alpha)
     if not testable:
         tests = untested(tests.difference)
-    return StepTime(round(base.mean()), round(new.mean()), tests, len(base), len(new), alpha)
+    means = round(base.mean()), round(new.mean())
+    return StepTime(*means, tests, len(base), len(new), alpha, smallest_change)
 
 
 def step_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     """Return the step times and their tests: the mean over the ranks, and the slowest rank's."""
     slowest = [side.totals["slowest_ns"] for side in (base, new)]
-    other = _step_time(slowest, time.alpha, testable=time.testable)
+    other = _step_time(slowest, time.alpha, time.smallest_change, testable=time.testable)
     rows = [_step_row("mean of ranks", time), _step_row("slowest rank", other)]
     return pa.Table.from_pylist(rows, schema=_STEP_SCHEMA)
 
@@ -135,23 +157,24 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     Every column in ns adds up to its last row exactly: parts are rounded together.
     """
     causes = sorted({*base.idle, *new.idle}, key=lambda c: -_largest(c, base, new))
-    labels = ["compute", "exposed communication", "exposed memory"]
-    labels += [f"idle: {cause.replace('_', ' ')}" for cause in causes]
-    samples = [_parts(side, causes) for side in (base, new)]
+    columns = {
+        "compute": "compute_ns",
+        **_communication(base, new),
+        "exposed memory": "exposed_memory_ns",
+    }
+    labels = [*columns, *(f"idle: {cause.replace('_', ' ')}" for cause in causes)]
+    samples = [_parts(side, columns.values(), causes) for side in (base, new)]
     whole = [_rounded_together(sample.mean(axis=1)) for sample in samples]
     p = np.full(len(labels), np.nan)
     if time.testable:
         p = adjust(compare_samples(samples).welch_p)
     difference = whole[1] - whole[0]
-    words = np.where(difference > 0, "longer", "shorter")
-    words = np.where(
-        np.isnan(p), "not testable", np.where(p < time.alpha, words, "not significant")
-    )
+    words = changes(difference, p, time.alpha, time.smallest_item_ns, ("longer", "shorter"))
     total = int(difference.sum())
     return pa.table(
         {
             "part": [*labels, "step" if base.steps is not None else "recording"],
-            "change": [*words.tolist(), time.verdict],
+            "change": [*words, time.verdict],
             "base_ns": [*whole[0].tolist(), int(whole[0].sum())],
             "new_ns": [*whole[1].tolist(), int(whole[1].sum())],
             "difference_ns": [*difference.tolist(), total],
@@ -162,9 +185,24 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     )
 
 
-def _parts(side: Side, causes: list[str]) -> Values:
+def _communication(base: Side, new: Side) -> dict[str, str]:
+    """Return parts of exposed communication and their columns of steps.sql.
+
+    Waiting and transfer apart, where both runs tell them from each other; what of that is not told
+    is a third part, if there is any.
+    """
+    parts = {"exposed waiting": "exposed_wait_ns", "exposed transfer": "exposed_transfer_ns"}
+    whole = {"exposed communication": "exposed_comm_ns"}
+    rest = {"waiting or transfer": "exposed_unsplit_ns"}
+    told = [any(side.totals[c].any() for c in parts.values()) for side in (base, new)]
+    unsplit = [bool(side.totals["exposed_unsplit_ns"].any()) for side in (base, new)]
+    if not any(told) or any(u and not t for u, t in zip(unsplit, told, strict=True)):
+        return whole
+    return parts | rest if any(unsplit) else parts
+
+
+def _parts(side: Side, columns: Iterable[str], causes: list[str]) -> Values:
     """Return the parts of the step time as parts x steps, means over the ranks, ns."""
-    columns = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns")
     none = np.zeros(side.count)
     idle = [side.idle.get(cause, none) / side.ranks for cause in causes]
     return np.array([*(side.per_rank(column) for column in columns), *idle])

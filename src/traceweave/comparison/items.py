@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.comparison.side import Side, query
-from traceweave.comparison.statistics import Tests, Values, adjust, compare_samples
+from traceweave.comparison.statistics import Values, adjust, changes, compare_samples
 
 Numbers = npt.NDArray[np.int64]
 
@@ -17,10 +17,11 @@ KINDS = ("classes", "kernels", "ops", "collectives")
 """Queries of items."""
 
 
-def compare_items(base: Side, new: Side, kind: str, alpha: float) -> pa.Table:
+def compare_items(base: Side, new: Side, kind: str, alpha: float, least_ns: float) -> pa.Table:
     """Return one row per item of `kind`, the largest change of time per step and rank first.
 
-    Times are ns per step and rank (per recording and rank without steps). `from_calls_ns` is what
+    One that changed by less than `least_ns` is the same. Times are ns per step and rank (per
+    recording and rank without steps). `from_calls_ns` is what
     the other number of calls costs at the old duration, `from_duration_ns` what the other duration
     costs at the new number of calls; together they are `difference_ns`.
     """
@@ -41,7 +42,9 @@ def compare_items(base: Side, new: Side, kind: str, alpha: float) -> pa.Table:
         "item": rows["item"].take(pa.array(first)),
         "shape": rows["shape"].take(pa.array(first)),
         "class": rows["class"].take(pa.array(first)),
-        "change": _changes(calls_mean, tests, p, alpha),
+        "change": _came_and_went(
+            calls_mean, changes(tests.difference, p, alpha, least_ns, ("slower", "faster"))
+        ),
         "base_ns": _whole(times_mean[0]),
         "new_ns": _whole(times_mean[0]).to_numpy() + whole.astype(np.int64),
         "difference_ns": _whole(whole),
@@ -79,14 +82,10 @@ def _grid(rows: pa.Table, side: Side, place: int, column: str, items: int) -> Va
     return grid / side.ranks
 
 
-def _changes(calls: list[Values], tests: Tests, p: Values, alpha: float) -> pa.Array:
-    """Say in a word what became of every item."""
-    significant = np.where(tests.difference > 0, "slower", "faster")
-    words = np.where(
-        np.isnan(p), "not testable", np.where(p < alpha, significant, "not significant")
-    )
-    words = np.where(calls[0] == 0, "added", np.where(calls[1] == 0, "removed", words))
-    return pa.array(words.astype(str))
+def _came_and_went(calls: list[Values], words: list[str]) -> pa.Array:
+    """Say of items that only one run has that they are 'added' or 'removed'."""
+    found = np.where(calls[0] == 0, "added", np.where(calls[1] == 0, "removed", words))
+    return pa.array(found.astype(str))
 
 
 def _ratio(values: Values, over: Values) -> Values:

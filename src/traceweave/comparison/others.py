@@ -8,11 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from traceweave.comparison.side import Side, ask
-from traceweave.comparison.statistics import Values, compare_samples
+from traceweave.comparison.statistics import Values, changes, compare_samples
 
 
-def overlap_table(base: Side, new: Side, alpha: float, *, testable: bool) -> pa.Table:
-    """Return how much of the communication compute hides, and how well the two overlap, 0 to 1."""
+def overlap_table(
+    base: Side, new: Side, alpha: float, smallest_change: float, *, testable: bool
+) -> pa.Table:
+    """Return how much of the communication compute hides, and how well the two overlap, 0 to 1.
+
+    What changed by less than `smallest_change` of the whole is the same.
+    """
     rows = []
     for name, over in (("communication hidden", "comm_ns"), ("overlap efficiency", "least")):
         samples = [_fraction(side, over) for side in (base, new)]
@@ -22,16 +27,15 @@ def overlap_table(base: Side, new: Side, alpha: float, *, testable: bool) -> pa.
             p = None if np.isnan(found) else float(found)
         was, now = (_whole_fraction(side, over) for side in (base, new))
         change = None if was is None or now is None else now - was
-        word = "not testable" if p is None else "not significant"
-        if p is not None and p < alpha and change is not None:
-            word = "higher" if change > 0 else "lower"
+        tested = np.array([np.nan if x is None else x for x in (change, p)])
+        [word] = changes(tested[:1], tested[1:], alpha, smallest_change, ("higher", "lower"))
         rows.append(
             {
                 "measure": name,
                 "change": word,
-                "base": was,
-                "new": now,
-                "difference": change,
+                "base_share": was,
+                "new_share": now,
+                "difference_share": change,
                 "p": p,
             }
         )
@@ -42,9 +46,9 @@ _OVERLAP = pa.schema(
     [
         ("measure", pa.string()),
         ("change", pa.string()),
-        ("base", pa.float64()),
-        ("new", pa.float64()),
-        ("difference", pa.float64()),
+        ("base_share", pa.float64()),
+        ("new_share", pa.float64()),
+        ("difference_share", pa.float64()),
         ("p", pa.float64()),
     ]
 )

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceweave.comparison.budget import StepTime
-from traceweave.comparison.sentences import headline, samples, sentences
+from traceweave.comparison.comparability import WITH_CARE, Comparability
+from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
+from traceweave.outputs import write_whole
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
@@ -27,15 +29,9 @@ _KINDS: dict[str, tuple[str, Kind]] = {
     "relative": ("Change", "percent"),
     "base_share": ("Base share", "percent"),
     "new_share": ("New share", "percent"),
-    "p_adjusted": ("p, corrected", "number"),
-    "welch_p": ("Welch p", "number"),
-    "mann_whitney_p": ("Mann-Whitney p", "number"),
-    "p": ("p", "number"),
     "item": ("Name", "name"),
     "shape": ("Shape", "name"),
-    "base": ("Base", "percent"),
-    "new": ("New", "percent"),
-    "difference": ("Difference", "percent"),
+    "difference_share": ("Difference", "percent"),
     "change": ("Verdict", "text"),
     "hedges_g": ("Effect size g", "number"),
     "slower_share": ("Pairs slower", "percent"),
@@ -44,11 +40,31 @@ _KINDS: dict[str, tuple[str, Kind]] = {
     "base_calls": ("Base calls", "number"),
     "new_calls": ("New calls", "number"),
     "rank": ("Rank", "int"),
+    "limits": ("What it means", "text"),
 }
 """Headings and kinds of columns whose name does not say them."""
 
 _SMALL = frozenset({"difference_ns", "low_ns", "high_ns", "from_calls_ns", "from_duration_ns"})
-"""Changes, which would vanish in the unit of what changed."""
+"""Changes, which would vanish with the decimals of what changed."""
+
+_P_VALUES = frozenset({"p", "p_adjusted", "welch_p", "mann_whitney_p"})
+"""Columns that no reader compares: a footnote says what they are, and the command prints them."""
+
+_LEFT_OUT = {"comparability": frozenset({"difference"})}
+"""Columns of other tables that the page leaves out: there, what the two columns beside it say."""
+
+_CORRECTED = (
+    "A verdict rests on Welch's t-test, the p-values of the table corrected together;"
+    " the command below prints them."
+)
+_FOOTNOTES = {
+    "budget": _CORRECTED,
+    "overlap": "A verdict rests on Welch's t-test; the command below prints the p-values.",
+    "classes": _CORRECTED,
+    "kernels": _CORRECTED,
+    "ops": _CORRECTED,
+    "collectives": _CORRECTED,
+}
 
 _TITLES = {
     "step": "Step time",
@@ -71,6 +87,8 @@ _ABSENT = {
 """Why a section is empty."""
 
 _LEADS = {
+    "comparability": "What is known of both runs, and what it means where they differ. With one"
+    " “not comparable”, differences below cannot be read as the effect of a change.",
     "step": "How long a step takes in either run, and whether the difference is more than chance.",
     "budget": "Where the difference went. Every moment of a step is one of these parts, so they add"
     " up to the whole.",
@@ -88,40 +106,66 @@ _LEADS = {
 
 
 def write_page(
-    path: Path, base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
+    path: Path,
+    comparability: Comparability,
+    base: Side,
+    new: Side,
+    time: StepTime,
+    tables: dict[str, pa.Table],
 ) -> None:
-    """Write the page of a comparison; the same databases give the same bytes."""
-    page = render_report(_build(base, new, time, tables))
-    path.write_text(page, encoding="utf-8", newline="\n")
+    """Write the page of a comparison; the same databases give the same bytes.
+
+    Raises InputError if the file cannot be written.
+    """
+    write_whole(path, render_report(_build(comparability, base, new, time, tables)).encode())
 
 
-def _build(base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]) -> Report:
+def _build(
+    comparability: Comparability,
+    base: Side,
+    new: Side,
+    time: StepTime,
+    tables: dict[str, pa.Table],
+) -> Report:
     """All that the page shows."""
     words = sentences(base, new, time, tables)
+    care = "comparable " if comparability.verdict == WITH_CARE else ""
+    first = [Sentence(text, "comparability") for text in comparability.sentences]
+    if comparability.reasons:
+        title = f"Not comparable: {comparability.against}"
+    else:
+        title, words = words[0], words[1:]
     verdict = Verdict(
-        headline=headline(time, base.unit).rstrip("."),
-        subject=f"{new.name} compared with {base.name}",
-        sentences=tuple(Sentence(text, "step") for text in words[1:]),
+        headline=title.rstrip("."),
+        subject=f"{new.name} compared with {base.name}: {care}{comparability.verdict}",
+        sentences=(*first, *(Sentence(text, "step") for text in words)),
         figures=(),
         parts=(),
     )
     notes = {"step": samples(base, new)}
-    sections = tuple(_section(name, tables[name], notes.get(name, ())) for name in TABLES)
+    footnotes = _FOOTNOTES | {"step": " ".join(method(time))}
+    sections = tuple(
+        _section(name, tables[name], notes.get(name, ()), footnotes.get(name, ""))
+        for name in TABLES
+    )
     return Report("Comparison of two runs", verdict, sections)
 
 
-def _section(name: str, found: pa.Table, notes: tuple[str, ...]) -> Section:
+def _section(name: str, found: pa.Table, notes: tuple[str, ...], footnote: str) -> Section:
     rows = found.to_pylist()
-    names = found.schema.names
+    names = [key for key in found.schema.names if key not in _LEFT_OUT.get(name, _P_VALUES)]
     columns = tuple(_column(key) for key in names)
     cells = tuple(tuple(row[key] for key in names) for row in rows[:MOST_ROWS])
     more = len(rows) - MOST_ROWS
+    left_out = (
+        f"{plural(more, 'more row')} left out, with the smallest changes." if more > 0 else ""
+    )
     table = Table(
         name,
         _title(name),
         columns,
         cells,
-        note=f"{plural(more, 'more row')} left out, with the smallest changes." if more > 0 else "",
+        note=" ".join(text for text in (left_out, footnote) if text),
     )
     command = f"traceweave compare base.duckdb new.duckdb --table {name} --format csv"
     return Section(
@@ -145,7 +189,7 @@ def _column(name: str) -> Column:
     if name in _KINDS:
         return Column(*_KINDS[name])
     if name.endswith("_ns"):
-        return Column(_heading(name.removesuffix("_ns")), "duration", own_unit=name in _SMALL)
+        return Column(_heading(name.removesuffix("_ns")), "duration", own_decimals=name in _SMALL)
     if name.endswith("_bytes"):
         return Column(_heading(name.removesuffix("_bytes")), "bytes")
     return Column(_heading(name))

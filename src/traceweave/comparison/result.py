@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traceweave.comparison.budget import StepTime
-from traceweave.comparison.sentences import samples, sentences
+from traceweave.comparison.comparability import Comparability
+from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
 from traceweave.errors import UsageError, suggest
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 class Comparison:
     """A new run beside a base. Differences are new - base; times are ns."""
 
+    comparability: Comparability
+    """Whether any difference can be read as the effect of a change: to be looked at first."""
     base: Side
     new: Side
     time: StepTime
@@ -28,14 +31,32 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """'slower', 'faster', 'not significant' or 'not testable': the step time."""
+        """'same', 'slower', 'faster', 'not significant' or 'not testable': the step time."""
         return self.time.verdict
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What was found, in sentences; the first is the verdict."""
+        """What was found, in sentences: whether the runs can be compared, the step time, the rest.
+
+        The last ones say which steps count, and what the verdicts rest on.
+        """
         found = sentences(self.base, self.new, self.time, self.tables)
-        return (*found, *samples(self.base, self.new))
+        rests_on = (*samples(self.base, self.new), *method(self.time))
+        return (*self.comparability.sentences, *found, *rests_on)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, as `--format json` prints it."""
+        tables = {name: table.to_pylist() for name, table in self.tables.items()}
+        facts = tables.pop("comparability")
+        return {
+            "comparability": {"verdict": self.comparability.verdict, "facts": facts},
+            "base": self.base.name,
+            "new": self.new.name,
+            "verdict": self.verdict,
+            "smallest_change": self.time.smallest_change,
+            "words": list(self.words),
+            "tables": tables,
+        }
 
     def table(self, name: str) -> pa.Table:
         """Return a table. Raises UsageError for a name that is not in TABLES."""
@@ -52,5 +73,5 @@ class Comparison:
         """Write one self-contained HTML page and return its path."""
         from traceweave.comparison.page import write_page
 
-        write_page(Path(path), self.base, self.new, self.time, self.tables)
+        write_page(Path(path), self.comparability, self.base, self.new, self.time, self.tables)
         return Path(path)

@@ -16,15 +16,16 @@ MOST_NAMED = 3
 """Parts or kernels that a sentence names."""
 
 _WELCH_DECIDES = "With so few steps the Mann-Whitney test cannot be significant; Welch's decides."
+_MAY_BE_MORE = "So the steps vary too much to rule out a change that counts."
 
 
 def sentences(
     base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
 ) -> tuple[str, ...]:
-    """Return what was found, the verdict first; empty statements are left out."""
+    """Return what was found, the step time first; empty statements are left out."""
     found = (
         headline(time, base.unit if base.unit == new.unit else "recording"),
-        *_tests(base, new, time),
+        *_doubts(time),
         _parts(tables["budget"].to_pylist()),
         _items(tables["classes"], "Kernel classes"),
         _items(tables["kernels"], "Kernels"),
@@ -37,6 +38,9 @@ def headline(time: StepTime, unit: str) -> str:
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     relative = time.difference_ns / time.base_ns if time.base_ns else None
     amount = "from nothing" if relative is None else percent(relative, signed=True)
+    if time.verdict == "same":
+        what = "Step time" if time.testable else f"Mean {unit}"
+        return f"{what}: the same within {_share(time.smallest_change)} ({change}, {amount})."
     if time.verdict == "not significant":
         return f"Step time: no significant difference ({change}, {amount})."
     if time.verdict == "not testable":
@@ -44,31 +48,44 @@ def headline(time: StepTime, unit: str) -> str:
     return f"Step time: {amount}, significantly {time.verdict} ({change})."
 
 
-def _tests(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
-    if base.steps is None or new.steps is None:
-        marked = [side.name for side in (base, new) if side.steps is None]
-        return (
-            f"{' and '.join(marked)}: the traces mark no steps, so whole recordings stand side by"
-            " side. Their lengths say when the profiler was stopped, not how fast the run is;"
-            " compare shares and times per call.",
-        )
+def _doubts(time: StepTime) -> tuple[str, ...]:
+    """Say what the verdict on the step time cannot be sure of."""
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
-    t = time.tests
-    low, high = (duration(round(bound), signed=True) for bound in (t.low[0], t.high[0]))
-    p = f"Welch p = {number(t.welch_p[0])}, Mann-Whitney p = {number(t.mann_whitney_p[0])}"
-    text = (
-        f"{percent(1 - time.alpha).replace('.0%', '%')} confidence interval of the difference"
-        f" {low} to {high}; {p}; effect size g = {number(t.hedges_g[0])}."
+    low, high = float(time.tests.low[0]), float(time.tests.high[0])
+    between = " to ".join(duration(round(end), signed=True) for end in (low, high))
+    interval = f"{_share(1 - time.alpha)} confidence interval of the difference: {between}."
+    tests = [p[0] < time.alpha for p in (time.tests.welch_p, time.tests.mann_whitney_p)]
+    doubt = ""
+    if time.verdict == "same":
+        doubt = _MAY_BE_MORE if max(-low, high) > time.smallest_ns else ""
+    elif not time.decided_by_both:
+        doubt = _WELCH_DECIDES
+    elif tests[0] != tests[1]:
+        doubt = "The two tests disagree, so the difference does not count as significant."
+    return (interval, doubt)
+
+
+def method(time: StepTime) -> tuple[str, ...]:
+    """Say what the verdicts rest on: the footnotes."""
+    smallest_ns, least_ns = time.smallest_ns, time.smallest_item_ns
+    counts = (
+        f"Too small to count is what changes the step by less than {_share(time.smallest_change)}"
+        f" of the base's ({duration(smallest_ns)}), and an item by less than a tenth of that"
+        f" ({duration(least_ns)})."
     )
-    if not time.decided_by_both:
-        return (
-            text,
-            _WELCH_DECIDES,
-        )
-    if (t.welch_p[0] < time.alpha) != (t.mann_whitney_p[0] < time.alpha):
-        return (text, "The two tests disagree, so the difference does not count as significant.")
-    return (text,)
+    if not time.testable:
+        return (counts,)
+    tests = time.tests
+    return (
+        counts,
+        f"Step time: Welch p = {number(tests.welch_p[0])}, Mann-Whitney p ="
+        f" {number(tests.mann_whitney_p[0])}; effect size g = {number(tests.hedges_g[0])}.",
+    )
+
+
+def _share(fraction: float) -> str:
+    return percent(fraction).replace(".0%", "%")
 
 
 def _parts(rows: list[dict[str, Any]]) -> str:
@@ -89,7 +106,8 @@ def _items(table: pa.Table, kind: str) -> str:
         if word in changes
     ]
     if not counts:
-        return f"{kind}: none changed significantly." if "not significant" in changes else ""
+        found = {"same", "not significant"}.intersection(changes)
+        return f"{kind}: none changed significantly." if found else ""
     rows = table.filter(pc.is_in(table["change"], pa.array(["slower", "faster"]))).to_pylist()
     named = ", ".join(
         f"{shortened(row['item'])} ({percent(row['relative'], signed=True)}, {_change(row)})"

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +87,22 @@ def adjust(p: Values) -> Values:
     if tested.any():
         adjusted[tested] = stats.false_discovery_control(p[tested], method="by")
     return adjusted
+
+
+def changes(
+    difference: npt.NDArray[Any],
+    p: Values,
+    alpha: float,
+    least: float,
+    words: tuple[str, str],
+) -> list[str]:
+    """Say in a word what became of every item: one of `words` for more or less of it.
+
+    Else 'same': less than `least`, whatever the p-value; 'not significant'; 'not testable'.
+    """
+    found = np.where(difference > 0, *words)
+    found = np.where(np.isnan(p), "not testable", np.where(p < alpha, found, "not significant"))
+    return [str(word) for word in np.where(np.abs(difference) < least, "same", found)]
 
 
 def least_mann_whitney_p(base_steps: int, new_steps: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TABLES = {
+    "comparability": "whether the two runs can be compared",
     "step": "step time and its tests",
     "budget": "where the difference went: parts that add up to the whole",
     "overlap": "how much of the communication compute hides",

@@ -2,13 +2,14 @@
 
 Times are aligned nanoseconds since the Unix epoch on Perfetto's boot clock, so that `ts` in
 Perfetto's SQL is `start_ns` here; a clock snapshot says that the wall clock reads the same.
+
+The queries only arrange events as tracks, slices and samples. What an analysis answers (gaps,
+exposed communication, memory in use) they take from it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,18 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceweave import analyses
-from traceweave.errors import InputError, QueryError
+from traceweave.errors import QueryError
 from traceweave.export.lanes import LaneKeeper
 from traceweave.export.packets import LAUNCH_FLOW, PacketWriter
 from traceweave.export.protos import load_protos
 from traceweave.export.selection import Selection, run_start
 from traceweave.export.tracks import Tracks
+from traceweave.outputs import whole_file
 from traceweave.store.database import first_line
 
 BATCH_ROWS = 65_536
 """Rows in memory at a time."""
-
-_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Written:
     samples: int
     tracks: int
     size_bytes: int
+    """0 where it went into a pipe."""
 
 
 def write_perfetto(
@@ -55,20 +56,13 @@ def write_perfetto(
     the database cannot be read, TraceweaveError without Perfetto's classes.
     """
     protos = load_protos()
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb", buffering=_BUFFER_BYTES) as file:
+        with whole_file(path) as file:
             export = _Export(con, file, protos, selection or Selection())
             export.run()
-        size = draft.stat().st_size
-        os.replace(draft, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     except duckdb.Error as error:
         raise QueryError(f"the database cannot be exported: {first_line(error)}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
+    size = path.stat().st_size
     return Written(path, export.slices, export.samples, export.tracks.written, size)
 
 
@@ -105,6 +99,8 @@ class _Export:
         self._create("export_tracks", _query("tracks"), {"gaps": chosen.gaps})
         self._create("export_calls", _query("calls"), {"ranks": ranks})
         self._create("export_windows", _query("windows"), {"steps": steps})
+        analyses.create_macros(self._con, _query("memory"))
+        self._create("export_memory", _query("memory"), {})
         if chosen.gaps:
             for name in ("gaps", "breakdown"):
                 self._temporary.append(f"export_{name}")

@@ -13,7 +13,7 @@ import duckdb
 
 from traceweave.errors import TraceweaveError
 from traceweave.sources.discover import Source
-from traceweave.sources.model import BAD_FILE, Loaded
+from traceweave.sources.model import BAD_FILE, Loaded, Trace
 from traceweave.store.database import first_line
 from traceweave.store.schema import source_tables
 
@@ -77,6 +77,18 @@ def load_all(
         pool.shutdown(wait=True)
         for cursor in cursors:
             cursor.close()
+
+
+def as_measured(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> list[Trace]:
+    """Return the traces that were loaded with the times of their events."""
+    rows = con.execute(
+        "SELECT source_id, min(first_local_ns), max(last_local_ns) FROM base.rank_sources"
+        " GROUP BY source_id"
+    ).fetchall()
+    return [
+        replace(outcomes[source_id].source.trace, first_ns=first_ns, last_ns=last_ns)
+        for source_id, first_ns, last_ns in rows
+    ]
 
 
 def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 import duckdb
 
@@ -15,7 +14,7 @@ from traceweave.ingestion.load import Outcome
 from traceweave.ingestion.result import SourceResult
 from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
-from traceweave.sources.model import Issue
+from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks
 
@@ -25,9 +24,9 @@ def record(
 ) -> tuple[SourceResult, ...]:
     """Fill the tables that say what was read, and return the same for the caller."""
     results = [_result(outcome) for outcome in outcomes]
-    if all(result.status == "failed" for result in results):
+    if not any(result.events_read for result in results):
         raise InputError(
-            "; ".join(f"{result.path}: {result.message}" for result in results[:3])
+            "; ".join(f"{r.path}: {r.message or 'no events, record again'}" for r in results[:3])
             + "; nothing could be read, so no database was written"
         )
     results += [_broken_result(broken) for broken in found.broken]
@@ -38,7 +37,6 @@ def record(
         for i, (result, producer) in enumerate(zip(results, producers, strict=True))
     ))  # fmt: skip
     _insert(con, "ingest_issues", _issue_rows(found, outcomes, results))
-    _refuse_overlapping_windows(con)
     facts = {
         "traceweave_version": __version__,
         "duckdb_version": duckdb.__version__,
@@ -58,13 +56,20 @@ def _result(outcome: Outcome) -> SourceResult:
         events_read=loaded.events_read if loaded else 0,
         events_stored=loaded.events_stored if loaded else 0,
         status=outcome.status,
-        message=loaded.damaged if loaded else outcome.error,
+        message=_damage(loaded) if loaded else outcome.error,
+        cut_short=loaded is None or loaded.cut_short,
     )
+
+
+def _damage(loaded: Loaded) -> str | None:
+    if loaded.damaged is None or not loaded.cut_short:
+        return loaded.damaged
+    return f"{loaded.damaged}; how much is missing is not known"
 
 
 def _broken_result(broken: Broken) -> SourceResult:
     return SourceResult(
-        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason
+        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason, True
     )
 
 
@@ -96,7 +101,8 @@ def _issue_rows(
         if result.status != "ok":
             kind = "file damaged" if result.status == "partial" else "file not read"
             message = result.message or kind
-            yield _issue_row(source_id, Issue(kind, 0, message, str(result.path)))
+            row = _issue_row(source_id, Issue(kind, 0, message, str(result.path)))
+            yield {**row, "count": None} if result.cut_short else row
     for item in found.passed_over:
         yield _issue_row(None, Issue("passed over", 0, item.reason, str(item.path)))
     for note in found.notes:
@@ -134,19 +140,3 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     whom = "it" if len(ranks) == 1 else "them"
     what = "recorded no GPU work, though others did: no number counts"
     return (f"{name_ranks(ranks)} {what} {whom}",)
-
-
-def _refuse_overlapping_windows(con: duckdb.DuckDBPyConnection) -> None:
-    """Check with the events at hand what a look at the files' heads could not tell for sure."""
-    row = con.execute(
-        "SELECT a.rank, s.path, t.path FROM base.rank_sources AS a JOIN base.rank_sources AS b"
-        " ON a.rank = b.rank AND a.source_id < b.source_id"
-        " AND a.first_local_ns < b.last_local_ns AND b.first_local_ns < a.last_local_ns"
-        " JOIN sources AS s ON s.source_id = a.source_id"
-        " JOIN sources AS t ON t.source_id = b.source_id ORDER BY ALL LIMIT 1"
-    ).fetchone()
-    if row is not None:
-        raise InputError(
-            f"{row[1]} and {row[2]} both claim rank {row[0]} for overlapping times; keep one of"
-            f" them, or say who is who with --rank {Path(row[2]).name}=N or --rank-from REGEX"
-        )

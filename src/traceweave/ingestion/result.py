@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceResult:
-    """What became of one file."""
+    """The outcome of one file."""
 
     path: Path
     format: str
@@ -25,6 +25,8 @@ class SourceResult:
     status: str
     """'ok', 'partial' or 'failed'."""
     message: str | None = None
+    cut_short: bool = False
+    """Whether it is not known how many events are missing."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class IngestResult:
     database: Path
     sources: tuple[SourceResult, ...]
     passed_over: tuple[PassedOver, ...]
-    """Files that are no traces, or of another run."""
+    """Files that are not traces, or belong to another run."""
     notes: tuple[str, ...]
-    """What was assumed, for the user to check."""
+    """Assumptions, for the user to check."""
     weave: WeaveSummary
     seconds: float
     """Wall time."""

@@ -11,12 +11,15 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import UsageError
-from traceweave.ingestion.load import Progress, load_all
+from traceweave.ingestion.load import Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
 from traceweave.sources.discover import discover
 from traceweave.sources.formats import Format, known_formats
+from traceweave.sources.model import Trace
+from traceweave.sources.one_job import nothing_differs
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
+from traceweave.sources.runs import choose_run, split_runs
 from traceweave.store.database import first_line
 from traceweave.store.draft import drafting
 
@@ -28,6 +31,7 @@ def ingest(
     ranks: Mapping[str, int | Sequence[int]] | None = None,
     rank_from: str | None = None,
     run: int | None = None,
+    one_run: bool = False,
     trust_packed: bool = False,
     step_range: str | None = None,
     jobs: int | None = None,
@@ -37,19 +41,22 @@ def ingest(
     """Read the traces under `paths` (files, folders, globs) into the database `output`.
 
     `ranks` gives files (by name or end of path) their rank, `rank_from` is a regular expression
-    whose first group in the path is the rank, `run` chooses among several runs, `trust_packed`
-    takes gzip files that unpack to more than 200 times their size and 1 GiB, `step_range` is a
-    regular expression (RE2) of the names of the ranges that are training steps, numbered by the
-    last number in what it matches or else counted; `jobs` is the number of files read at a time
-    (default: all cores). A file that cannot be read is reported in the result and in the tables
-    `sources` and `ingest_issues`. The old database, if any, is replaced at the very end. Raises
-    InputError if nothing can be read or it is ambiguous, UsageError for a wrong expression.
+    whose first group in the path is the rank, `run` chooses among several runs, `one_run` says that
+    all that lies there is one, `trust_packed` takes gzip files that unpack to more than 200 times
+    their size and 1 GiB, `step_range` is a regular expression (RE2) of the names of the ranges that
+    are training steps, numbered by the last number in what it matches or else counted; `jobs` is
+    the number of files read at a time (default: all cores). A file that cannot be read is reported
+    in the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
+    replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
+    UsageError for a wrong expression.
     """
     from traceweave.weave import weave  # imports SciPy: not for those who only ask
 
     began = time.monotonic()
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs must be at least 1, not {jobs}")
+    if one_run and run is not None:
+        raise UsageError("--run chooses one of several runs, --one-run says there is one: not both")
     jobs = jobs or os.cpu_count() or 1
     progress = progress or _Silent()
     rules = _rules(ranks, rank_from)
@@ -63,11 +70,16 @@ def ingest(
             draft.scratch,
             rules=rules,
             run=run,
+            one_run=one_run,
             trust_packed=trust_packed,
         )
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
         outcomes = load_all(draft.con, sources, jobs, progress)
-        notes = (*found.notes, *note_ranks_without_gpu_work(draft.con))
+        notes = (
+            *found.notes,
+            *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
+            *note_ranks_without_gpu_work(draft.con),
+        )
         results = record(draft.con, replace(found, notes=notes), outcomes)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
@@ -81,6 +93,18 @@ def ingest(
         weave=summary,
         seconds=time.monotonic() - began,
     )
+
+
+def _check_one_run(traces: Sequence[Trace], chosen: bool, said: bool) -> tuple[str, ...]:
+    """Tell runs apart with the times of the events, which the head of a file does not always tell.
+
+    Returns a note if they are one because the user `said` so. Raises InputError if they are not,
+    and the user has not `chosen` a run.
+    """
+    choose_run(split_runs(traces, said or chosen), None)
+    if not said or nothing_differs(traces):
+        return ()
+    return ("read as one run (--one-run), although times, GPUs, versions or processes differ",)
 
 
 def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | None) -> RankRules:

@@ -33,6 +33,8 @@ class Column:
     """Explanation shown on hover and read with the header."""
     own_unit: bool = False
     """A duration that chooses its unit without regard to the table's other durations."""
+    own_decimals: bool = False
+    """A duration in the table's unit, with the decimals that its own largest needs: changes."""
     group: str = ""
     """Neighbours of the same group stand under one common header."""
 
@@ -109,9 +111,17 @@ class Table:
         shared = [i for i, c in enumerate(self.columns) if c.kind == "duration" and not c.own_unit]
         common = self._scale(shared)
         return [
-            None if c.kind != "duration" else self._scale([i]) if c.own_unit else common
-            for i, c in enumerate(self.columns)
+            self._own(i, column, common) if column.kind == "duration" else None
+            for i, column in enumerate(self.columns)
         ]
+
+    def _own(self, place: int, column: Column, common: words.Scale) -> words.Scale:
+        own = self._scale([place])
+        if column.own_unit:
+            return own
+        if column.own_decimals:
+            return common._replace(decimals=own.decimals + common.power - own.power)
+        return common
 
     def _scale(self, columns: list[int]) -> words.Scale:
         values = [row[i] for row in self.rows for i in columns]

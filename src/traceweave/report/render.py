@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from traceweave._version import __version__
+from traceweave.outputs import write_whole
 from traceweave.report.page import Section
 from traceweave.report.sections.bandwidth import bandwidth_section, load_bandwidth
 from traceweave.report.sections.budget import load_budget
@@ -59,13 +60,17 @@ class Report:
 
 
 def write_report(con: duckdb.DuckDBPyConnection, path: Path, title: str | None = None) -> None:
-    """Write the report on the run in `con` to `path`; the same database gives the same bytes."""
-    path.write_text(render_report(build_report(con, title)), encoding="utf-8", newline="\n")
+    """Write the report on the run in `con` to `path`; the same database gives the same bytes.
+
+    Raises InputError if the file cannot be written.
+    """
+    write_whole(path, render_report(build_report(con, title)).encode())
 
 
 def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Report:
     """Read everything that the page shows."""
-    inputs, budget, gaps = load_inputs(con), load_budget(con), load_gaps(con)
+    inputs, budget = load_inputs(con), load_budget(con)
+    gaps = load_gaps(con, budget)
     collectives, clocks = load_collectives(con), load_clocks(con)
     timeline = load_timeline(con, budget, collectives, gaps.relation)
     findings = load_findings(con)

@@ -41,13 +41,14 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
     rows += [(kind, name, *told[name]) for kind, name in kernels]
     columns = list(zip(*rows, strict=True)) or [()] * 4
     fields = ("kind", "name", "category", "class")
-    classified = pa.table(  # which SQL finds by name  # noqa: F841
+    # which SQL finds by name: not that of a table, or the one of the file before would be found
+    classes_of_names = pa.table(  # noqa: F841
         {
             field: pa.array(column, pa.string())
             for field, column in zip(fields, columns, strict=True)
         }
     )
-    con.execute("CREATE OR REPLACE TEMP TABLE classified AS FROM classified")
+    con.execute("CREATE OR REPLACE TEMP TABLE classified AS FROM classes_of_names")
 
 
 def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:

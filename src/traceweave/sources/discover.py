@@ -50,9 +50,11 @@ def discover(
     *,
     rules: RankRules | None = None,
     run: int | None = None,
+    one_run: bool = False,
     trust_packed: bool = False,
 ) -> Discovery:
-    """Find the traces under `paths`, give every process its rank, and settle on one run.
+    """Find the traces under `paths`, give every process its rank, and settle on one run: the only
+    one, number `run` of several, or all that lies there as `one_run`.
 
     `scratch` is a folder for what nsys exports, which must outlive the loading; `trust_packed`
     takes gzip files of any unpacked size. Raises InputError where it is ambiguous what belongs
@@ -66,12 +68,12 @@ def discover(
     with ThreadPoolExecutor() as pool:
         probed = pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates)
         sources = _keep(probed, broken)
-        if sources and not are_distinct(_with_ranks(sources, rules)[0]):
+        if sources and (run is not None or not are_distinct(_with_ranks(sources, rules)[0])):
             timed = pool.map(lambda source: _with_times(source, trust_packed), sources)
             sources = _keep(timed, broken)
     if not sources:
         raise InputError(_nothing_found(paths, broken, passed_over))
-    return _settle(sources, broken, passed_over, rules, run)
+    return _settle(sources, broken, passed_over, rules, run, one_run)
 
 
 def _keep(results: Iterable[Source | Broken], broken: list[Broken]) -> list[Source]:
@@ -91,10 +93,11 @@ def _settle(
     passed_over: list[PassedOver],
     rules: RankRules,
     number: int | None,
+    one_run: bool,
 ) -> Discovery:
     """Assign ranks, tell runs apart and keep the one that is asked for."""
     traces, notes = _with_ranks(sources, rules)
-    runs = split_runs(traces)
+    runs = split_runs(traces, one_run)
     chosen = choose_run(runs, number)
     by_path = {source.trace.path: source for source in sources}
     kept = [replace(by_path[t.path], trace=t) for t in chosen.traces]
@@ -105,12 +108,14 @@ def _settle(
         if other is not chosen
         for trace in other.traces
     ]
-    kept.sort(key=lambda source: (_ranks(source), source.trace.first_ns or 0, source.trace.path))
+    kept.sort(key=_order)
     return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes), tuple(runs))
 
 
-def _ranks(source: Source) -> list[int]:
-    return sorted(p.rank for p in source.trace.processes if p.rank is not None)
+def _order(source: Source) -> tuple[bool, list[int], int, Path]:
+    """Order sources by rank and time, those of no rank last."""
+    ranks = sorted(p.rank for p in source.trace.processes if p.rank is not None)
+    return (not ranks, ranks, source.trace.first_ns or 0, source.trace.path)
 
 
 def _probe(
@@ -132,13 +137,13 @@ def _probe(
 
 
 def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
-    """Return the source with its time range, which takes a look at the whole of a Kineto file."""
-    if source.trace.first_ns is not None:
+    """Return the source with its time range and all else that the whole of a Kineto file tells."""
+    if source.trace.last_ns is not None:
         return source
     try:
-        timed = source.format.probe(source.read_from, trust_packed, True)
-        times = replace(source.trace, first_ns=timed.first_ns, last_ns=timed.last_ns)
-        return replace(source, trace=times)
+        whole = source.format.probe(source.read_from, trust_packed, True)
+        named = replace(whole, path=source.trace.path, size_bytes=source.trace.size_bytes)
+        return replace(source, trace=named)
     except BAD_FILE as error:
         return _broken(source.trace.path, error)
 

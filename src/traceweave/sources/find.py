@@ -30,11 +30,14 @@ REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 _OTHER_CONTENT = (
     (b"\xff\xfe", "UTF-16 text; profilers write UTF-8, convert it"),
     (b"\xfe\xff", "UTF-16 text; profilers write UTF-8, convert it"),
-    (b"PK\x03\x04", "a zip archive; unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first"),
-    (b"\xfd7zXZ", "xz-compressed; unpack it first"),
-    (b"BZh", "bzip2-compressed; unpack it first"),
+    (b"PK\x03\x04", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first (zstd -d FILE)"),
+    (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
+    (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
+_TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
+_TAR_MAGIC = slice(257, 262)
+"""Where the header of its first file says b"ustar"."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,8 @@ def _explain(path: Path, head: bytes, meant: bool) -> Found:
         return Broken(path, format_, reason) if meant else PassedOver(path, reason)
     if head[8:12] == b"DUCK":
         return PassedOver(path, "a DuckDB database")
+    if head[_TAR_MAGIC] == b"ustar":
+        return PassedOver(path, _TAR)
     for magic, reason in _OTHER_CONTENT:
         if head.startswith(magic):
             return PassedOver(path, reason)

@@ -16,8 +16,9 @@ and could run on another machine. It fills the staging tables of staging.sql and
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
@@ -40,6 +41,9 @@ BAD_FILE = (
 
 OP_IDS_PER_SOURCE = 1_000_000_000
 """op_id = source_id * this + position of the event in its file."""
+
+WALL_CLOCK_NS = 10**18
+"""In 2001: earlier times count from a boot or the start of a recording, and date nothing."""
 
 Report = Callable[[int], None]
 """Progress: called with the number of bytes of the file on disk that were read since the last
@@ -90,10 +94,30 @@ class Trace:
     """Its loader refuses a gzip file that unpacks to more; None: it may unpack to any size."""
     all_threads: bool = False
     """Whether its loader may use all cores, because fewer files than cores are left."""
+    versions: tuple[tuple[str, str], ...] = ()
+    """Of the software that ran, as far as it says: ('CUDA', '12.6'), ('CUDA driver', '12.8') ..."""
     notes: tuple[str, ...] = ()
     """What the user should know about how this file was read."""
     step_range: str | None = None
     """Regular expression (RE2) of the names of the ranges that the user calls steps."""
+
+    @cached_property
+    def by_rank(self) -> Mapping[int, Process]:
+        """Its processes that have a rank."""
+        return {process.rank: process for process in self.processes if process.rank is not None}
+
+    @cached_property
+    def stated(self) -> Mapping[str, frozenset[str]]:
+        """What it says of things that a job has once, by what they are."""
+        of = self.processes
+        gpus = {p.gpu_name for p in of} | {name for p in of for _, name in p.gpu_names}
+        stated = {
+            "world size": {str(p.world_size) for p in of if p.world_size is not None},
+            "GPU model": {name.removeprefix("NVIDIA ") for name in gpus if name is not None},
+            "NCCL version": {p.nccl_version for p in of if p.nccl_version is not None},
+        }
+        stated |= {f"{what} version": {version} for what, version in self.versions}
+        return {what: frozenset(values) for what, values in stated.items() if values}
 
     def with_ranks(self, ranks: dict[int, tuple[int, str]]) -> Trace:
         """Return a copy whose processes carry the (rank, rank_source) given per process key."""
@@ -123,6 +147,8 @@ class Loaded:
     issues: list[Issue] = field(default_factory=list)
     damaged: str | None = None
     """Why the file could not be read to its end; None if it could."""
+    cut_short: bool = False
+    """Whether events may be missing that nobody could count: those beyond the damage."""
 
     @property
     def events_skipped(self) -> int:

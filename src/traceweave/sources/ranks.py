@@ -57,15 +57,17 @@ def compile_rank_pattern(text: str) -> re.Pattern[str]:
 def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace], list[str]]:
     """Return the traces with a rank for every process that is one, and notes on what was assumed.
 
-    Raises InputError if a trace among several has no rank, naming the files and the way out.
+    A trace without processes has none, and none is asked for. Raises InputError if another one
+    among several has no rank, naming the files and the way out.
     """
     notes: list[str] = []
-    assigned = [_by_user(trace, rules, notes) for trace in traces]
     _check_all_used(rules, traces)
-    if len(traces) > 1:
+    nobodys = [trace for trace in traces if not trace.processes]
+    assigned = [_by_user(trace, rules, notes) for trace in traces if trace.processes]
+    if len(assigned) > 1:
         assigned = [_without_guess(trace) for trace in assigned]
     assigned = [_by_name(trace, below, notes) for trace, below in _with_names(assigned)]
-    assigned = _by_number(assigned, notes)
+    assigned = _by_number(assigned, nobodys, notes)
     assigned = _lone_trace(assigned, notes)
     notes += [
         f"{trace.path.name}: {name_ranks(_ranks(trace))} rest on the"
@@ -73,19 +75,21 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
     ]
-    missing = [trace.path.name for trace in assigned if not has_rank(trace)]
-    if missing:
+    lacking = [trace for trace in assigned if not has_rank(trace)]
+    if lacking:
+        missing = [trace.path.name for trace in lacking]
+        known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
         raise InputError(
-            f"no rank in {_listing(missing)}: neither the trace nor its name tells; say it with"
-            f" --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in the"
-            " path is the rank"
+            f"{known}no rank in {_listing(missing)}: neither the trace nor its name tells; say it"
+            f" with --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in"
+            " the path is the rank"
         )
-    return assigned, notes
+    return assigned + nobodys, notes
 
 
 def has_rank(trace: Trace) -> bool:
-    """Tell whether a process of the trace has a rank, or there is none to have one."""
-    return not trace.processes or any(process.rank is not None for process in trace.processes)
+    """Tell whether a process of the trace has a rank."""
+    return any(process.rank is not None for process in trace.processes)
 
 
 def rank_in_name(names: Sequence[str]) -> int | None:
@@ -112,7 +116,7 @@ def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
         if own and own != [int(match[1])]:
             notes.append(
                 f"{trace.path.name}: the trace itself says {name_ranks(own)},"
-                f" --rank-from says {match[1]} and is believed"
+                f" --rank-from says {match[1]}, which is used"
             )
         return _number(trace, (int(match[1]),), "--rank-from")
     return trace
@@ -178,14 +182,14 @@ def _below_common(traces: Sequence[Trace]) -> list[PurePath]:
 
 def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
     rank = rank_in_name(names)
-    if rank is None or not trace.processes:
+    if rank is None:
         return trace
     own = _ranks(trace)
     if own:
         if rank not in own and trace.processes[0].rank_source not in ("--rank", "--rank-from"):
             notes.append(
                 f"{trace.path.name}: named as rank {rank}, but the trace itself says"
-                f" {folded(own)} and is believed; --rank overrides it"
+                f" {folded(own)} and is used; --rank overrides it"
             )
         return trace
     world_size = trace.processes[0].world_size
@@ -194,13 +198,15 @@ def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
     return trace.with_ranks({trace.processes[0].key: (rank, "file name")})
 
 
-def _by_number(traces: list[Trace], notes: list[str]) -> list[Trace]:
-    """Number the traces by the one number that counts them all up in otherwise equal names."""
+def _by_number(traces: list[Trace], nobodys: list[Trace], notes: list[str]) -> list[Trace]:
+    """Number the traces by the one number that counts them all up, `nobodys` too, in otherwise
+    equal names.
+    """
     if len(traces) < 2 or any(has_rank(t) or len(t.processes) != 1 for t in traces):
         return traces
     if len(_units(traces)) < len(traces):
         return traces  # windows of one process: the number counts them, not ranks
-    numbers = counting_number([str(below) for below in _below_common(traces)])
+    numbers = counting_number([str(below) for below in _below_common([*traces, *nobodys])])
     sizes = {trace.processes[0].world_size for trace in traces} - {None}
     if numbers is None or any(size is not None and max(numbers) >= size for size in sizes):
         return traces
@@ -210,7 +216,7 @@ def _by_number(traces: list[Trace], notes: list[str]) -> list[Trace]:
     )
     return [
         trace.with_ranks({trace.processes[0].key: (number, "number in file name")})
-        for trace, number in zip(traces, numbers, strict=True)
+        for trace, number in zip(traces, numbers, strict=False)
     ]
 
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from traceweave.errors import InputError, UsageError
-from traceweave.sources.model import Process, Trace
+from traceweave.sources.model import Trace
+from traceweave.sources.one_job import (
+    claims,
+    conflict,
+    difference,
+    nothing_differs,
+    twins,
+    why_apart,
+)
 from traceweave.words import date_and_time, name_ranks
 
 START_SPREAD_NS = 5_000_000_000
 """Windows no further apart than this began together: no job is launched again so soon."""
 
-DIFFERENT_SIZES = "different world sizes"
-
 
 @dataclass(frozen=True)
 class Run:
-    """Traces that may be of one job: no rank is claimed by two processes, one world size."""
+    """Traces that may be of one job."""
 
     number: int
     """From 1, in order of time."""
@@ -42,13 +48,13 @@ class Run:
         )
 
 
-def split_runs(traces: Sequence[Trace]) -> list[Run]:
-    """Group traces into runs, earliest first.
+def split_runs(traces: Sequence[Trace], one_run: bool = False) -> list[Run]:
+    """Group traces into runs, earliest first; into one, if the user says that they are `one_run`.
 
     Raises InputError for two files that claim a rank for overlapping times.
     """
-    _refuse_overlaps(traces)
-    if _is_one_run(traces):
+    _refuse_overlaps(traces, one_run)
+    if one_run or nothing_differs(traces):
         return [Run(1, tuple(sorted(traces, key=_order)))]
     components = _components(traces)
     runs: list[list[Trace]] = []
@@ -56,7 +62,7 @@ def split_runs(traces: Sequence[Trace]) -> list[Run]:
         for one, other in combinations(component, 2):
             if conflict(one, other) is not None:
                 _refuse_mixture(one, other)
-        if runs and not any(conflict(a, b) is not None for a in runs[-1] for b in component):
+        if runs and why_apart(runs[-1], component) is None:
             runs[-1].extend(component)
         else:
             runs.append(list(component))
@@ -64,10 +70,9 @@ def split_runs(traces: Sequence[Trace]) -> list[Run]:
 
 
 def are_distinct(traces: Sequence[Trace]) -> bool:
-    """Tell whether no two claim a rank, in a world of one size: one run, whatever the times."""
-    ranks = [process.rank for _, process in _claims(traces)]
-    sizes = {process.world_size for _, process in _claims(traces)} - {None}
-    return len(set(ranks)) == len(ranks) and len(sizes) <= 1
+    """Tell whether no two claim a rank, and nothing known so far speaks against one run."""
+    ranks = [process.rank for _, process in claims(traces)]
+    return len(set(ranks)) == len(ranks) and nothing_differs(traces)
 
 
 def choose_run(runs: Sequence[Run], number: int | None) -> Run:
@@ -79,9 +84,10 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
         return runs[0]
     listing = "; ".join(run.describe() for run in runs)
     if number is None:
+        reason = why_apart(runs[0].traces, runs[1].traces)
         raise InputError(
-            f"{len(runs)} runs lie here, and they are never woven together; choose one with"
-            f" --run N: {listing}"
+            f"{len(runs)} runs lie here ({reason}), and they are never woven together; choose one"
+            f" with --run N, or say --one-run if they are one: {listing}"
         )
     for run in runs:
         if run.number == number:
@@ -89,36 +95,13 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
     raise UsageError(f"--run {number}: there is no such run; here are {listing}")
 
 
-def conflict(one: Trace, other: Trace) -> str | None:
-    """Return why two traces cannot be of one run; None if they can."""
-    sizes = [{p.world_size for p in t.processes} - {None} for t in (one, other)]
-    if sizes[0] and sizes[1] and sizes[0].isdisjoint(sizes[1]):
-        return DIFFERENT_SIZES
-    for process, twin in _twins(one, other):
-        if not _same_process(process, twin):
-            return f"rank {process.rank} is claimed by two processes"
-    return None
-
-
-def _is_one_run(traces: Sequence[Trace]) -> bool:
-    """Tell in one pass what comparing every two traces would: that no two are in conflict."""
-    holders: dict[int | None, Process] = {}
-    sizes: set[int | None] = set()
-    for _, process in _claims(traces):
-        sizes.add(process.world_size)
-        holder = holders.setdefault(process.rank, process)
-        if holder is not process and not _same_process(holder, process):
-            return False
-    return len(sizes - {None}) <= 1
-
-
-def _refuse_overlaps(traces: Sequence[Trace]) -> None:
+def _refuse_overlaps(traces: Sequence[Trace], one_run: bool) -> None:
     by_rank: dict[int | None, list[Trace]] = {}
-    for trace, process in _claims(sorted(traces, key=_order)):
+    for trace, process in claims(sorted(traces, key=_order)):
         by_rank.setdefault(process.rank, []).append(trace)
     for rank, claimants in by_rank.items():
         for one, other in combinations(claimants, 2):
-            if _overlap(one, other) and conflict(one, other) != DIFFERENT_SIZES:
+            if _overlap(one, other) and (one_run or difference(one, other) is None):
                 raise InputError(
                     f"{one.path} and {other.path} both claim rank {rank} for overlapping times;"
                     " keep one of them, or say who is who with"
@@ -129,7 +112,8 @@ def _refuse_overlaps(traces: Sequence[Trace]) -> None:
 def _refuse_mixture(one: Trace, other: Trace) -> None:
     raise InputError(
         f"{one.path} and {other.path} cannot be of one run ({conflict(one, other)}), and their"
-        " times do not tell which other files go with which; give each run's files alone"
+        " times do not tell which other files go with which; give each run's files alone, or say"
+        " --one-run if they are one"
     )
 
 
@@ -146,7 +130,7 @@ def _components(traces: Sequence[Trace]) -> list[list[Trace]]:
 def _linked(one: Trace, other: Trace) -> bool:
     if conflict(one, other) is not None:
         return False
-    if any(_twins(one, other)):
+    if any(twins(one, other)):
         return True
     if one.first_ns is None or other.first_ns is None:
         return False
@@ -159,24 +143,6 @@ def _overlap(one: Trace, other: Trace) -> bool:
     if one.last_ns is None or other.last_ns is None:
         return one.first_ns == other.first_ns
     return one.first_ns < other.last_ns and other.first_ns < one.last_ns
-
-
-def _twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
-    """Yield the processes of two traces that claim the same rank."""
-    theirs = {process.rank: process for _, process in _claims([other])}
-    for _, process in _claims([one]):
-        if process.rank in theirs:
-            yield process, theirs[process.rank]
-
-
-def _same_process(one: Process, other: Process) -> bool:
-    if one.pid is None or one.pid != other.pid:
-        return False
-    return one.host is None or other.host is None or one.host == other.host
-
-
-def _claims(traces: Sequence[Trace]) -> Iterator[tuple[Trace, Process]]:
-    return ((t, p) for t in traces for p in t.processes if p.rank is not None)
 
 
 def _order(trace: Trace) -> tuple[int, str]:

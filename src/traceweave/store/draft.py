@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import secrets
-import shutil
-import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError, InputError
+from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store.database import (
     InUseError,
     connect,
@@ -80,9 +77,8 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     """
     target = target.resolve()
     check_target(target)
-    _remove_orphans(target)
-    stem = f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}"
-    file, scratch = target.with_name(f"{stem}.tmp"), target.with_name(f"{stem}.dir.tmp")
+    remove_orphans(target)
+    file, scratch = beside(target), beside(target, ".dir.tmp")
     try:
         scratch.mkdir()
         con = duckdb.connect()
@@ -108,8 +104,8 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             f"{target}: cannot be written: {reason}; make room, or name another place with -o"
         ) from error
     finally:
-        _remove(file)
-        _remove(scratch)
+        remove(file)
+        remove(scratch)
 
 
 def _attach(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
@@ -169,38 +165,3 @@ def _fold_log(target: Path) -> None:
             f"{target}: another program has it open for writing (there is a {log.name}); close it"
             " there, then ingest again"
         )
-
-
-def _remove_orphans(target: Path) -> None:
-    """Remove the drafts for `target` of processes of this host that are gone."""
-    name = re.compile(
-        rf"\.{re.escape(target.name)}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}\.(dir\.)?tmp(\.wal)?"
-    )
-    for entry in target.parent.iterdir():
-        match = name.fullmatch(entry.name)
-        if match and not _is_alive(int(match[1])):
-            _remove(entry)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    for name in (path.name, path.name + ".wal"):
-        with suppress(OSError):
-            path.with_name(name).unlink()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _host() -> str:
-    # a folder on a shared disk holds drafts of other machines, whose process ids mean nothing here
-    return re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:32]

@@ -28,7 +28,7 @@ CREATE TABLE sources (
 CREATE TABLE ingest_issues (
     source_id INTEGER,
     kind VARCHAR NOT NULL,
-    count BIGINT NOT NULL,
+    count BIGINT,
     example VARCHAR,
     message VARCHAR NOT NULL
 );

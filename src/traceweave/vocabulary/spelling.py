@@ -23,6 +23,7 @@ _DANGLING_SCOPE = re.compile(r"(?<![^<,\s])::|::(?![^<>,\s])")
 _SUFFIX = re.compile(  # clones, AMD's, cv-qualifiers, what MTIA says of an operator's variant
     r"(?:\s*\[[^\[\]]*\]|\.kd|\sconst|(?:\.\w+)?-dtype_\w+(?:-extraKey_\d+)?)+$"
 )
+_TYPE = re.compile(r"[\w:<>()\[\],.*& -]*")
 _BRACKETS = re.compile(r"->|[<> ]")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MANGLED = re.compile(
@@ -58,13 +59,13 @@ def spell(name: str) -> Spelling:
 
 
 def _without_return_type(text: str) -> str:
-    """Return what follows the last blank outside of template arguments."""
+    """Return what follows the last blank outside of template arguments, if a type precedes it."""
     depth = begin = 0
     for found in _BRACKETS.finditer(text):
         if found[0] == " " and depth == 0:
             begin = found.end()
         depth = max(0, depth + {"<": 1, ">": -1}.get(found[0], 0))
-    return text[begin:]
+    return text[begin:] if _TYPE.fullmatch(text, 0, begin) else text
 
 
 def _demangled(name: str) -> str:

@@ -10,6 +10,9 @@ SELECT
     CAST(sum(comm_ns) AS BIGINT) AS comm_ns,
     CAST(sum(overlap_ns) AS BIGINT) AS overlap_ns,
     CAST(sum(exposed_comm_ns) AS BIGINT) AS exposed_comm_ns,
+    CAST(sum(exposed_wait_ns) AS BIGINT) AS exposed_wait_ns,
+    CAST(sum(exposed_transfer_ns) AS BIGINT) AS exposed_transfer_ns,
+    CAST(sum(exposed_unsplit_ns) AS BIGINT) AS exposed_unsplit_ns,
     CAST(sum(exposed_memory_ns) AS BIGINT) AS exposed_memory_ns,
     CAST(sum(idle_ns) AS BIGINT) AS idle_ns
 FROM rows

@@ -183,7 +183,7 @@ def _series(bandwidth: Bandwidth, op: str) -> list[dict[str, Any]]:
 def _group_series(bandwidth: Bandwidth, rows: list[Row]) -> dict[str, Any]:
     key = _key(rows[0])
     fit = next((f for f in bandwidth.fits if _key(f) == key and f["beta_gbps"]), None)
-    factor = next((_factor(row) for row in rows if _factor(row)), None)
+    factor = rows[0]["bus_factor"]
     line = None
     if fit and fit["alpha_ns"] is not None and factor:
         line = {
@@ -209,13 +209,6 @@ def _group_series(bandwidth: Bandwidth, rows: list[Row]) -> dict[str, Any]:
             for row in rows
         ],
     }
-
-
-def _factor(row: Row) -> float | None:
-    """Return the bus factor of nccl-tests, as the analysis has applied it."""
-    if row["busbw_p50_gbps"] and row["algbw_p50_gbps"]:
-        return float(row["busbw_p50_gbps"] / row["algbw_p50_gbps"])
-    return None
 
 
 def _fit_table(bandwidth: Bandwidth) -> list[Table]:

@@ -58,12 +58,14 @@ def array_start(head: bytes, searched: int = 0) -> int | None:
     """
     if (text := head.lstrip(b"\xef\xbb\xbf \t\r\n")).startswith(b"["):
         return len(head) - len(text) + 1
-    nested = None
-    for match in _ARRAY_KEY.finditer(head, max(0, searched - 256)):
-        if _scan(head[: match.start()]).final_depth == 1:
+    first = _ARRAY_KEY.search(head, max(0, searched - 256))
+    if first is None or _scan(head[: first.start()]).final_depth == 1:
+        return first and first.end()
+    scan = _scan(head)
+    for match in _ARRAY_KEY.finditer(head, first.end()):
+        if scan.depth_before(match.start()) == 1:
             return match.end()
-        nested = nested or match.end()
-    return nested
+    return first.end()
 
 
 def closing_line(buffer: bytes) -> bytes | None:
@@ -166,6 +168,10 @@ class _Scan(NamedTuple):
     @property
     def final_depth(self) -> int:
         return int(self.depth[-1]) if len(self.depth) else 0
+
+    def depth_before(self, position: int) -> int:
+        marks = int(np.searchsorted(self.marks, position))
+        return int(self.depth[marks - 1]) if marks else 0
 
     def in_string(self, position: int) -> bool:
         return bool(np.searchsorted(self.quotes, position) & 1)

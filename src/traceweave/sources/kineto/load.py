@@ -13,7 +13,7 @@ from traceweave.sources.kineto.probe import describe_process
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import read_events
 from traceweave.sources.kineto.repair import Unparsed
-from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
+from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Process, Report, Trace
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -48,7 +48,11 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     trace = _with_whole_top_level(trace, properties)
     _describe_source(con, trace, source_id, properties)
     _sort(con)
-    loaded = _account(con, reading.unparsed, reading.damaged or properties.damaged)
+    loaded = replace(
+        _account(con, reading.unparsed),
+        damaged=reading.damaged or properties.damaged,
+        cut_short=reading.cut_short or properties.more_events,
+    )
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
     _find_collectives(con)
@@ -58,6 +62,8 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
+    if not trace.processes:
+        return trace
     (known,) = trace.processes
     told = describe_process(trace.path, properties, known.pid)
     process = replace(told, rank=known.rank, rank_source=known.rank_source)
@@ -67,7 +73,7 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
 def _describe_source(
     con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, properties: Properties
 ) -> None:
-    process = trace.processes[0]
+    process = trace.processes[0] if trace.processes else Process(key=0)
     con.execute(
         "CREATE OR REPLACE TEMP TABLE new_source AS SELECT $1::INTEGER AS source_id,"
         " $2::INTEGER AS rank, $3::INTEGER AS world_size, $4::BIGINT AS base_ns,"
@@ -109,7 +115,7 @@ def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
             con.execute(_script(script))
 
 
-def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | None) -> Loaded:
+def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed) -> Loaded:
     """Count what was read, and what of it is in no table, by kind."""
     read = _count(con, "SELECT count(*) FROM new_events") + unparsed.count
     lost = con.execute(_script("lost.sql")).fetchall()
@@ -117,7 +123,7 @@ def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed, damaged: str | 
     if unparsed.count:
         kind = "damaged event"
         issues.append(Issue(kind, unparsed.count, _LOST[kind], unparsed.example))
-    return Loaded(read, read - sum(i.count for i in issues), issues, damaged)
+    return Loaded(read, read - sum(i.count for i in issues), issues)
 
 
 def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:

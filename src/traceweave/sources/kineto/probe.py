@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.stream import EventStream
-from traceweave.sources.model import Process, Trace
+from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
 from traceweave.sources.unpack import bomb_bytes
 
 _TOP_LEVEL_KEYS = (
@@ -21,8 +22,14 @@ _TOP_LEVEL_KEYS = (
 _SAMPLE_BYTES = 16 << 10
 """Of both ends of every block, to see times and processes."""
 
-_TENSORBOARD_NAME = re.compile(r"(?P<host>.+)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?")
-"""torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json."""
+_TENSORBOARD_NAME = re.compile(
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?"
+)
+"""torch.profiler.tensorboard_trace_handler names its files HOST_PID.TIME.pt.trace.json, or
+NAME.TIME.pt.trace.json with a name that the user gave it. No host's name has an underscore."""
+
+_NO_HOST = re.compile(r"((global|local)-?)?(rank|worker|step|iter|iteration|epoch)-?\d*", re.I)
+"""What users name files after."""
 
 _SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
 """Marks and metadata may carry times far outside the recording, spans do not."""
@@ -44,8 +51,9 @@ def recognize(path: Path, head: bytes) -> bool:
 def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
     """Read the top level of a Kineto file and, `with_times`, those of its first and last event.
 
-    Times need the file to be read to its end, though nothing is parsed: newer torch writes their
-    base after the events. Without them, the head is enough where it tells the rank.
+    Times need the file to be read to its end, though nothing is parsed: some versions of torch
+    write their base after the events. Without them, the head is enough where it tells the rank;
+    then the time of the first event is given if the head tells it.
 
     Raises:
         InputError: the file has no traceEvents array, cannot be read, or unpacks to an absurd size
@@ -55,32 +63,52 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
     with open(path, "rb") as file:
         stream = EventStream(file, most_bytes=most_bytes)
         extent = _Extent()
-        for number, block in enumerate(stream.blocks()):
+        for block in stream.blocks():
             extent.look_at(block)
-            if number == 0 and not with_times and extent.pid is not None:
+            if extent.blocks == 1 and not with_times and extent.pid is not None:
                 properties = parse_properties(stream.head, b"")
                 if properties.rank is not None:
-                    return _trace(path, properties, _Extent(pid=extent.pid), most_bytes)
+                    return _of_head(_trace(path, properties, extent, most_bytes))
     return _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
+
+
+def _of_head(trace: Trace) -> Trace:
+    """Return what the head alone tells: when it begins, if the base of its times came before."""
+    begun = trace.first_ns is not None and trace.first_ns >= WALL_CLOCK_NS
+    return replace(trace, first_ns=trace.first_ns if begun else None, last_ns=None)
 
 
 def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int | None) -> Trace:
     first_ns, last_ns = extent.epoch_ns(properties.base_ns)
+    process = describe_process(path, properties, extent.pid)
     return Trace(
         path=path,
         format="kineto",
         size_bytes=path.stat().st_size,
-        processes=(describe_process(path, properties, extent.pid),),
+        processes=(process,) if extent.blocks else (),
         producer="PyTorch Profiler",
         first_ns=first_ns,
         last_ns=last_ns,
         most_bytes=most_bytes,
+        versions=properties.versions,
+        notes=tuple(_notes(properties, extent)),
     )
+
+
+def _notes(properties: Properties, extent: _Extent) -> Iterator[str]:
+    if not extent.blocks:
+        of = "" if properties.rank is None else f" of rank {properties.rank}"
+        yield f"it holds no events: nothing{of} was recorded"
+    elif properties.no_rank is not None:
+        yield (
+            f"its distributedInfo says rank {properties.no_rank}, which is no rank:"
+            " its name decides, or --rank"
+        )
 
 
 def describe_process(path: Path, properties: Properties, pid: int | None) -> Process:
     """Return the file's process, as its top level, its events (`pid`) or else its name tell."""
-    host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode())
+    host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode(), pid)
     return Process(
         key=0,
         rank=properties.rank,
@@ -102,6 +130,8 @@ _Time = tuple[int, int]
 class _Extent:
     """The times and the process that a sample of each block shows."""
 
+    blocks: int = 0
+    """How many were seen; none in a file without events."""
     spans: list[_Time] = field(default_factory=list)
     """First and last of the spans seen so far; empty before the first."""
     any: list[_Time] = field(default_factory=list)
@@ -110,6 +140,7 @@ class _Extent:
 
     def look_at(self, block: bytes) -> None:
         """Take the beginning and the end of a block into account."""
+        self.blocks += 1
         for sample in (block[:_SAMPLE_BYTES], block[-_SAMPLE_BYTES:]):
             self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
             self.any = _extended(self.any, _ANY_TIME.findall(sample))
@@ -130,6 +161,10 @@ def _extended(extent: list[_Time], found: list[tuple[bytes, bytes]]) -> list[_Ti
     return [min(extent + times), max(extent + times)] if times else extent
 
 
-def _named_host(name: str) -> tuple[str | None, int | None]:
+def _named_host(name: str, pid: int | None) -> tuple[str | None, int | None]:
+    """Return host and process id that a file name tells, where its events do not contradict it."""
     match = _TENSORBOARD_NAME.fullmatch(name)
-    return (match["host"], int(match["pid"])) if match else (None, None)
+    if match is None or _NO_HOST.fullmatch(match["host"]):
+        return None, None
+    named_pid = int(match["pid"])
+    return (match["host"], named_pid) if pid in (None, named_pid) else (None, None)

@@ -20,6 +20,20 @@ _MOST_INTEGER = 2**31 - 1
 _LATEST_BASE_NS = 4 * 10**18
 """The year 2096: base times beyond are damage, and sums with them could overflow."""
 
+_VERSIONS = {
+    "cuda_runtime_version": "CUDA",
+    "cuda_driver_version": "CUDA driver",
+    "hip_runtime_version": "HIP",
+    "hip_driver_version": "HIP driver",
+}
+
+_SHOWN_CHARACTERS = 40
+
+_SURROUNDINGS = "what surrounds its events is damaged or cut off"
+
+_MOST_MENDED_BYTES = 4 << 20
+"""Mending takes seconds per 10 MB, and what is as large and damaged is cut off."""
+
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
 
 
@@ -39,14 +53,20 @@ class Properties:
 
     base_ns: int = 0
     rank: int | None = None
+    no_rank: str | None = None
+    """What stands where the rank should and is none: '-1', '1.5', 'true'."""
     world_size: int | None = None
     backend: str | None = None
     nccl_version: str | None = None
     groups: tuple[Group, ...] = ()
     gpu_names: tuple[tuple[int, str], ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    """As Trace has them."""
     host: str | None = None
     damaged: str | None = None
     """Why some of these may be missing."""
+    more_events: bool = False
+    """Whether there may be events where none are read."""
 
 
 def parse_properties(head: bytes, tail: bytes) -> Properties:
@@ -58,9 +78,11 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     base = _integer(top.get("baseTimeNanoseconds"), _LATEST_BASE_NS)
     devices = top.get("deviceProperties")
     host = _text(top.get("host_name"))
+    rank = _integer(info.get("rank"))
     return Properties(
         base_ns=base or 0,
-        rank=_integer(info.get("rank")),
+        rank=rank,
+        no_rank=_as_written(info.get("rank")) if rank is None else None,
         world_size=_integer(info.get("world_size")) or None,
         backend=_text(info.get("backend")),
         nccl_version=None
@@ -68,8 +90,10 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
         else _text(info.get("nccl_version")),
         groups=_groups(info.get("pg_config")),
         gpu_names=_gpu_names(devices),
+        versions=_versions(top),
         host=None if host == "removed" else host,
         damaged=damaged,
+        more_events=damaged not in (None, _SURROUNDINGS),
     )
 
 
@@ -82,10 +106,11 @@ def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
     if _EVENTS.search(tail):
         damaged = "it has another traceEvents array, which was not read"
     text = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
-    valid = repair_event(text)
-    if valid is None:
-        return _recognized_keys(text), damaged or "what surrounds its events is damaged or cut off"
-    return _mapping(orjson.loads(valid)), damaged
+    valid = repair_event(text) if len(text) < _MOST_MENDED_BYTES else text
+    try:
+        return _mapping(orjson.loads(valid or b"")), damaged
+    except orjson.JSONDecodeError:
+        return _recognized_keys(text), damaged or _SURROUNDINGS
 
 
 def _recognized_keys(text: bytes) -> dict[str, Any]:
@@ -97,7 +122,7 @@ def _recognized_keys(text: bytes) -> dict[str, Any]:
         info = text[match.end() : match.end() + 4096]
         numbers = {
             key.decode(): int(value)
-            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d{1,20})\b', info)
+            for key, value in re.findall(rb'"(rank|world_size)"\s*:\s*(\d{1,20})\s*[,}]', info)
         }
         found["distributedInfo"] = numbers
     return found
@@ -137,6 +162,16 @@ def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:
     return tuple(named)
 
 
+def _versions(top: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the versions in the top level; CUDA's are 1000 * major + 10 * minor."""
+    found = []
+    for key, what in _VERSIONS.items():
+        if number := _integer(top.get(key)):
+            cuda = f"{number // 1000}.{number % 1000 // 10}"
+            found.append((what, cuda if what.startswith("CUDA") else str(number)))
+    return tuple(found)
+
+
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -148,6 +183,11 @@ def _integer(value: object, most: int = _MOST_INTEGER) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= most else None
+
+
+def _as_written(value: object) -> str | None:
+    """Return a value as the file has it, in short; None for null and where there is none."""
+    return None if value is None else orjson.dumps(value).decode()[:_SHOWN_CHARACTERS]
 
 
 def _text(value: object) -> str | None:

@@ -93,6 +93,8 @@ class Reading:
     unparsed: Unparsed
     """What was no event; nothing unless the file is damaged."""
     damaged: str | None
+    cut_short: bool
+    """Whether events may be missing that were not counted."""
 
 
 def read_events(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) -> Reading:
@@ -149,7 +151,7 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
         damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
     if stream.truncated:
         unparsed.add(stream.truncated)
-    return Reading(stream.head, stream.tail, unparsed, damaged)
+    return Reading(stream.head, stream.tail, unparsed, damaged, stream.cut_short)
 
 
 def _copy(

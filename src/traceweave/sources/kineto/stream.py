@@ -23,9 +23,9 @@ from traceweave.sources.kineto.cut import (
 )
 from traceweave.sources.unpack import BLOCK_BYTES, ByteStream
 
-MAX_TOP_BYTES = 256 << 20
-"""More than this before or after the events (process groups of a huge job take megabytes) is no
-Kineto file."""
+MAX_TOP_BYTES = 32 << 20
+"""More than this before or after the events is refused: it would have to be held and parsed whole,
+and what profilers write there, process groups of a huge job above all, takes a few megabytes."""
 
 MAX_EVENT_BYTES = 64 << 20
 """A larger event is left out, so that memory stays bounded."""
@@ -49,6 +49,7 @@ class EventStream:
         truncated: bytes of an event that the file ends in the middle of.
         oversized: how each event began that was left out because of its size.
         damaged: why the file could not be read to its end; None if it could.
+        cut_short: the array never ends, so events may be missing.
         close: how events end in the line layout, None in other layouts; of the latest block.
     """
 
@@ -67,14 +68,15 @@ class EventStream:
         self.truncated = b""
         self.oversized: list[bytes] = []
         self.damaged: str | None = None
+        self.cut_short = False
         self.close: bytes | None = None
 
     def blocks(self) -> Iterator[bytes]:
         """Yield `{...},{...}`: whole events, comma separated, without the array's brackets.
 
         Raises:
-            InputError: there is no `traceEvents` array in the file, or it unpacks to more than
-                `most_bytes`.
+            InputError: there is no `traceEvents` array in the file, too much stands beside it, or
+                it unpacks to more than `most_bytes`.
         """
         pieces = self._bytes.pieces()
         buffer = self._skip_head(pieces)
@@ -97,6 +99,7 @@ class EventStream:
                 continue
             if last:
                 self.truncated = rest.strip(BETWEEN)
+                self.cut_short = True
                 self.damaged = "the file ends inside its traceEvents array"
                 break
             if len(rest) > self._max_event_bytes:
@@ -120,15 +123,17 @@ class EventStream:
         return rest[end:].lstrip(BETWEEN) if self.close is None else rest[end:].lstrip(b",")
 
     def _read_tail(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
-        """Return what follows the events, as far as it is not absurdly long."""
+        """Return what follows the events."""
         if not rest:
             return b""
         tail = bytearray(rest)
         for piece in pieces:
             tail += piece
             if len(tail) > MAX_TOP_BYTES:
-                self.damaged = f"more than {MAX_TOP_BYTES >> 20} MiB follow its events"
-                break
+                raise InputError(
+                    f"more than {MAX_TOP_BYTES >> 20} MiB follow its traceEvents, which no profiler"
+                    " writes; take the large value out of the file"
+                )
         return bytes(tail)
 
     def _skip_head(self, pieces: Iterator[bytes]) -> bytes:
@@ -139,7 +144,10 @@ class EventStream:
             head += piece
             if (end := array_start(head, searched)) is None:
                 if len(head) > MAX_TOP_BYTES:
-                    break
+                    raise InputError(
+                        f"no traceEvents in its first {MAX_TOP_BYTES >> 20} MiB; if it is a trace,"
+                        " take the large value before them out of the file"
+                    )
                 continue
             self.head = head[:end]
             rest = head[end:]

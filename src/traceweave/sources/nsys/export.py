@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-
-class DamagedError(Exception):
-    """A table ended in unreadable pages; what came before was yielded."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,14 @@ class Export(ABC):
     tables: Mapping[str, frozenset[str]]
     damaged: str | None
     """Why the export as a whole is known to be incomplete; None if nothing says so."""
+    unreadable: dict[str, str] = field(default_factory=dict, kw_only=True)
+    """Tables that turned out not to be readable to their end, and why."""
+
+    @property
+    def damage(self) -> str | None:
+        """All that is known to be missing, in words; None if nothing is."""
+        found = [self.damaged, *(f"{table}: {why}" for table, why in self.unreadable.items())]
+        return "; ".join(filter(None, found)) or None
 
     def has(self, table: str, *columns: str) -> bool:
         """Tell whether the table exists with all of these columns."""
@@ -51,8 +55,12 @@ class Export(ABC):
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query that yields few; no rows where they are unreadable.
 
-        The query must mean the same to SQLite and DuckDB.
+        The query must mean the same to SQLite and DuckDB. A table that cannot be read is noted.
         """
+
+    @abstractmethod
+    def check(self, table: str) -> None:
+        """Read all of a table, so that it is noted if that cannot be done."""
 
     @abstractmethod
     def rows_about(self, table: str) -> int:
@@ -62,7 +70,7 @@ class Export(ABC):
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in file order with exactly these columns.
 
-        Raises DamagedError after the last readable row if the table cannot be read to its end.
+        They end early if the table cannot be read to its end, which is noted.
         """
 
 

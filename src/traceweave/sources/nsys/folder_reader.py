@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.errors import InputError
-from traceweave.sources.nsys.export import DamagedError, Export, repaired
+from traceweave.sources.nsys.export import Export, repaired
+from traceweave.store.database import first_line
 
 TABLE_SUFFIXES = (".parquet", ".arrow")
 SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENUM_NSYS_EVENT_TYPE")
@@ -95,11 +96,19 @@ class FolderExport(Export):
             for table in named:
                 self.con.register(table, self._stream(table, words))
             return self.con.execute(numbered, list(parameters)).fetchall()
-        except (duckdb.Error, pa.ArrowInvalid, DamagedError):
+        except (duckdb.Error, pa.ArrowInvalid):
             return []
         finally:
             for table in named:
                 self.con.unregister(table)
+
+    def check(self, table: str) -> None:
+        """Read all of a table, so that it is noted if that cannot be done."""
+        try:
+            for _ in self.files[table].read(self.files[table].schema.names):
+                pass
+        except (pa.ArrowInvalid, OSError) as error:
+            self.unreadable[table] = first_line(error)
 
     def _stream(self, table: str, words: Counter[str]) -> pa.RecordBatchReader | pa.Table:
         """Return the columns of a table that a query names; in memory if it reads them twice."""
@@ -132,7 +141,7 @@ class FolderExport(Export):
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedError(f"{table}: {error}") from error
+            self.unreadable[table] = first_line(error)
 
 
 @contextmanager
@@ -148,7 +157,7 @@ def open_folder(path: Path) -> Iterator[FolderExport]:
             try:
                 files.setdefault(file.stem, kind(file, stack))
             except (pa.ArrowInvalid, OSError) as error:
-                damaged.append(f"{file.name}: {str(error).splitlines()[0]}")
+                damaged.append(f"{file.name}: {first_line(error)}")
         if not files:
             reason = damaged[0] if damaged else "it is empty"
             raise InputError(

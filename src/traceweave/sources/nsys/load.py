@@ -61,6 +61,11 @@ _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
 )
 """Scripts in order, each run if one of its tables has rows; without tables, always."""
 
+_LOADED_NAMES = frozenset(table.name for table in LOADED)
+
+MOST_DESCRIPTIONS = 100_000
+"""Rows of a table that names or explains something; larger ones hold what is not loaded."""
+
 _DONE_AFTER: Mapping[str, tuple[EventTable, ...]] = {
     "kernels.sql": (KERNELS,),
     "runtime.sql": (RUNTIME,),
@@ -80,7 +85,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         progress = _Progress(export, trace.size_bytes, report)
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
         events.read(progress.read)
-        damage = read_references(con, export, trace, source_id, events.filled)
+        read_references(con, export, trace, source_id, events.filled)
         con.execute(_script("words.sql"))
         skipped = list(_skipped_tables(export))
         issues = [*skipped, *find_issues_of_rows(con, events.filled)]
@@ -90,9 +95,9 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         _drop_temporary_tables(con)  # room for what sorts
         derive.finish(con, source_id, trace)
         progress.finish()
-        damaged = [*([export.damaged] if export.damaged else []), *events.damage, *damage]
+        _check_descriptions(export)
         read = events.rows + sum(issue.count for issue in skipped)
-        return Loaded(read, stored, issues, "; ".join(damaged) or None)
+        return Loaded(read, stored, issues, export.damage, _lacks_events(export))
 
 
 def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
@@ -112,14 +117,33 @@ def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
 
 def _skipped_tables(export: Export) -> Iterator[Issue]:
     for table, columns in sorted(export.tables.items()):
-        known = table in {t.name for t in LOADED} or table in NO_EVENTS
-        if known or table.startswith(("ENUM_", "TARGET_INFO_", "META_DATA_", "sqlite_")):
+        if table in _LOADED_NAMES or not _may_hold_events(table, columns):
             continue
-        held = NOT_LOADED.get(table)
-        count = export.count(table)
-        if count and (held or columns.intersection(TIME_COLUMNS)):
-            held = held or "events of an unknown table"
+        if count := export.count(table):
+            held = NOT_LOADED.get(table, "events of an unknown table")
             yield Issue("skipped: " + table, count, f"not loaded: {held} ({table})")
+
+
+def _may_hold_events(table: str, columns: frozenset[str]) -> bool:
+    if table in NO_EVENTS or table.startswith(("ENUM_", "TARGET_INFO_", "META_DATA_", "sqlite_")):
+        return False
+    return table in _LOADED_NAMES or table in NOT_LOADED or not columns.isdisjoint(TIME_COLUMNS)
+
+
+def _lacks_events(export: Export) -> bool:
+    """Tell whether what could not be read may have held events, which nobody counted."""
+    return export.damaged is not None or any(
+        _may_hold_events(table, export.tables.get(table, frozenset()))
+        for table in export.unreadable
+    )
+
+
+def _check_descriptions(export: Export) -> None:
+    """Have all tables noted that cannot be read, also those of which no event needed a row."""
+    read = _LOADED_NAMES | {"StringIds"}
+    for table in sorted(export.tables.keys() - read - export.unreadable.keys()):
+        if export.rows_about(table) <= MOST_DESCRIPTIONS:
+            export.check(table)
 
 
 class _Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from traceweave.errors import InputError
@@ -73,6 +74,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
             producer_version=options.get("EXPORT_PRODUCT_VERSION"),
             first_ns=first,
             last_ns=last,
+            versions=_versions(export),
             notes=_notes(export, clock, candidates, ranks),
         )
 
@@ -104,6 +106,17 @@ def _process(export: Export, candidate: Candidate, ranks: Ranks) -> Process:
 def _host(export: Export) -> str | None:
     host = dict(export.pairs("TARGET_INFO_SYSTEM_ENV")).get("Hostname")
     return host if host and host != "removed" else None
+
+
+def _versions(export: Export) -> tuple[tuple[str, str], ...]:
+    """Return the versions of the host's driver; a host without one says 0."""
+    told = dict(export.pairs("TARGET_INFO_SYSTEM_ENV"))
+    found = []
+    if re.fullmatch(r"[1-9]\d{3,5}", cuda := told.get("CudaDriverVersion", "")):
+        found.append(("CUDA driver", f"{int(cuda) // 1000}.{int(cuda) % 1000 // 10}"))
+    if re.fullmatch(r"[1-9]\d*(\.\d+)+", driver := told.get("NvDriverVersion", "")):
+        found.append(("NVIDIA driver", driver))
+    return tuple(found)
 
 
 def _gpu_name(export: Export, candidate: Candidate, device: int | None) -> str | None:
@@ -145,7 +158,7 @@ def _notes(
     if export.damaged:
         notes.append(export.damaged)
     if not candidates:
-        notes.append("it holds no process with CUDA, NVTX, MPI or OS calls")
+        notes.append("it has no process with CUDA, NVTX, MPI or OS calls")
     notes += [
         f"process {pid_of(c.global_pid)} drives {len(c.devices)} GPUs: it counts as one rank"
         for c in candidates

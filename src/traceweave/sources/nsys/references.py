@@ -10,7 +10,7 @@ import pyarrow as pa
 from traceweave.sources.model import Trace
 from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.event_tables import EventTable
-from traceweave.sources.nsys.export import DamagedError, Export
+from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.processes import mpi_ranks
 from traceweave.store.rows import insert_rows
 
@@ -21,17 +21,13 @@ def read_references(
     trace: Trace,
     source_id: int,
     filled: Sequence[EventTable],
-) -> list[str]:
-    """Fill temporary tables with what the events of the `filled` tables refer to.
-
-    Returns what could not be read, in words.
-    """
+) -> None:
+    """Fill temporary tables with what the events of the `filled` tables refer to."""
     reader = _References(con, export, filled)
     reader.read_strings()
     reader.write_session(trace, source_id)
     reader.read_metric_names()
     reader.read_communicators()
-    return reader.damage
 
 
 class _References:
@@ -41,7 +37,6 @@ class _References:
         self._con = con
         self._export = export
         self._filled = filled
-        self.damage: list[str] = []
 
     def write_session(self, trace: Trace, source_id: int) -> None:
         """Write down the processes and the clock."""
@@ -141,10 +136,7 @@ class _References:
     def _copy(self, table: str, columns: Mapping[str, pa.DataType], insert: str) -> None:
         if table not in self._export.tables:
             return
-        try:
-            for batch in self._export.batches(table, columns):
-                self._con.register("batch", pa.Table.from_batches([batch]))
-                self._con.execute(insert)
-                self._con.unregister("batch")
-        except DamagedError as damage:
-            self.damage.append(str(damage))
+        for batch in self._export.batches(table, columns):
+            self._con.register("batch", pa.Table.from_batches([batch]))
+            self._con.execute(insert)
+            self._con.unregister("batch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from traceweave.errors import InputError
-from traceweave.sources.nsys.export import DamagedError, Export, quoted
+from traceweave.sources.nsys.export import Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
@@ -38,7 +39,17 @@ class SqliteExport(Export):
         try:
             return self.con.execute(sql, parameters).fetchall()
         except sqlite3.DatabaseError:
+            for table in self.tables.keys() & set(re.findall(r"\w+", sql)):
+                self.check(table)
             return []
+
+    def check(self, table: str) -> None:
+        """Read all of a table, so that it is noted if that cannot be done."""
+        try:
+            for _ in self.con.execute(f"SELECT * FROM {quoted(table)}"):
+                pass
+        except sqlite3.DatabaseError as error:
+            self.unreadable[table] = str(error)
 
     def rows_about(self, table: str) -> int:
         """Return the last row's number: nothing is deleted from an export."""
@@ -58,7 +69,7 @@ class SqliteExport(Export):
         try:
             yield from self._read_on(select, schema, done)
         except sqlite3.DatabaseError as error:
-            raise DamagedError(f"{table}: {error}") from error
+            self.unreadable[table] = str(error)
 
     def _read_fast(self, select: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield as many rows as the quick reader can; none if it is not installed."""

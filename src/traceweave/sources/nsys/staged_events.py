@@ -12,7 +12,7 @@ import pyarrow as pa
 from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.nsys import payload
 from traceweave.sources.nsys.event_tables import LOADED, NVTX, PAYLOAD_COLUMN, EventTable
-from traceweave.sources.nsys.export import DamagedError, Export
+from traceweave.sources.nsys.export import Export
 
 _SQL_TYPES = {
     pa.int64(): "BIGINT",
@@ -27,7 +27,6 @@ class StagedEvents:
 
     Attributes:
         tables: the event tables that have a temporary table, maybe an empty one.
-        damage: what could not be read, in words.
         undecoded: NVTX payloads of unknown layout.
         rows: how many rows were read.
     """
@@ -40,7 +39,6 @@ class StagedEvents:
         # the translations name every table with rules of its own, so these exist even without rows
         self.tables = [t for t in LOADED if t.category is None or t.name in export.tables]
         self._columns: dict[EventTable, list[str]] = {}
-        self.damage: list[str] = []
         self.undecoded = 0
         self.rows = 0
 
@@ -73,11 +71,8 @@ class StagedEvents:
         for table in self.tables:
             if table.name not in self._export.tables:
                 continue
-            try:
-                for batch in self._export.batches(table.name, _present(self._export, table)):
-                    yield table, batch
-            except DamagedError as damage:
-                self.damage.append(str(damage))
+            for batch in self._export.batches(table.name, _present(self._export, table)):
+                yield table, batch
 
     def _append(self, table: EventTable, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:

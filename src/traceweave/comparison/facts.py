@@ -1,0 +1,83 @@
+"""What is known of one run as a whole: hardware, ranks, profiler, steps, and the work it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from traceweave.comparison.side import ask, query, read_steps
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One run. Texts are as the traces have them; what no trace says is None or empty."""
+
+    timeline: str
+    """'gpu', or 'cpu' where no GPU work was recorded."""
+    gpu_models: tuple[str, ...]
+    world_size: int | None
+    ranks: tuple[int, ...]
+    roles: tuple[str, ...]
+    """What the recorded ranks are to each other: stages of a pipeline; empty: all do the same."""
+    hosts: tuple[str, ...]
+    profilers: tuple[str, ...]
+    """With their versions."""
+    formats: tuple[str, ...]
+    backends: tuple[str, ...]
+    nccl_versions: tuple[str, ...]
+    step_sources: tuple[str, ...]
+    """What marks the steps that count; empty: nothing, and the whole recording counts."""
+    steps_counted: int
+    steps_marked: int
+    extras: tuple[str, ...]
+    """What was recorded beside operators, GPU work and ranges."""
+    tick_ns: int
+    """Smallest difference of times that every trace can tell."""
+    arithmetic: tuple[str, ...]
+    """Types of numbers that operators multiply, where their shapes were recorded."""
+    compute: dict[str, float]
+    """Compute by the name of the kernel, or of the operator on the CPU, ns."""
+    operators: dict[str, float]
+    """Calls of operators by name."""
+    collectives: dict[str, float]
+    """Calls by operation."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank of the job was recorded."""
+        return len(self.ranks) == self.world_size
+
+
+def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
+    """Read what is known of a run; `warmup` first steps do not count.
+
+    Raises InputError for a run without any work.
+    """
+    _, kept, left_out, rows = read_steps(con, name, warmup)
+    [known] = con.sql(query("facts")).to_arrow_table().to_pylist()
+    steps = None if kept is None else list(kept)
+    work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}
+    for sort, item, amount in con.execute(query("work"), {"steps": steps}).fetchall():
+        work[sort][item] = amount
+    return Facts(
+        timeline="gpu" if all(rows["gpu"].to_pylist()) else "cpu",
+        gpu_models=tuple(known["gpu_models"]),
+        world_size=known["world_size"],
+        ranks=tuple(known["ranks"]),
+        roles=tuple(known["roles"]),
+        hosts=tuple(known["hosts"]),
+        profilers=tuple(known["profilers"]),
+        formats=tuple(known["formats"]),
+        backends=tuple(known["backends"]),
+        nccl_versions=tuple(known["nccl_versions"]),
+        step_sources=() if kept is None else tuple(known["step_sources"]),
+        steps_counted=len(kept or ()),
+        steps_marked=len(kept or ()) + len(left_out),
+        extras=tuple(known["extras"]),
+        tick_ns=known["tick_ns"] or 1,
+        arithmetic=tuple(ask(con, "op_work", "arithmetic")["dtype"].to_pylist()),
+        compute=work["compute"],
+        operators=work["operators"],
+        collectives=work["collectives"],
+    )

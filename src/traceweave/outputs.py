@@ -1,0 +1,175 @@
+"""Outputs that are whole or absent: written beside their target, renamed when they are complete.
+
+A kill at any moment leaves the old file or none. What an exception leaves is removed at once; what
+a killed process left is removed by the next one that writes the same target.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from traceweave.errors import InputError
+
+BUFFER_BYTES = 1 << 20
+
+_MOST_NAME_BYTES = 160
+"""Of the target's name, so that with what is added it is a file name still (255 bytes)."""
+
+_STREAMS = re.compile(r"/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*")
+"""Names of open files, which others may go on writing to: never renamed over."""
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that becomes `target` when the block ends without an exception.
+
+    What is no regular file (a pipe, a device, /dev/stdout) cannot be replaced: it is written to as
+    it comes. Raises InputError if it cannot be written.
+    """
+    try:
+        if _is_stream(target):
+            with target.open("wb") as stream:
+                yield stream
+            return
+        with _replacing(target.resolve()) as stream:
+            yield stream
+    except BrokenPipeError:  # who reads it has seen enough
+        raise
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def write_whole(target: Path, data: bytes) -> None:
+    """Write a file at once. Raises InputError if it cannot be written."""
+    with whole_file(target) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder whose files become those of `target` when the block ends.
+
+    A folder that holds nothing else is replaced as one. Into one with other files in it, and the
+    one that the caller works in, they are moved one by one, when all are complete. Raises
+    InputError if it cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        final = target.resolve()
+        if final.exists() and not final.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        remove_orphans(final)
+        draft = beside(final, ".dir.tmp")
+        try:
+            draft.mkdir()
+            yield draft
+            _move_folder(draft, final)
+        finally:
+            remove(draft)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def beside(target: Path, suffix: str = ".tmp") -> Path:
+    """Return a new name beside `target` for what is to become it."""
+    name = f".{_short(target)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
+    return target.with_name(name)
+
+
+def remove_orphans(target: Path) -> None:
+    """Remove what processes of this host that are gone have left beside `target`."""
+    name = re.compile(
+        rf"\.{re.escape(_short(target))}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}"
+        r"\.(dir\.|old\.)?tmp(\.wal)?"
+    )
+    with suppress(PermissionError):  # one may write into a folder that one may not list
+        for entry in target.parent.iterdir():
+            match = name.fullmatch(entry.name)
+            if match and not _is_alive(int(match[1])):
+                remove(entry)
+
+
+def remove(path: Path) -> None:
+    """Remove a file with its write-ahead log, or a folder, as far as that can be done."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    for name in (path.name, path.name + ".wal"):
+        with suppress(OSError):
+            path.with_name(name).unlink()
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    remove_orphans(target)
+    draft = beside(target)
+    try:
+        with draft.open("xb", buffering=BUFFER_BYTES) as file:
+            _take_over_mode(target, file)
+            yield file
+        os.replace(draft, target)
+    finally:
+        remove(draft)
+
+
+def _take_over_mode(target: Path, file: IO[bytes]) -> None:
+    """Give a file the permissions of the one that it replaces, which must be writable."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(target.stat().st_mode)
+        if not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        os.fchmod(file.fileno(), mode)
+
+
+def _move_folder(draft: Path, target: Path) -> None:
+    names = {entry.name for entry in draft.iterdir()}
+    if not target.exists():
+        os.rename(draft, target)
+    elif target != Path.cwd() and names >= {entry.name for entry in target.iterdir()}:
+        old = beside(target, ".old.tmp")
+        os.rename(target, old)
+        os.rename(draft, target)
+        remove(old)
+    else:
+        for name in sorted(names):
+            os.replace(draft / name, target / name)
+
+
+def _is_stream(path: Path) -> bool:
+    return _STREAMS.fullmatch(os.path.abspath(path)) is not None or (
+        path.exists() and not path.is_file()
+    )
+
+
+def _unwritable(target: Path, error: OSError) -> InputError:
+    reason = error.strerror or str(error)
+    return InputError(f"{target}: cannot be written: {reason}; name another place with -o")
+
+
+def _short(target: Path) -> str:
+    return os.fsdecode(os.fsencode(target.name)[:_MOST_NAME_BYTES])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _host() -> str:
+    # a folder on a shared disk holds drafts of other machines, whose process ids mean nothing here
+    return re.sub(r"[^A-Za-z0-9]", "_", socket.gethostname())[:32]
