@@ -117,6 +117,6 @@ def test_a_simulated_nsys_run(mixed: bool, once: MakeOnce) -> None:
                 odd = int("".join(c for c in file.stem if c.isdigit())[-1]) % 2
                 if is_kineto == bool(odd):
                     file.unlink()
-        assert traceweave.ingest([traces], path).ok
+        assert traceweave.ingest([traces], path, one_run=mixed).ok
 
     check(once(f"{config!r} nsys, mixed {mixed}", ".duckdb", write))

@@ -17,7 +17,7 @@ from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
 from traceweave.cli import main, what_if
 from traceweave.errors import UsageError
 from traceweave.replay import answers
-from traceweave.replay.what_if import Answer, Model
+from traceweave.replay.model import Answer, Model
 from traceweave_simulator import Config, Gap
 
 FSDP = replace(FOUR_RANKS, parallelism="fsdp")

@@ -2,7 +2,7 @@
 
 Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a rank (`device`,
 `streams`, `host` say which), `graph` ties the ranks together; `engine` replays; `path`, `quality`,
-`what_if` and `slowdown` answer.
+`model` and `slowdown` answer.
 """
 
 from __future__ import annotations

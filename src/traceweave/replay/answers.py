@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from traceweave.errors import UsageError, suggest
+from traceweave.replay.model import Answer, Model
 from traceweave.replay.scenario import EXAMPLE
-from traceweave.replay.what_if import Answer, Model
 
 VIEWS = ("scenario", "rank", "path")
 

@@ -19,7 +19,7 @@ from traceweave.replay.nodes import (
     COMPUTE,
     ENTER,
     EXIT,
-    FAR,
+    FREE,
     HOST_WAIT,
     MEMORY,
     TRANSFER,
@@ -188,45 +188,41 @@ class Changer:
         if column == "delay":
             # that of what follows nothing is its date
             chosen = chosen & _depends(self.graph.nodes)
-        new = old.copy()
+        new = old.astype(np.int64)
         if s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
         elif s.like is not None:
-            factor = self._likeness(old, kind, chosen, s)
-            new[chosen] = np.rint(old[chosen] * factor).astype(np.int64)
+            rows, factor = self._likeness(old, kind, s)
+            wanted = chosen[rows]
+            rows = rows[wanted]
+            new[rows] = np.rint(old[rows] * factor[wanted]).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
-    def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> Floats:
-        """Return by what factor each chosen value has to change to be like those of others."""
+    def _likeness(self, old: Ints, kind: str, s: Scenario) -> tuple[Ints, Floats]:
+        """Return nodes, and by what factor each has to change to be like those of others."""
         nodes = self.graph.nodes
         if kind == "transfer":
-            instance = nodes.instance
-            known = (nodes.sort == TRANSFER) & (instance >= 0)
             of = self.graph.instances
-            _, what = np.unique(
-                np.stack([_codes(of["op"]), of["bytes"], of["size"]]), axis=1, return_inverse=True
-            )
-            thing, who = (
-                np.where(known, what[instance], -1),
-                np.where(known, of["group_id"][instance], -1),
-            )
+            rows = np.flatnonzero((nodes.sort == TRANSFER) & (nodes.instance >= 0))
+            alike = np.stack([_codes(of["op"]), of["bytes"], of["size"]])
+            _, what = np.unique(alike, axis=1, return_inverse=True)
+            instance = nodes.instance[rows]
+            thing, who = what[instance], of["group_id"][instance]
         else:
-            known = np.isin(
-                nodes.sort, [sort for _, sorts in self._columns(kind) for sort in sorts]
-            )
+            sorts = [sort for _, sorts in self._columns(kind) for sort in sorts]
+            rows = np.flatnonzero(np.isin(nodes.sort, sorts))
             by_name = kind in ("compute", "copy", "launch")
-            thing = np.where(known, nodes.name if by_name else 0, -1)
-            thing = np.where(known, thing * 16 + nodes.sort, -1)
-            who = nodes.rank
-        return _factors(old, thing, who, chosen, _SUMMARIES[s.like or "median"])
+            name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
+            thing, who = name * 16 + nodes.sort[rows], nodes.rank[rows]
+        return rows, _factors(old[rows], thing, who, _SUMMARIES[s.like or "median"])
 
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
 
         Bandwidth is the bus bandwidth of nccl-tests. What is not given stays as a line through the
-        medians by size over all operations of groups that large has it.
+        medians by size has it.
         """
         nodes, of = self.graph.nodes, self.graph.instances
         instance = nodes.instance
@@ -247,8 +243,8 @@ class Changer:
         fed = np.zeros(len(nodes), bool)
         fed[self.graph.edges.target] = True
         arrival = arrival[fed[arrival]]
-        lag, launch, delay = nodes.lag.copy(), nodes.launch.copy(), nodes.delay.copy()
-        lag[arrival], launch[arrival], delay[arrival] = -FAR, -1, 0
+        lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
+        lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
 
 
@@ -273,43 +269,55 @@ _SUMMARIES: dict[str, Callable[[Floats], float]] = {
 }
 
 
-def _factors(
-    values: Ints, thing: Ints, who: Ints, chosen: Flags, summary: Callable[[Floats], float]
-) -> Floats:
-    """Return for each chosen value the factor that makes its owner's mean that of its peers.
+def _factors(values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], float]) -> Floats:
+    """Return for each value the factor that makes its owner's mean that of its peers.
 
-    Means are compared of the same thing among owners that have it as often.
+    Means are compared of the same thing among owners that have it as often. Nobody becomes slower
+    by being like others.
     """
-    rows = np.flatnonzero(thing >= 0)
-    things, of_thing = np.unique(thing[rows], return_inverse=True)
-    owners, of_owner = np.unique(who[rows], return_inverse=True)
-    cell = of_thing * len(owners) + of_owner
-    count = np.bincount(cell, minlength=len(things) * len(owners)).reshape(len(things), -1)
-    total = np.bincount(cell, values[rows], minlength=count.size).reshape(count.shape)
+    of_thing, things = _numbered(thing)
+    of_owner, owners = _numbered(who - who.min(initial=0))
+    cell = of_thing * owners + of_owner
+    count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
+    total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
     factor = np.ones(count.shape)
-    for row in range(len(things)):
+    for row in range(things):
         for often in np.unique(count[row][count[row] > 0]).tolist():
             peers = np.flatnonzero(count[row] == often)
             means = total[row, peers] / often
             if len(peers) > 1:
                 wanted = summary(means)
                 factor[row, peers] = np.where(means > 0, wanted / np.maximum(means, 1e-9), 1)
-    found = np.ones(len(values))
-    found[rows] = factor.ravel()[cell]
-    # nobody becomes slower by being like others
-    return np.minimum(found[chosen], 1.0)
+    found: Floats = np.minimum(factor, 1.0).ravel()[cell]
+    return found
+
+
+def _numbered(keys: Ints) -> tuple[Ints, int]:
+    """Return numbers in place of keys that are not negative, and how many different there are."""
+    there = np.zeros(int(keys.max(initial=0)) + 1, bool)
+    there[keys] = True
+    numbers = np.cumsum(there) - 1
+    return numbers[keys], int(numbers[-1]) + 1
 
 
 def _latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance: where a line through the
-    medians by size begins."""
-    alpha = np.zeros(len(size))
+    medians by size begins; of all groups where those have one size only."""
+    alpha = np.full(len(size), _latency(size[instance], transfer) or 0.0)
     for one in np.unique(what[instance]).tolist():
         mine = what[instance] == one
-        sizes = np.unique(size[instance[mine]])
-        if len(sizes) > 1:
-            times = [np.median(transfer[mine & (size[instance] == s)]) for s in sizes]
-            slope, intercept = np.polyfit(sizes, times, 1)
-            if slope > 0:
-                alpha[what == one] = max(float(intercept), 0.0)
+        found = _latency(size[instance[mine]], transfer[mine])
+        if found is not None:
+            alpha[what == one] = found
     return alpha
+
+
+def _latency(size: Floats, transfer: Ints) -> float | None:
+    sizes, number = np.unique(size, return_inverse=True)
+    if len(sizes) < 2:
+        return None
+    order = np.lexsort((transfer, number))
+    count = np.bincount(number)
+    middle = np.cumsum(count) - count + count // 2
+    slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
+    return max(float(intercept), 0.0) if slope > 0 else None

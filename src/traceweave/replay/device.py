@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.nodes import EDGE_KINDS, FAR, STREAM_WAIT
+from traceweave.replay.nodes import EDGE_KINDS, FREE, STREAM_WAIT
 from traceweave.replay.rows import NONE, WAIT, Columns
 from traceweave.replay.streams import (
     PROMPT_NS,
@@ -37,7 +37,7 @@ class Order:
     """The least distances between ops, launches and the ops before them on their streams."""
 
     lag: Ints
-    """From the end of the op before; -FAR: there is none, or time contradicts."""
+    """From the end of the op before; FREE: there is none, or time contradicts."""
     launched: Flags
     """Whether the launch is recorded, and not after the start by more than clocks are off."""
     launch_lag: Ints
@@ -70,7 +70,7 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
     queued = launched & follows & (free > called + PROMPT_NS)
     launch_lag = np.minimum(start - called, _usual((start - called)[idle]))
     lag = np.minimum(start - free, _usual((start - free)[queued]))
-    return Order(np.where(follows, lag, -FAR), launched, np.where(launched, launch_lag, 0))
+    return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
 
 
 def _usual(lags: Ints) -> int:
@@ -105,7 +105,7 @@ def stream_waits(
 
 def _ready(gpu: Columns, order: Order, waits: Waits) -> Ints:
     """Return when each op might have started, by all that is known; NONE where nothing is."""
-    follows = order.lag > -FAR
+    follows = order.lag > FREE
     ready = np.where(follows, np.roll(gpu["end_ns"], 1) + order.lag, NONE)
     by_launch = np.where(order.launched, gpu["called"] + order.launch_lag, NONE)
     ready = np.maximum(ready, by_launch)

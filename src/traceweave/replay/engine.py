@@ -16,7 +16,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
-from traceweave.replay.nodes import FAR, ORDER_AT_ONCE, Edges, Nodes
+from traceweave.replay.nodes import FAR, FREE, ORDER_AT_ONCE, Edges, Nodes
 
 NEVER = -(1 << 40)
 """Before everything that a run can hold (18 minutes), as a distance."""
@@ -47,14 +47,18 @@ def runs_of(nodes: Nodes, edges: Edges) -> Runs:
     begins[edges.target] = True
     after = edges.source + 1
     begins[after[after < count]] = True
-    launched = nodes.launch >= 0
-    host_runs = np.cumsum(begins)
-    launcher = np.where(launched, host_runs[nodes.launch], 0)
-    begins[1:] |= launcher[1:] != launcher[:-1]
-    of = np.cumsum(begins) - 1
+    # what the host launches in one of its runs and in the next are two
+    host_run = np.cumsum(begins, dtype=np.int32)
+    for block in nodes.blocks():
+        launch = nodes.launch[block]
+        launcher = np.where(launch >= 0, host_run[launch], 0)
+        begins[block][1:] |= launcher[1:] != launcher[:-1]
+    of: Ints = np.empty(count, np.int32)
+    np.subtract(np.cumsum(begins, dtype=np.int32), 1, out=of)
     first = np.flatnonzero(begins)
-    launched_by = np.where(launched[first], of[nodes.launch[first]], -1)
-    source, target = of[edges.source], of[edges.target]
+    launch = nodes.launch[first]
+    launched_by = np.where(launch >= 0, of[launch], -1).astype(np.int64)
+    source, target = of[edges.source].astype(np.int64), of[edges.target].astype(np.int64)
     by_target = np.argsort(target, kind="stable")
     between = Edges(source, target, edges.lag, edges.kind).where(by_target)
     edges_of = np.searchsorted(between.target, np.arange(len(first) + 1))
@@ -105,16 +109,20 @@ def _sorted_out(place: Ints, source: Ints, target: Ints) -> Ints:
 def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     """Return when every node starts, ns since the graph's origin."""
     runs = runs_of(nodes, edges) if runs is None else runs
-    shape = _shape(nodes, runs)
-    begun = _begin(nodes, runs, shape)
-    by = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
-    start: Ints = np.maximum(begun[runs.of] + shape.after_begin, by[runs.of] + shape.after_launch)
+    begun = _begin(nodes, runs)
+    launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
+    start = np.empty(len(nodes), np.int64)
+    for block in nodes.blocks():
+        of, shape = runs.of[block], _shape(nodes, runs, block)
+        np.maximum(
+            begun[of] + shape.after_begin, launched[of] + shape.after_launch, out=start[block]
+        )
     return start
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """When each node starts at the earliest."""
+    """When each node of a rank starts at the earliest."""
 
     after_begin: Ints
     """Since its run may begin."""
@@ -122,39 +130,38 @@ class _Shape:
     """Since the run that launches it began; NEVER if none does."""
 
 
-def _shape(nodes: Nodes, runs: Runs) -> _Shape:
-    is_first = np.zeros(len(nodes), bool)
-    is_first[runs.first] = True
-    step = np.empty(len(nodes), np.int64)
-    step[1:] = nodes.length[:-1] + nodes.lag[1:] + nodes.delay[1:]
-    step[runs.first] = 0
-    along = _sums(step, runs)
-    after_begin = along + nodes.delay[runs.first][runs.of]
-    launched = np.flatnonzero(nodes.launch >= 0)
-    earliest = np.full(len(nodes), NEVER)
+def _shape(nodes: Nodes, runs: Runs, block: slice) -> _Shape:
+    # what a rank's ops take is summed up twice, which is less than to keep it
+    of, delay = runs.of[block], nodes.delay[block]
+    first = np.flatnonzero(np.diff(of, prepend=-1))
+    number = of - of[0]
+    along = np.zeros(len(of), np.int64)
+    along[1:] = delay[1:] + nodes.length[block][:-1] + nodes.lag[block][1:]
+    along[first] = 0
+    np.cumsum(along, out=along)
+    along -= along[first][number]
+    after_begin = along + delay[first][number]
+    launch = nodes.launch[block]
+    launched = np.flatnonzero(launch >= 0)
+    earliest = np.full(len(of), NEVER)
+    # ops are launched by calls of their own rank
     earliest[launched] = (
-        after_begin[nodes.launch[launched]]
-        + nodes.launch_lag[launched]
-        + nodes.delay[launched]
+        after_begin[launch[launched] - block.start]
+        + nodes.launch_lag[block][launched]
+        + delay[launched]
         - along[launched]
     )
-    after_launch = np.maximum(_running_maxima(earliest, runs) + along, NEVER)
+    after_launch = np.maximum(_running_maxima(earliest, number) + along, NEVER)
     return _Shape(after_begin, after_launch)
 
 
-def _sums(values: Ints, runs: Runs) -> Ints:
-    """Return running sums within each run, the first value of which is 0."""
-    total = np.cumsum(values)
-    return total - total[runs.first][runs.of]
-
-
-def _running_maxima(values: Ints, runs: Runs) -> Ints:
+def _running_maxima(values: Ints, run: Ints) -> Ints:
     """Return running maxima within each run of values of less than 2^41."""
     # a run's values lie above all of the run before it; a block of runs at a time keeps them small
     result = np.empty_like(values)
-    edges = np.searchsorted(runs.of, np.arange(0, len(runs.first) + BLOCK, BLOCK))
+    edges = np.searchsorted(run, np.arange(0, int(run[-1]) + 1 + BLOCK, BLOCK))
     for begin, end in pairwise(edges.tolist()):
-        above = (runs.of[begin:end] - (runs.of[begin] if end > begin else 0)) << 42
+        above = (run[begin:end].astype(np.int64) - int(run[begin])) << 42 if end > begin else 0
         result[begin:end] = np.maximum.accumulate(values[begin:end] + above) - above
     return result
 
@@ -163,12 +170,10 @@ BLOCK = 1 << 20
 """Runs whose maxima are taken at a time."""
 
 
-def _begin(nodes: Nodes, runs: Runs, shape: _Shape) -> Ints:
+def _begin(nodes: Nodes, runs: Runs) -> Ints:
     """Return when each run may begin: the latest of what it depends on, the delay left out."""
-    last = np.append(runs.first[1:], len(nodes)) - 1
-    ends = (shape.after_begin[last] + nodes.length[last]).tolist()
-    launched_ends = (shape.after_launch[last] + nodes.length[last]).tolist()
-    follows = nodes.follows[runs.first].tolist()
+    ends, launched_ends = (column.tolist() for column in _lengths(nodes, runs))
+    follows = (nodes.lag[runs.first] > FREE).tolist()
     chain_lag = nodes.lag[runs.first].tolist()
     launched_by = runs.launched_by.tolist()
     sources, lags = runs.edges.source.tolist(), runs.edges.lag.tolist()
@@ -194,16 +199,34 @@ def _begin(nodes: Nodes, runs: Runs, shape: _Shape) -> Ints:
     return np.array(begun, np.int64)
 
 
+def _lengths(nodes: Nodes, runs: Runs) -> tuple[Ints, Ints]:
+    """Return when the last node of each run ends, since it and since its launching run began."""
+    last = np.append(runs.first[1:], len(nodes)) - 1
+    since_begin, since_launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
+    for block in nodes.blocks():
+        shape = _shape(nodes, runs, block)
+        mine = slice(int(runs.of[block.start]), int(runs.of[block.stop - 1]) + 1)
+        at = last[mine] - block.start
+        since_begin[mine] = shape.after_begin[at] + nodes.length[last[mine]]
+        since_launch[mine] = shape.after_launch[at] + nodes.length[last[mine]]
+    return since_begin, since_launch
+
+
 def slack(nodes: Nodes, edges: Edges) -> Ints:
     """Return how long after all that it depends on each node starts: its delay.
 
     The delay of what depends on nothing is its start.
     """
     ready = np.full(len(nodes), -FAR)
-    ends = nodes.end
-    ready[1:] = np.where(nodes.follows[1:], ends[:-1] + nodes.lag[1:], -FAR)
-    launched = np.flatnonzero(nodes.launch >= 0)
-    by_launch = nodes.start[nodes.launch[launched]] + nodes.launch_lag[launched]
-    ready[launched] = np.maximum(ready[launched], by_launch)
-    np.maximum.at(ready, edges.target, ends[edges.source] + edges.lag)
-    return np.where(ready == -FAR, nodes.start, nodes.start - ready)
+    for block in nodes.blocks():
+        end, mine = nodes.start[block] + nodes.length[block], ready[block]
+        mine[1:] = np.where(nodes.follows[block][1:], end[:-1] + nodes.lag[block][1:], -FAR)
+        launch = nodes.launch[block]
+        launched = np.flatnonzero(launch >= 0)
+        called = nodes.start[launch[launched]] + nodes.launch_lag[block][launched]
+        mine[launched] = np.maximum(mine[launched], called)
+    source = edges.source
+    np.maximum.at(ready, edges.target, nodes.start[source] + nodes.length[source] + edges.lag)
+    ready[ready == -FAR] = 0
+    delay: Ints = np.subtract(nodes.start, ready, out=ready)
+    return delay

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -16,10 +18,11 @@ from traceweave.replay.nodes import (
     COMPLETION,
     EDGE_KINDS,
     FAR,
+    FREE,
     MEMBERS,
+    Collected,
     Edges,
     Nodes,
-    joined,
 )
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
 from traceweave.replay.rows import Columns, Names, Tables
@@ -42,14 +45,20 @@ class Graph:
     names: Names
     instances: Columns
     parts: tuple[RankGraph, ...]
-    """What is known of each rank; its nodes begin at `first`."""
+    """What is known of each rank."""
     first: Ints
+    """Where the nodes of each rank begin, and those of collectives."""
     has_gpu: bool
 
     @property
     def dropped(self) -> Counter[str]:
         """Edges that time contradicts, by kind."""
         return sum((part.dropped for part in self.parts), Counter())
+
+    def of_ranks(self) -> Iterator[tuple[RankGraph, slice]]:
+        """Yield what is known of each rank, and where its nodes are."""
+        for part, (begin, end) in zip(self.parts, pairwise(self.first.tolist()), strict=True):
+            yield part, slice(begin, end)
 
     def replayed(self) -> Ints:
         """Return the start of every node, from lengths, delays and edges alone."""
@@ -64,15 +73,23 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     """
     tables = Tables(con)
     make = gpu_graph if tables.has_gpu else cpu_graph
-    parts = [make(rows) for rows in tables.ranks()]
+    collected = Collected(tables.most_nodes())
+    parts: list[RankGraph] = []
+    begins: list[int] = []
+    for rows in tables.ranks():
+        nodes, part = make(rows)
+        begins.append(collected.add(nodes))
+        parts.append(part)
     if not parts:
         raise NothingToReplayError(
             "there is nothing to replay: no GPU ops and no operators were recorded"
         )
-    first = np.cumsum([0, *(len(part.nodes) for part in parts)])
-    nodes, edges = _tied(parts, first, tables.instances)
+    first = np.array([*begins, collected.size])
+    nodes, edges = _tied(collected, parts, first, tables.instances)
     delay = slack(nodes, edges)
-    nodes = nodes.with_(delay=delay, loading=np.clip(nodes.loading, 0, np.maximum(delay, 0)))
+    loads = np.flatnonzero(nodes.loading)
+    nodes.loading[loads] = np.clip(nodes.loading[loads], 0, np.maximum(delay[loads], 0))
+    nodes = nodes.with_(delay=delay)
     graph = Graph(
         tables.origin,
         tuple(part.rank for part in parts),
@@ -82,7 +99,7 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
         tables.names,
         tables.instances,
         tuple(parts),
-        first[:-1],
+        first,
         tables.has_gpu,
     )
     if not np.array_equal(graph.replayed(), nodes.start):
@@ -92,44 +109,41 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     return graph
 
 
-def _tied(parts: list[RankGraph], first: Ints, instances: Columns) -> tuple[Nodes, Edges]:
+def _tied(
+    collected: Collected, parts: list[RankGraph], first: Ints, instances: Columns
+) -> tuple[Nodes, Edges]:
     """Return the nodes of all ranks and of collectives, and all edges."""
-    nodes = joined([part.nodes for part in parts], renumber=True)
+    numbered = list(zip(parts, first.tolist(), strict=False))
     edges = [
-        Edges(part.edges.source + shift, part.edges.target + shift, part.edges.lag, part.edges.kind)
-        for part, shift in zip(parts, first.tolist(), strict=False)
+        Edges(p.edges.source + shift, p.edges.target + shift, p.edges.lag, p.edges.kind)
+        for p, shift in numbered
     ]
-    arrival = np.concatenate([part.arrival + s for part, s in zip(parts, first, strict=False)])
-    instance = np.concatenate([part.instance for part in parts])
+    nodes = collected.nodes()
+    # a rank transfers in the node after the one in which it arrives
+    arrival = np.concatenate([p.arrival + shift for p, shift in numbered])
     transfer = arrival + 1
-    at, done = nodes.start[arrival], nodes.end[transfer]
-    count = len(instances["number"])
-    together = np.full(count, -FAR)
+    instance = np.concatenate([p.instance for p in parts])
+    at, done = nodes.start[arrival], nodes.start[transfer] + nodes.length[transfer]
+    together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance, at)
-    seen = np.bincount(instance, minlength=count) > 1
+    seen = np.bincount(instance, minlength=len(together)) > 1
 
     # who was done before the last one was there did not wait for it
     early = done < (together - instances["resolution"])[instance]
-    for rank in np.unique(nodes.rank[arrival[early]]).tolist():
-        (part,) = (part for part in parts if part.rank == rank)
-        part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(nodes.rank[arrival[early]] == rank))
+    ends = np.cumsum([len(part.arrival) for part in parts])
+    for part, mine in zip(parts, np.split(early, ends), strict=False):
+        part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))
     tied = seen[instance] & ~early
     begin = np.minimum(np.where(tied, together[instance], at), done)
-    start, length = nodes.start.copy(), nodes.length.copy()
+    barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
+    nodes = collected.nodes()
     # an op that carries several begins with the last of them
-    np.maximum.at(start, transfer, begin)
-    ended = nodes.end
-    length[transfer] = ended[transfer] - start[transfer]
-    named = nodes.instance.copy()
-    named[arrival] = named[transfer] = instance
-    barrier = len(nodes) + np.cumsum(seen) - 1
-    whole = seen[instance]
-    nodes = joined(
-        [nodes.with_(start=start, length=length, instance=named), _barriers(together, seen)]
-    )
-    zeros = np.zeros(len(arrival), np.int64)
-    edges.append(Edges.of(arrival, barrier[instance], zeros, MEMBERS).where(whole))
-    lag = np.minimum(start[transfer] - together[instance], 0)
+    np.maximum.at(nodes.start, transfer, begin)
+    nodes.length[transfer] = done - nodes.start[transfer]
+    nodes.instance[arrival] = nodes.instance[transfer] = instance
+    zeros = np.zeros_like(arrival)
+    edges.append(Edges.of(arrival, barrier[instance], zeros, MEMBERS).where(seen[instance]))
+    lag = np.minimum(nodes.start[transfer] - together[instance], 0)
     edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
     return nodes, Edges.joined(*edges)
 
@@ -144,7 +158,7 @@ def _barriers(together: Ints, seen: Flags) -> Nodes:
         sort=np.full(len(number), BARRIER),
         start=together[number],
         length=nothing,
-        lag=np.full(len(number), -FAR),
+        lag=np.full(len(number), FREE),
         delay=nothing,
         loading=nothing,
         launch=none,

@@ -12,7 +12,9 @@ which counts from the start of the call. All other edges are rows of `Edges`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -27,14 +29,15 @@ after what it waits for. A BARRIER belongs to no rank: all members of a collecti
 ORDER_AT_ONCE = np.array([2, 2, 2, 2, 4, 0, 1, 5, 3])
 """By sort: what comes first of nodes that start at the same time."""
 
-STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION, CHAIN, LAUNCHED = range(7)
-EDGE_KINDS = (
-    "wait between streams", "host wait", "handover", "arrival", "collective", "order", "launch",
-)  # fmt: skip
+STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION = range(5)
+EDGE_KINDS = ("wait between streams", "host wait", "handover", "arrival", "collective")
 """Names of the kinds of edges."""
 
 FAR = 1 << 60
 """Beyond all times."""
+
+FREE = -(1 << 31) + 1
+"""A lag: there is no node before it in its chain."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ class Edges:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Columns of nodes, chain by chain, each in order."""
+    """Columns of nodes, rank by rank and chain by chain, each in order.
+
+    Integers are as narrow as their values allow: there may be tens of millions of nodes.
+    """
 
     rank: Ints
     """-1 of a BARRIER."""
@@ -78,9 +84,9 @@ class Nodes:
     """Common clock, ns since the graph's origin."""
     length: Ints
     lag: Ints
-    """Least distance from the end of the node before it in its chain; -FAR: it has none."""
+    """Least distance from the end of the node before it in its chain; FREE: it has none."""
     delay: Ints
-    """Its own; of the first node of all, its start."""
+    """Its own; of what depends on nothing, its start."""
     loading: Ints
     """Part of the delay in which the host waited for data."""
     launch: Ints
@@ -105,7 +111,13 @@ class Nodes:
     @property
     def follows(self) -> Flags:
         """Whether each follows the one before it in the arrays."""
-        return self.lag > -FAR
+        return self.lag > FREE
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield where the nodes of each rank are."""
+        edges = np.flatnonzero(np.diff(self.rank)) + 1
+        for begin, end in pairwise([0, *edges.tolist(), len(self)]):
+            yield slice(begin, end)
 
     def with_(self, **columns: Ints) -> Self:
         """Return the nodes with other columns."""
@@ -115,14 +127,47 @@ class Nodes:
         return len(self.start)
 
 
-def joined(parts: list[Nodes], renumber: bool = False) -> Nodes:
-    """Return all nodes of the parts; `renumber` where each part counts its own nodes from 0."""
-    columns = {
-        f.name: np.concatenate([np.empty(0, np.int64), *(getattr(p, f.name) for p in parts)])
-        for f in fields(Nodes)
-    }
-    if renumber:
-        sizes = np.array([len(part) for part in parts])
-        shift = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        columns["launch"] = np.where(columns["launch"] < 0, -1, columns["launch"] + shift)
-    return Nodes(**columns)
+def joined(parts: list[Nodes]) -> Nodes:
+    """Return all nodes of the parts, the same numbers kept."""
+    return Nodes(
+        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Nodes)}
+    )
+
+
+_NARROW = {
+    "rank": np.int32, "chain": np.int64, "sort": np.int8, "lag": np.int32, "launch": np.int32,
+    "launch_lag": np.int32, "name": np.int32, "class_": np.int16, "instance": np.int32,
+}  # fmt: skip
+"""Columns that need no 64 bits."""
+
+_RARE = ("delay", "loading")
+"""Columns that are 0 nearly everywhere: where nothing else is written, they take no memory."""
+
+
+class Collected:
+    """Nodes of one part after the other; there may be tens of millions."""
+
+    def __init__(self, capacity: int) -> None:
+        self._columns = {
+            f.name: np.zeros(capacity, _NARROW.get(f.name, np.int64)) for f in fields(Nodes)
+        }
+        self.size = 0
+
+    def add(self, part: Nodes) -> int:
+        """Add nodes that count their own from 0, and return the number of the first."""
+        first, self.size = self.size, self.size + len(part)
+        where = slice(first, self.size)
+        for name, column in self._columns.items():
+            values = getattr(part, name)
+            if name == "launch":
+                values = np.where(values < 0, -1, values + first)
+            if name in _RARE:
+                some = np.flatnonzero(values)
+                column[first + some] = values[some]
+            else:
+                column[where] = values
+        return first
+
+    def nodes(self) -> Nodes:
+        """Return all of them."""
+        return Nodes(**{name: column[: self.size] for name, column in self._columns.items()})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import (
     BARRIER,
@@ -16,6 +16,7 @@ from traceweave.replay.nodes import (
     ENTER,
     EXIT,
     FAR,
+    FREE,
     MEMORY,
     TRANSFER,
     Edges,
@@ -58,55 +59,53 @@ def of_length(sort: Ints) -> Ints:
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
     """Return the path through the nodes of a graph, as they were measured or are replayed."""
-    before, by_launch, leaving = _before(nodes, edges)
     # what the host does after the last op, such as ending the recording, is not what steps wait for
-    last = int(np.argmax(np.where(nodes.sort < CALL, nodes.end, -FAR)))
-    way = _walk(before, last)
-    # a call that launches the next node is left when it begins
-    left = np.append(by_launch[way[1:]], False)
-    return _pieces(graph, nodes, way, left, np.append(-FAR, leaving[way[1:]]))
+    ops = np.flatnonzero(nodes.sort < CALL)
+    last = int(ops[np.argmax(nodes.start[ops] + nodes.length[ops])])
+    way, since, left = _walk(nodes, edges, last)
+    return _pieces(graph, nodes, way, left, since)
 
 
-def _before(nodes: Nodes, edges: Edges) -> tuple[Ints, Ints, Ints]:
-    """Return of each node the one that it waited for last, or -1; whether that launched it; and
-    when the way leaves that one."""
-    count, ends = len(nodes), nodes.end
-    ready = np.full(count, -FAR)
-    leaving = np.full(count, -FAR)
-    before = np.full(count, -1)
-    by_launch = np.zeros(count, bool)
-    launched = np.flatnonzero(nodes.launch >= 0)
-    called = nodes.start[nodes.launch[launched]]
-    ready[launched] = called + nodes.launch_lag[launched]
-    leaving[launched], before[launched], by_launch[launched] = called, nodes.launch[launched], True
-
-    through = ends[edges.source] + edges.lag
-    order = np.lexsort((-edges.source, through, edges.target))
-    final = order[np.flatnonzero(np.diff(edges.target[order], append=-1))]
-    target = edges.target[final]
-    better = through[final] >= ready[target]
-    final, target = final[better], target[better]
-    ready[target], leaving[target] = through[final], ends[edges.source[final]]
-    before[target], by_launch[target] = edges.source[final], False
-
-    follows = np.flatnonzero(nodes.follows)
-    along = ends[follows - 1] + nodes.lag[follows]
-    better = along >= ready[follows]
-    follows = follows[better]
-    leaving[follows], before[follows], by_launch[follows] = ends[follows - 1], follows - 1, False
-    return before, by_launch, leaving
-
-
-def _walk(before: Ints, last: int) -> Ints:
-    way = []
+def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
+    """Return the way back from a node over what each waited for last, in order of time; since when
+    each waited, -FAR for the first; and whether the way leaves it at its start, for what it
+    launches."""
+    into = np.full(len(nodes), -1, np.int32)
+    ends = nodes.start[edges.source] + nodes.length[edges.source]
+    # of several edges into a node that which ends last, and of these that from the first node
+    order = np.lexsort((-edges.source, ends + edges.lag, edges.target))
+    into[edges.target[order]] = order
+    start, length, lag = nodes.start.data, nodes.length.data, nodes.lag.data
+    launch, launch_lag, latest = nodes.launch.data, nodes.launch_lag.data, into.data
+    source, edge_lag = edges.source.data, edges.lag.data
+    way, since, left = [last], [], [False]
     node = last
-    while node >= 0:
+    while True:
+        before, at, ready, launched = -1, -FAR, -FAR, False
+        if launch[node] >= 0:
+            before, launched = launch[node], True
+            at = start[before]
+            ready = at + launch_lag[node]
+        edge = latest[node]
+        if edge >= 0:
+            end = start[source[edge]] + length[source[edge]]
+            if end + edge_lag[edge] >= ready:
+                before, at, ready, launched = source[edge], end, end + edge_lag[edge], False
+        if lag[node] > FREE:
+            end = start[node - 1] + length[node - 1]
+            if end + lag[node] >= ready:
+                before, at, launched = node - 1, end, False
+        since.append(at)
+        if before < 0:
+            break
+        node = before
         way.append(node)
-        node = int(before[node])
-    return np.array(way[::-1], np.int64)
+        left.append(launched)
+    numbers, dates = np.array(way[::-1], np.int64), np.array(since[::-1], np.int64)
+    return numbers, dates, np.array(left[::-1], bool)
 
 
-def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Ints, since: Ints) -> Path:
+def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> Path:
     """Divide the time of each node of the way: before its delay, loading, delay, and its length."""
     sort, start = nodes.sort[way], nodes.start[way]
     on_host = np.isin(sort, _ON_HOST) | (not graph.has_gpu)

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, TRANSFER
+from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, FREE, TRANSFER
 
 
 def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
@@ -21,8 +21,8 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
         nodes.instance[nodes.sort == ARRIVAL], minlength=len(graph.instances["number"])
     )
     whole = seen >= np.maximum(graph.instances["size"], 2)
-    for part, first in zip(graph.parts, graph.first.tolist(), strict=True):
-        mine = np.arange(first, first + len(part.nodes))
+    for part, where in graph.of_ranks():
+        mine = np.arange(where.start, where.stop)
         sort = nodes.sort[mine]
         ops = mine[sort < CALL]
         instance = nodes.instance[mine[sort == ARRIVAL]]
@@ -31,7 +31,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
         row = {
             "rank": part.rank,
             "nodes": len(mine),
-            "window_ns": int(nodes.end[ops].max() - nodes.start[ops].min()),
+            "window_ns": int((nodes.start[ops] + nodes.length[ops]).max() - nodes.start[ops].min()),
             "unexplained_ns": _unexplained(graph, ops),
             "ops": part.facts["ops"],
             "launched": part.facts["launched"],
@@ -58,11 +58,12 @@ def _unexplained(graph: Graph, ops: Ints) -> int:
     order = np.argsort(nodes.start[ops], kind="stable")
     ops = ops[order]
     member = nodes.sort[ops] == ARRIVAL
-    end = np.where(member, nodes.end[np.minimum(ops + 1, len(nodes) - 1)], nodes.end[ops])
+    last = np.where(member, ops + 1, ops)
+    end = nodes.start[last] + nodes.length[last]
     free = np.concatenate([[nodes.start[ops[0]]], np.maximum.accumulate(end)[:-1]])
     begins = nodes.start[ops]
     # without a GPU the time between operators is the host's own work
     delay = nodes.delay[ops] if graph.has_gpu else np.zeros(len(ops), np.int64)
-    depends = nodes.follows[ops] | (nodes.launch[ops] >= 0)
+    depends = (nodes.lag[ops] > FREE) | (nodes.launch[ops] >= 0)
     delayed = np.where(depends, np.maximum(begins - delay, free), begins)
     return int(np.maximum(begins - delayed, 0).sum())

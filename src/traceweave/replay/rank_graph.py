@@ -17,7 +17,7 @@ from traceweave.replay.nodes import (
     EDGE_KINDS,
     ENTER,
     EXIT,
-    FAR,
+    FREE,
     HANDOVER,
     HOST_WAIT,
     MEMORY,
@@ -40,10 +40,9 @@ EARLY_NS = 500_000
 
 @dataclass(frozen=True)
 class RankGraph:
-    """The nodes of a rank, numbered from 0; delays are not known yet, nor when transfers begin."""
+    """What ties the nodes of a rank together, numbered from 0."""
 
     rank: int
-    nodes: Nodes
     edges: Edges
     arrival: Ints
     """The node with which the rank arrives at a collective; it transfers in the one after that."""
@@ -76,8 +75,11 @@ class _Numbers:
         return np.append(False, self.of[1:] == self.of[:-1])[: len(self.of)]
 
 
-def gpu_graph(rows: RankRows) -> RankGraph:
-    """Return the graph of a rank with a GPU."""
+def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
+    """Return the nodes of a rank with a GPU, and what ties them together.
+
+    Delays are not known yet, nor when transfers begin.
+    """
     gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
     calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
     streams = Streams(gpu)
@@ -106,9 +108,8 @@ def gpu_graph(rows: RankRows) -> RankGraph:
     launch = _launches(gpu, threads, order.launched)
     on_device = _on_device(rows.rank, gpu, ops, order, launch, own)
     nodes = joined([on_device, _on_host(rows, threads, own, op, call, gpu)])
-    return RankGraph(
+    graph = RankGraph(
         rows.rank,
-        nodes,
         edges,
         ops.first[arrives],
         instance,
@@ -124,6 +125,7 @@ def gpu_graph(rows: RankRows) -> RankGraph:
             host_waits=int(np.sum(threads.waits)),
         ),
     )
+    return nodes, graph
 
 
 def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints]:
@@ -204,7 +206,7 @@ def _on_host(
         sort=np.where(two, np.where(second, EXIT, ENTER), CALL),
         start=start,
         length=end - start,
-        lag=np.where(second | ~leads[of], 0, -FAR),
+        lag=np.where(second | ~leads[of], 0, FREE),
         delay=np.zeros(count, np.int64),
         loading=np.where(second, 0, loading[of]),
         launch=np.full(count, -1),
@@ -229,8 +231,8 @@ def _first_ops(steps: Columns, gpu: Columns, first: Ints) -> Ints:
     return found
 
 
-def cpu_graph(rows: RankRows) -> RankGraph:
-    """Return the graph of a rank of a run without any GPU: operators and host collectives.
+def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
+    """Return the same for a rank of a run without any GPU: operators and host collectives.
 
     A thread waits for a collective that ended between two of its operators.
     """
@@ -260,9 +262,9 @@ def cpu_graph(rows: RankRows) -> RankGraph:
     facts = Counter(ops=ops + len(member), launched=ops + len(member), host_waits=len(source))
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
-    return RankGraph(
-        rows.rank, nodes, edges, arrives, comm["instance"][member], rows.steps, none, facts=facts
-    )
+    part = comm["instance"][member]
+    graph = RankGraph(rows.rank, edges, arrives, part, rows.steps, none, facts=facts)
+    return nodes, graph
 
 
 def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
@@ -311,7 +313,7 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
         sort=np.full(count, COMPUTE),
         start=cpu["start_ns"],
         length=cpu["end_ns"] - cpu["start_ns"],
-        lag=np.where(leads, -FAR, 0),
+        lag=np.where(leads, FREE, 0),
         delay=np.zeros(count, np.int64),
         loading=loading,
         launch=np.full(count, -1),
@@ -336,7 +338,7 @@ def _host_collectives(
     two = parts.two[of]
     leads = np.diff(comm["chain"], prepend=np.nan) != 0
     free = np.where(leads, comm["start_ns"], np.roll(comm["end_ns"], 1))
-    lag = np.where(leads | (comm["start_ns"] < free), -FAR, 0)
+    lag = np.where(leads | (comm["start_ns"] < free), FREE, 0)
     count = len(of)
     return Nodes(
         rank=np.full(count, rank),

@@ -101,8 +101,7 @@ WHERE o.rank = $rank
 _PAGEABLE = """
 SELECT op_id
 FROM gpu_ops
-WHERE rank = $rank AND kind = 'memcpy'
-    AND (contains(lower(name), 'pageable') OR contains(lower(args::VARCHAR), 'pageable'))
+WHERE rank = $rank AND kind = 'memcpy' AND contains(lower({where}), 'pageable')
 """
 
 _HOST_CALLS = """
@@ -152,6 +151,14 @@ SELECT
     coalesce(complete, FALSE) AND ranks_seen > 1 AS whole,
     coalesce(resolution_ns, 0) AS resolution
 FROM collective_instances;
+"""
+
+# every op, a second node of each part in a collective, both ends of calls, and the collectives
+_MOST_NODES = """
+SELECT
+    (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
+    + 2 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
+    + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
 """
 
 _RECORDED = """
@@ -239,6 +246,11 @@ class Tables:
         )
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
 
+    def most_nodes(self) -> int:
+        """Return how many nodes there may be at most."""
+        (count,) = self._con.execute(_MOST_NODES).fetchone() or (0,)
+        return int(count)
+
     def _texts(self, table: str, column: str, number: str) -> tuple[str, ...]:
         rows = self._con.execute(f"SELECT {column} FROM {table} ORDER BY {number}").fetchall()
         return tuple(text for (text,) in rows)
@@ -257,25 +269,27 @@ class Tables:
     def ranks(self) -> Iterator[RankRows]:
         """Yield what there is of each rank, by rank; none of ranks without a timeline."""
         ranks = self._con.execute(
-            "SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank"
+            "SELECT rank, coalesce(tick_ns, 1), format FROM ranks ORDER BY rank"
         ).fetchall()
         if not ranks:
             # a database that lacks one of the relations is refused, whatever it holds
-            self._rank(-1, 1)
-        for rank, tick in ranks:
-            rows = self._rank(rank, tick)
+            self._rank(-1, 1, "")
+        for rank, tick, format_ in ranks:
+            rows = self._rank(rank, tick, format_)
             if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
                 yield rows
 
-    def _rank(self, rank: int, tick: int) -> RankRows:
+    def _rank(self, rank: int, tick: int, format_: str) -> RankRows:
         def ask(query: str, wanted: bool = True) -> Columns:
             return self._columns(query if wanted else f"{query} LIMIT 0", rank=rank)
 
+        where = "args::VARCHAR" if format_ == "nsys" else "name"
+        pageable = _PAGEABLE.replace("{where}", where)
         return RankRows(
             rank,
             tick,
             gpu=ask(_GPU_OPS, self.has_gpu),
-            pageable=ask(_PAGEABLE, self.has_gpu)["op_id"],
+            pageable=ask(pageable, self.has_gpu)["op_id"],
             calls=ask(_HOST_CALLS, self.has_gpu),
             cpu=ask(_CPU_OPS, not self.has_gpu),
             collectives=ask(_COLLECTIVES),

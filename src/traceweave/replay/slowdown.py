@@ -26,7 +26,7 @@ from traceweave.replay.nodes import (
     CALL,
     COMMUNICATION,
     COMPUTE,
-    FAR,
+    FREE,
     MEMORY,
     TRANSFER,
     Edges,
@@ -90,7 +90,7 @@ class Steps:
     def ideal(self) -> Ints:
         """Return the lengths of an ideal step's nodes."""
         nodes = self.nodes
-        length = nodes.length.copy()
+        length = nodes.length.astype(np.int64)
         mine = np.zeros(len(length), bool)
         mine[self.ops] = True
         computes = mine & np.isin(nodes.sort, (COMPUTE, MEMORY))
@@ -205,7 +205,7 @@ def _types(graph: Graph, steps: Steps) -> Iterator[tuple[str, str, Flags]]:
 def _steps(graph: Graph) -> Ints:
     """Return the step of each node; that of collectives is that of a member."""
     nodes = graph.nodes
-    step = nodes.step.copy()
+    step = nodes.step.astype(np.int64)
     barriers = np.flatnonzero(nodes.sort == BARRIER)
     latest = np.full(len(graph.instances["number"]), -1)
     arrival = np.flatnonzero(nodes.sort == ARRIVAL)
@@ -222,7 +222,7 @@ def _apart(graph: Graph, step: Ints) -> tuple[Nodes, Edges]:
     zeros = np.zeros(len(nodes), np.int64)
     on_device = nodes.sort < CALL
     alone = nodes.with_(
-        lag=np.where(same, 0, -FAR),
+        lag=np.where(same, 0, FREE),
         delay=zeros,
         loading=zeros,
         launch=np.where(launched, nodes.launch, -1),

