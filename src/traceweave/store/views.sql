@@ -15,7 +15,7 @@
 -- column: status VARCHAR | 'ok', 'partial' (something was lost; ingest_issues says whether it was counted) or 'failed' (nothing could be read)
 -- column: message VARCHAR | what was wrong; NULL if nothing
 
--- relation: ingest_issues | one row per source and kind of trouble
+-- relation: ingest_issues | one row per source and kind of problem
 -- column: source_id INTEGER | the file; NULL if it concerns the run
 -- column: kind VARCHAR | short stable name of the trouble
 -- column: count BIGINT | how many events it concerns; NULL: not known, as of what lies beyond a cut
