@@ -57,5 +57,5 @@ def test_info_and_the_page_say_so(runs: Runs, tmp_path: Path) -> None:
 
 def test_compared_with_the_whole_run_nothing_has_changed(runs: Runs) -> None:
     compared = traceweave.compare(runs.whole, runs.cut)
-    assert set(compared.table("classes")["change"].to_pylist()) == {"not significant"}
+    assert set(compared.table("classes")["change"].to_pylist()) == {"same"}
     assert "2 ranks (1 more recorded no GPU work)" in " ".join(compared.words)
