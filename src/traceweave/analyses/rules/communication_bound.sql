@@ -13,7 +13,7 @@ SELECT
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
             CASE WHEN p.cost_ns > 0 THEN ' or could' ELSE '' END,
-            CASE WHEN w.may_wait THEN '; waiting for ranks that were not seen may be part of it' ELSE '' END)
+            CASE WHEN w.may_wait THEN '; waiting for ranks that were not seen, or whose calls were not matched, may be part of it' ELSE '' END)
         ELSE format('{} of each {} is communication that no compute hides; waiting is part of it, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,
