@@ -65,7 +65,7 @@ def vocabulary_page() -> str:
     """Return the page of the tables of names."""
     parts = [
         "# Vocabulary of names",
-        "What names of kernels, operators, calls and ranges mean to traceweave. Each table is the"
+        "How traceweave classifies names of kernels, operators, calls and ranges. Each table is the"
         " file `src/traceweave/vocabulary/NAME.tsv`: a row is a family of names, and its example is"
         f" a test. [Concepts](concepts.md#kernel-classes) explains the classes. {GENERATED}",
     ]

@@ -34,19 +34,19 @@ def _shared(name: str) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def corpus() -> Path:
     """Real traces of real runs, outside the repository."""
     return _shared("corpus")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def expected() -> Path:
     """What other tools answer for the corpus, outside the repository."""
     return _shared("expected")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def fixtures() -> Path:
     """Traces that ship with the project."""
     return Path(__file__).parent / "fixtures"

@@ -48,9 +48,9 @@ def align(
     same_host: bool = True,
     method: str = "ends",
 ) -> None:
-    """Fit the clocks of a database anew, in place; a kill leaves the old fit or the new one.
+    """Refit the clocks of a database, in place; a kill leaves the old fit or the new one.
 
-    `reference_rank` is the rank whose clock is the common one (None: chosen), `same_host` fits
+    `reference_rank` is the rank whose clock is the common one (None: automatic), `same_host` fits
     ranks of one host together where the data agree; `method` 'ends' fits to the ends of
     collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError or UsageError.
     """
@@ -105,8 +105,8 @@ def check(
 
     Runs that are not comparable fail what compares them, unless `accept_differences` says that they
     are meant to differ, as in a study of world sizes. Raises UsageError for a rules file that is
-    wrong, QueryError for a metric that cannot be asked, DatabaseError for a run that cannot be
-    opened.
+    wrong, QueryError for a metric that cannot be computed, DatabaseError for a run that cannot
+    be opened.
     """
     from traceweave.checks import check_run, read_rules
 
@@ -124,7 +124,7 @@ def check(
 class Run:
     """One ingested run. Every analysis is also a method: `run.breakdown(window="host")`.
 
-    `run.analyses()` lists them, `help(run.breakdown)` tells the parameters and columns of one.
+    `run.analyses()` lists them, `help(run.breakdown)` shows the parameters and columns of one.
     Times are integer nanoseconds. Integer columns with NULLs come as pandas' Int64, so that no
     value is ever rounded.
     """
@@ -189,7 +189,7 @@ class Run:
         host: bool = True,
         gaps: bool = False,
     ) -> Path:
-        """Write the run for another tool and return the path; what is there is replaced.
+        """Export the run for another tool and return the path; an existing file is replaced.
 
         `to="perfetto"`: the aligned timeline, one file for https://ui.perfetto.dev, of the given
         `ranks` and `steps` (integers or '0,3-5') between two aligned times (ns, or offsets from the
@@ -214,7 +214,7 @@ class Run:
         )
 
     def close(self) -> None:
-        """Close the connection; the run cannot be asked afterwards."""
+        """Close the connection; the run cannot be used afterwards."""
         self.con.close()
 
     def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:

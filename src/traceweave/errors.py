@@ -26,7 +26,7 @@ __all__ = [
 
 
 class TraceweaveError(Exception):
-    """Base of every error that a user can cause and mend; its text is the whole message."""
+    """Base of every error that a user can cause and fix; its text is the whole message."""
 
     exit_code: int = 3
 
@@ -38,7 +38,7 @@ class UsageError(TraceweaveError):
 
 
 class InputError(TraceweaveError):
-    """A trace file or folder cannot be read, or it is ambiguous what it is."""
+    """A trace file or folder cannot be read, or is ambiguous."""
 
 
 class DatabaseError(TraceweaveError):

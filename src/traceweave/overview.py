@@ -1,12 +1,22 @@
-"""The overview of a run: what is in the database and how far it can be trusted."""
+"""The overview of a run: what is in the database and how far it can be trusted.
+
+Its numbers are those of the analyses ranks, matching, files and issues, and the rows of clocks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from traceweave import analyses
 from traceweave.words import plural
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,80 +117,54 @@ class Overview:
 def read_overview(con: duckdb.DuckDBPyConnection) -> Overview:
     """Read the overview of the run that `con` is open on."""
     meta = dict(con.execute("SELECT name, value FROM meta").fetchall())
-    job = con.execute(
-        "SELECT max(world_size), mode(backend), mode(nccl_version) FROM ranks"
-    ).fetchone()
-    [(instances, complete, unsized)] = con.execute(
-        "SELECT count(*), count(*) FILTER (complete), count(*) FILTER (ranks_expected IS NULL)"
-        " FROM collective_instances"
-    ).fetchall()
-    ranks = tuple(RankOverview(*row) for row in con.execute(_RANKS).fetchall())
-    world_size, backend, nccl_version = job or (None, None, None)
+    ranks = [{**r, "span_ns": r["recorded_ns"]} for r in _rows(analyses.run(con, "ranks"))]
+    matching = next(iter(_rows(analyses.run(con, "matching", per="run"))), {})
+    world_size = max((r["world_size"] for r in ranks if r["world_size"] is not None), default=None)
+    found = tuple(RankOverview(**_fields(RankOverview, rank)) for rank in ranks)
     return Overview(
         created_by=f"traceweave {meta.get('traceweave_version', '(unknown version)')}",
         ingested_at_utc=meta.get("ingested_at_utc"),
         world_size=world_size,
-        backend=backend,
-        nccl_version=nccl_version,
-        instances=instances,
-        complete_instances=complete,
-        unsized_instances=unsized,
-        ranks=ranks,
-        clocks=tuple(ClockOverview(*row) for row in con.execute(_CLOCKS).fetchall()),
-        sources=tuple(SourceOverview(*row) for row in con.execute(_SOURCES).fetchall()),
-        warnings=(*_missing_ranks(ranks, world_size), *_issues(con)),
+        backend=_most_frequent(rank["backend"] for rank in ranks),
+        nccl_version=_most_frequent(rank["nccl_version"] for rank in ranks),
+        instances=matching.get("instances", 0),
+        complete_instances=matching.get("complete", 0),
+        unsized_instances=matching.get("unsized", 0),
+        ranks=found,
+        clocks=tuple(
+            ClockOverview(**_fields(ClockOverview, clock))
+            for clock in _rows(con.table("clocks").order("rank, from_local_ns NULLS FIRST"))
+        ),
+        sources=tuple(
+            SourceOverview(**_fields(SourceOverview, source))
+            for source in _rows(analyses.run(con, "files"))
+        ),
+        warnings=(*_missing_ranks(found, world_size), *_issues(con)),
     )
 
 
-_RANKS = """
-SELECT r.rank, r.host, r.pid, r.gpu_name, r.format, r.rank_source, r.first_local_ns,
-    r.last_local_ns - r.first_local_ns, coalesce(g.n, 0), coalesce(h.n, 0), coalesce(s.n, 0),
-    coalesce(k.n, 0), coalesce(k.matched, 0)
-FROM ranks AS r
-LEFT JOIN (SELECT rank, count(*) AS n FROM base.gpu_ops GROUP BY rank) AS g USING (rank)
-LEFT JOIN (SELECT rank, count(*) AS n FROM base.host_ops GROUP BY rank) AS h USING (rank)
-LEFT JOIN (SELECT rank, count(DISTINCT step) AS n FROM base.steps GROUP BY rank) AS s USING (rank)
-LEFT JOIN (
-    SELECT rank, count(*) AS n, count(collective_id) AS matched
-    FROM base.collective_calls LEFT JOIN base.matches USING (call_id) GROUP BY rank
-) AS k USING (rank)
-ORDER BY r.rank
-"""
+def _rows(relation: duckdb.DuckDBPyRelation) -> list[Row]:
+    return relation.to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
-_CLOCKS = """
-SELECT rank, status, method, offset_ns, drift_ppm, residual_p95_ns, bound_ns, anchors
-FROM clocks ORDER BY rank, from_local_ns NULLS FIRST
-"""
 
-_SOURCES = """
-WITH cut_short AS (
-    SELECT source_id FROM ingest_issues WHERE count IS NULL AND source_id IS NOT NULL
-)
-SELECT path, format, producer, producer_version, size_bytes, events_read,
-    CASE WHEN source_id NOT IN (FROM cut_short) THEN events_skipped END, status, message
-FROM sources ORDER BY source_id
-"""
+def _fields(kind: type, row: Row) -> Row:
+    """Return what a dataclass takes of a row."""
+    return {field.name: row[field.name] for field in fields(kind)}
 
-_ISSUES = """
-SELECT i.kind, CASE WHEN bool_and(i.count IS NOT NULL) THEN CAST(sum(i.count) AS BIGINT) END,
-arg_min(
-    concat_ws(
-        ': ',
-        parse_filename(coalesce(s.path, CASE WHEN i.kind = 'passed over' THEN i.example END)),
-        i.message
-    ),
-    coalesce(i.source_id, -1)
-), count(*)
-FROM ingest_issues AS i LEFT JOIN sources AS s USING (source_id)
-GROUP BY i.kind, i.message ORDER BY min(coalesce(i.source_id, -1)), i.kind, i.message
-"""
+
+def _most_frequent(values: Iterable[str | None]) -> str | None:
+    known = Counter(value for value in values if value is not None)
+    return min(known, key=lambda value: (-known[value], value), default=None)
 
 
 def _issues(con: duckdb.DuckDBPyConnection) -> list[Caution]:
     found = []
-    for kind, count, text, files in con.execute(_ISSUES).fetchall():
-        others = f" (and {plural(files - 1, 'more file')})" if files > 1 else ""
-        found.append(Caution(kind, count, text + others))
+    for issue in _rows(analyses.run(con, "issues")):
+        path = issue["path"] or (issue["example"] if issue["kind"] == "passed over" else None)
+        where = f"{Path(path).name}: " if path else ""
+        rest = issue["files"] - 1
+        others = f" (and {plural(rest, 'more file')})" if rest > 0 else ""
+        found.append(Caution(issue["kind"], issue["events"], f"{where}{issue['message']}{others}"))
     return found
 
 

@@ -13,7 +13,7 @@ NAMES = (
     "bytes_min", "bytes_max", "error_p50_share", "error_max_share", "unresolved_sizes",
     "bus_factor", "note",
 )  # fmt: skip
-UNRESOLVED = "its transfers are shorter than what the clocks can tell"
+UNRESOLVED = "its transfers are below the clock resolution"
 
 
 def _sizes(
@@ -52,7 +52,7 @@ def test_one_size_far_off_moves_the_line_little(build: Builder) -> None:
     [
         ({400: 1100}, "not computable: there is one size only"),
         ({None: 1100}, "not computable: the trace does not say how many bytes"),
-        ({400: 1100, 500: 1200}, "not computable: its sizes are too much alike"),
+        ({400: 1100, 500: 1200}, "not computable: its sizes are too similar"),
         ({400: 1100, 4000: 1100}, "not computable: larger sizes do not take longer"),
         ({400: 9, 4000: 99}, f"not computable: {UNRESOLVED}"),
     ],
@@ -77,7 +77,7 @@ def test_two_sizes_give_a_line_without_errors_and_large_ones_no_latency(build: B
     _sizes(build, {1000: 1000, 4000: 2500})
     (row,) = rows(build.con, "alpha_beta")
     assert (row["alpha_ns"], row["beta_gbps"], row["error_max_share"]) == (500, 2.0, None)
-    assert row["note"] == "no errors: two sizes fit any line"
+    assert row["note"] == "no errors: a line always fits two sizes"
     build.con.execute("DELETE FROM base.collective_calls")
     build.con.execute("DELETE FROM base.matches")
     build.collective({0: (0, 1000), 1: (0, 1000)}, bytes_=1000)
@@ -97,7 +97,7 @@ def test_where_ranks_are_missing_the_line_holds_waiting_for_them(build: Builder)
     build.con.execute("DELETE FROM base.matches WHERE call_id > 6")
     (row,) = rows(build.con, "alpha_beta")
     assert row["note"] == (
-        "no errors: two sizes fit any line; 6 of 8 ranks not seen: waiting for them counts as"
+        "no errors: a line always fits two sizes; 6 of 8 ranks not seen: waiting for them counts as"
         " transfer"
     )
 

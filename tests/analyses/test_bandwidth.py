@@ -83,7 +83,7 @@ def test_transfers_below_the_resolution_of_the_clocks_give_no_bandwidth(build: B
     (row,) = rows(build.con, "bandwidth")
     assert (row["unresolved"], row["transfer_p50_ns"], row["transfer_best_ns"]) == (2, 500, 800)
     assert (row["algbw_p50_gbps"], row["busbw_p50_gbps"]) == (None, None)
-    assert row["note"] == "half of the transfers or more are shorter than what the clocks can tell"
+    assert row["note"] == "at least half of the transfers are below the clock resolution"
     # the clock-free number stays
     assert row["busbw_free_p50_gbps"] == 8.0
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_computed_says_why(build: Builder) -> None:
     got = rows(build.con, "bandwidth")
     keys = ("bytes", "measured", "transfer_p50_ns", "busbw_p50_gbps", "note")
     assert [tuple(row[key] for key in keys) for row in got] == [
-        (64, 0, None, None, "seen on one rank only: waiting and transfer cannot be told apart"),
+        (64, 0, None, None, "seen on one rank only: waiting and transfer cannot be separated"),
         (None, 1, 400, None, "the trace does not say how many bytes"),
     ]
 
@@ -109,7 +109,9 @@ def test_where_ranks_are_missing_the_transfer_may_be_waiting_for_them(build: Bui
     (row,) = rows(build.con, "bandwidth")
     assert (row["transfer_p50_ns"], row["algbw_p50_gbps"]) == (4000, 2.0)
     assert (row["measured"], row["incomplete"], row["ranks_seen"]) == (1, 1, 2)
-    assert row["note"] == "2 of 4 ranks not seen: transfer at most, bandwidth at least"
+    assert (
+        row["note"] == "2 of 4 ranks not seen: transfer is an upper bound, bandwidth a lower bound"
+    )
     # of operations that all ranks show beside one that they do not, only that one is in doubt
     for rank in (2, 3):
         build.rank(rank)
@@ -155,7 +157,8 @@ def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
     notes = [set(rows_["note"].dropna()) for rows_ in found["two"]]
     waiting = "2 of 4 ranks not seen: waiting for them counts as transfer"
     assert notes == [
-        {"2 of 4 ranks not seen: transfer at most, bandwidth at least"}, {waiting}, {waiting}
+        {"2 of 4 ranks not seen: transfer is an upper bound, bandwidth a lower bound"},
+        {waiting}, {waiting},
     ]  # fmt: skip
     assert [rows_["note"].notna().any() for rows_ in found["all"]] == [False] * 3
 

@@ -243,9 +243,9 @@ def _transfers(build: Builder, role: str, op: str) -> None:
     ("role", "op", "rule", "advice"),
     [
         ("dp", "all_reduce", "poor_overlap", "DDP: several buckets"),
-        ("dp", "all_gather", "poor_overlap", "Gather the shards that come next"),
-        ("dp", "reduce_scatter", "poor_overlap", "Gather the shards that come next"),
-        ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in parts"),
+        ("dp", "all_gather", "poor_overlap", "Gather the next shards"),
+        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
+        ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in chunks"),
         ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
         ("tp", "all_reduce", "communication_bound", "Tensor parallelism: fewer ranks per group"),
     ],
@@ -287,7 +287,7 @@ def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) 
         ("FSDP::all_gather (1)", "FSDP: gather the parameters"),
         ("FullyShardedDataParallel.forward", "FSDP: gather the parameters"),
         ("Optimizer.step#NorMuon.step", "Issued inside Optimizer.step"),
-        ("forward", "Gather the shards that come next"),
+        ("forward", "Gather the next shards"),
     ],
 )
 def test_advice_for_fsdp_is_for_what_fsdp_issues(build: Builder, around: str, advice: str) -> None:
@@ -315,7 +315,7 @@ def test_calls_of_few_bytes_are_not_told_to_send_less(build: Builder) -> None:
     _transfers(build, "tp", "all_reduce")
     build.con.execute("UPDATE base.collective_calls SET bytes = 128")
     advice = _by_rule(build)["communication_bound"]["advice"]
-    assert advice.startswith("Most of it is in calls of less than 65.5 kB: latency, or waiting")
+    assert advice.startswith("Most of it is in calls of less than 65.5 kB: latency or waiting")
 
 
 def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: Builder) -> None:
@@ -335,8 +335,8 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     assert (row["severity"], row["cost_ns"], row["proof"]) == ("info", 300 * US, "pipeline")
     assert row["evidence"] == (
         "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
-        " them for the other stage is the bubble of a pipeline; how much is transfer cannot be"
-        " told, as their other sides are not known"
+        " them for the other stage is the bubble of a pipeline; how much is transfer is"
+        " unknown, as their peers are not known"
     )
 
 
@@ -417,7 +417,7 @@ def test_more_work_in_some_kernels_is_no_slow_gpu(build: Builder) -> None:
         "Rank 1 spends 155 us more per step in the same kernels than the other, 90% of it in 2 of 5"
         " kernel names, most in embed; half of the names are slower by 2.0% at most"
     )
-    assert row["advice"].startswith("Even out what these kernels work on")
+    assert row["advice"].startswith("Balance the work of these kernels")
 
 
 def test_more_work_here_and_less_there_costs_nothing(build: Builder) -> None:
@@ -476,14 +476,14 @@ def test_a_real_gpu_made_slower_by_a_tenth_is_found(
         (
             "tp",
             "communication_bound",
-            "300 us of each step is communication that no compute hides; waiting for ranks that"
-            " were not seen may be part of it",
+            "300 us of each step is communication that no compute hides; it may include"
+            " waiting for ranks that were not recorded",
         ),
         (
             "dp",
             "poor_overlap",
-            "Compute hides 0.0% of the communication that may run beside it, waiting for ranks that"
-            " were not seen included; 300 us more per step could, at most",
+            "Compute hides 0.0% of the communication that could overlap with it, including waiting"
+            " for ranks that were not recorded; 300 us more per step could be hidden, at most",
         ),
     ],
 )
@@ -492,7 +492,7 @@ def test_waiting_for_ranks_that_were_not_recorded_is_not_called_transfer(
 ) -> None:
     _transfers(build, role, "all_reduce")
     whole = _by_rule(build)[rule]
-    assert "were not seen" not in whole["evidence"]
+    assert "were not recorded" not in whole["evidence"]
     build.con.execute("UPDATE groups SET size = 8")
     row = _by_rule(build)[rule]
     assert row["evidence"] == evidence
@@ -515,11 +515,11 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
             build.collective({0: span, 1: span}, group_id=group_id, step=step)
     found = _by_rule(build)
     assert found["communication_bound"]["evidence"] == (
-        "200 us of each step is transfer that no compute hides or could"
+        "200 us of each step is transfer that no compute hides or could hide"
     )
     assert found["poor_overlap"]["evidence"] == (
-        "Compute hides 0.0% of the communication that may run beside it, waiting for ranks that"
-        " were not seen included; 200 us more per step could, at most"
+        "Compute hides 0.0% of the communication that could overlap with it, including waiting"
+        " for ranks that were not recorded; 200 us more per step could be hidden, at most"
     )
 
 
@@ -543,8 +543,8 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
     # 40 calls of 4 kB on each rank would be one of 25 MB: 79 latencies over 8 windows
     assert row["cost_ns"] == round(79 * 20 * US / 8)
     assert row["evidence"] == (
-        "10 all_reduce per step and rank, 4.00 kB on average; each costs 20.0 us before its first"
-        " byte, as much as 20.0 kB take to transfer"
+        "10 all_reduce per step and rank, 4.00 kB on average; each has a latency of 20.0 us,"
+        " the transfer time of 20.0 kB"
     )
     assert row["advice"] == "Merge them: larger DDP buckets (bucket_cap_mb)"
 
@@ -581,7 +581,7 @@ def test_memory_allocated_in_every_step_is_no_stall_of_one(build: Builder) -> No
     found = _by_rule(build)
     assert found["allocator"]["cost_ns"] == 300 * US
     assert "one_off_stall" not in found
-    assert found["allocator"]["advice"].startswith("Allocate once and use it again")
+    assert found["allocator"]["advice"].startswith("Allocate once and reuse it")
 
 
 def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:

@@ -80,7 +80,7 @@ def test_the_mix_of_operations_tells_a_role(
     ("ranks", "role", "source"),
     [
         ([0, 1, 2], "tp", "ranks: neighbours"),
-        ([1, 3, 5], "dp", "ranks: every 2. one"),
+        ([1, 3, 5], "dp", "ranks: stride 2"),
         ([0, 1, 3], "unknown", "test"),
     ],
 )

@@ -89,14 +89,14 @@ def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
             build.gpu(rank, (0, 500_000))
     got = {r["answer"]: (r["value"], r["verdict"], r["rank"]) for r in rows(build.con, "health")}
     assert got["compute"][0] == 50
-    assert got["no GPU work"] == (1, "ranks that no number here counts", 1)
+    assert got["no GPU work"] == (1, "ranks left out of all numbers", 1)
     found = {
         r["rule"]: (r["severity"], r["ranks"], r["evidence"]) for r in rows(build.con, "findings")
     }
     assert found["nothing_to_measure"] == (
         "warning",
         [1],
-        "1 of 3 ranks holds no GPU work, unlike the others: no number here counts it",
+        "1 of 3 ranks has no GPU work, unlike the others: left out of all numbers here",
     )
     assert {r["rank"] for r in rows(build.con, "breakdown")} == {0, 2}
 

@@ -50,7 +50,7 @@ def test_ops_that_overlap_leave_no_negative_gap(build: Builder) -> None:
         build.gpu(0, at)
     [row] = rows(build.con, "idle_streams")
     assert (row["busy_ns"], row["idle_ns"], row["unlaunched"]) == (110, 10, 4)
-    assert row["note"] == "no launch is in the trace: host_wait is not told apart"
+    assert row["note"] == "no launch is in the trace: host_wait cannot be distinguished"
 
 
 def test_streams_and_devices_are_apart(build: Builder) -> None:

@@ -39,6 +39,7 @@ def test_every_column(run: Builder) -> None:
             "fragmentation_at_peak": 0.1,
             "fragmentation_max": 0.9,
             "note": None,
+            "on_host": False,
         }
     ]
 
@@ -65,6 +66,16 @@ def test_events_without_totals_are_summed(build: Builder) -> None:
     assert (row["peak_reserved_bytes"], row["fragmentation_max"]) == (None, None)
     assert row["note"].startswith("allocated is the sum of the recorded events")
     assert row["note"].endswith("no fragmentation")
+
+
+def test_memory_of_the_host_is_told_from_that_of_a_gpu(build: Builder) -> None:
+    build.rank(0)
+    memory_event(build, 10, 100, 1, device="cpu")
+    memory_event(build, 10, 100, 2, device="cuda:0")
+    # what an allocator reserves is a device's, whatever the trace calls it
+    memory_event(build, 10, 100, 3, 100, 200, device="cpu:1")
+    found = {row["device"]: row["on_host"] for row in rows(build.con, "memory")}
+    assert found == {"cpu": True, "cuda:0": False, "cpu:1": False}
 
 
 def test_a_run_without_memory_events_has_no_rows(build: Builder) -> None:

@@ -118,7 +118,7 @@ def test_what_is_not_known_is_null_with_a_reason(build: Builder) -> None:
     got = _brief(build, "rank", "source", "model_flops", "mfu", "hfu", "note")
     note = (
         "shapes not recorded: profile with record_shapes=True;"
-        " type of number not known: set dtype or peak_tflops"
+        " data type not known: set dtype or peak_tflops"
     )
     assert got == [(rank, None, None, None, None, note) for rank in (None, 0, 0)]
 

@@ -113,8 +113,8 @@ def test_a_ring_is_no_pipeline(build: Builder) -> None:
         (rank, None, None, None, None, 1) for rank in range(3)
     ]
     assert {row["note"] for row in got} == {
-        "not computable: its messages form no chain; an interleaved pipeline and ring attention"
-        " form a ring"
+        "not computable: its messages do not form a chain; an interleaved pipeline and ring"
+        " attention form a ring"
     }
 
 

@@ -17,7 +17,7 @@ NAMES = (
     "known_instances", "known_last", "waited_ns", "waited_free_ns", "inside_ns",
 )  # fmt: skip
 NEVER = "it was never last"
-TOO_SMALL = "its delays are smaller than what the clocks can tell"
+TOO_SMALL = "at least half of its lateness is below the clock resolution"
 NOTHING_BEFORE = "no earlier collective of the same ranks to measure from"
 
 

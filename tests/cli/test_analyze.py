@@ -57,7 +57,7 @@ def test_the_largest_come_first_if_asked_for(
         out = call(capsys, "analyze", "gaps", database, "--largest", name, "-f", "json")[1]
         assert json.loads(out) == sorted(usual, key=lambda gap: -gap["duration_ns"])
     code, _, err = call(capsys, "analyze", "gaps", database, "--largest", "length")
-    assert (code, "gaps has no column 'length'; there are: rank, device," in err) == (2, True)
+    assert (code, "gaps has no column 'length'; available: rank, device," in err) == (2, True)
     code, _, err = call(capsys, "analyze", "groups", database, "--largest", "ranks")
     assert (code, "rows cannot be ordered by ranks" in err) == (2, True)
 

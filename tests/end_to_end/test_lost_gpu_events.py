@@ -14,7 +14,7 @@ from tests.conftest import MakeOnce
 from traceweave_simulator import Config, simulate, write_kineto
 
 ON_THE_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
-NOTE = "rank 1 recorded no GPU work, though others did: no number counts it"
+NOTE = "rank 1 recorded no GPU work, though others did: left out of all numbers"
 
 
 class Runs(NamedTuple):

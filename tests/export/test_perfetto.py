@@ -325,6 +325,19 @@ def test_a_selection_takes_part_of_the_run(
     )
 
 
+def test_memory_in_use_is_summed_where_the_trace_has_no_totals(
+    small: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    small.execute("UPDATE base.memory_events SET total_allocated_bytes = NULL, value = 7")
+    timeline = written(small, tmp_path)
+    [samples] = [
+        samples
+        for track, samples in timeline.samples.items()
+        if timeline.path(track)[1].startswith("allocated memory")
+    ]
+    assert samples == [(1100, 7.0)]
+
+
 def test_gaps_and_exposed_communication_come_on_demand(simulated: Path, tmp_path: Path) -> None:
     with traceweave.open(simulated) as run:
         timeline = export(run, tmp_path, Selection(gaps=True))
@@ -335,15 +348,16 @@ def test_gaps_and_exposed_communication_come_on_demand(simulated: Path, tmp_path
     assert sorted(
         (s.start, s.end, s.name) for s in timeline.slices if s.category == "gap"
     ) == sorted(gaps)
+    columns = {
+        "exposed communication per step": "exposed_comm_ns",
+        "exposed waiting per step": "exposed_wait_ns",
+        "exposed transfer per step": "exposed_transfer_ns",
+    }
     for track, samples in timeline.samples.items():
-        assert timeline.path(track)[1] == "exposed communication per step"
-        mine = breakdown[breakdown["rank"] == timeline.rank(track)]
-        assert samples == list(
-            mine.sort_values("window_start_ns")[["window_start_ns", "exposed_comm_ns"]].itertuples(
-                index=False, name=None
-            )
-        )
-    assert len(timeline.samples) == 4
+        mine = breakdown[breakdown["rank"] == timeline.rank(track)].sort_values("window_start_ns")
+        values = mine[["window_start_ns", columns[timeline.path(track)[1]]]]
+        assert samples == list(values.itertuples(index=False, name=None))
+    assert len(timeline.samples) == 4 * len(columns)
 
 
 def test_small_batches_and_a_full_string_table_change_nothing(

@@ -30,7 +30,7 @@ def test_numbers_are_written_as_ranges(text: str, expected: tuple[tuple[int, int
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "5-3", "1,,2", "-1", "1.5", "9" * 30])
 def test_what_is_no_list_of_numbers_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="is no list of numbers; write them like 0,3-5"):
+    with pytest.raises(UsageError, match="is not a list of numbers; write them like 0,3-5"):
         parse_ranges(text)
 
 
@@ -51,12 +51,12 @@ def test_times_are_nanoseconds_or_offsets(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["1.5s", "+1", "+s", "-5", "", "+1h", "nan"])
 def test_what_is_no_time_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no time; write aligned nanoseconds, or an offset"):
+    with pytest.raises(UsageError, match=r"is not a time; write aligned nanoseconds, or an offset"):
         parse_time(text, 0)
 
 
 def test_a_time_beyond_the_database_is_said() -> None:
-    with pytest.raises(UsageError, match="is beyond the times"):
+    with pytest.raises(UsageError, match="is outside the times"):
         parse_time("9999999999999999999", 0)
 
 

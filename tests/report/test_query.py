@@ -12,7 +12,14 @@ import traceweave
 from tests.report.conftest import MakeRun
 from traceweave.analyses import analysis_relation
 from traceweave.errors import QueryError
-from traceweave.report.query import Row, analysis_rows, query_as, rows_as, standing_as
+from traceweave.report.query import (
+    Row,
+    analysis_rows,
+    query_as,
+    relation_rows,
+    rows_as,
+    standing_as,
+)
 from traceweave.report.render import build_report
 
 TYPES = {"rank": "INTEGER", "caused_ns": "BIGINT"}
@@ -55,9 +62,21 @@ def test_a_relation_goes_with_its_block_when_something_fails() -> None:
 
 def test_a_query_keeps_its_order_as_a_relation(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
-    with query_as(con, "shown_ranks", "ranks") as rows:
-        assert rows["rank"].to_pylist() == [0, 1, 2, 3]
-        assert con.table("shown_ranks").fetchall() == [tuple(r.values()) for r in rows.to_pylist()]
+    windows = {"rank": "INTEGER", "step": "BIGINT", "window_start_ns": "BIGINT",
+               "window_ns": "BIGINT"}  # fmt: skip
+    with (
+        rows_as(con, "breakdown", analysis_rows(con, "breakdown"), windows),
+        standing_as(con, step_lengths=f"FROM {analysis_relation(con, 'steps')}"),
+        query_as(con, "shown_steps", "timeline_steps") as rows,
+    ):
+        assert rows["role"].to_pylist() == ["median", "longest"]
+        assert con.table("shown_steps").fetchall() == [tuple(r.values()) for r in rows.to_pylist()]
+
+
+def test_rows_of_a_relation_come_in_the_order_asked_for(make_run: MakeRun) -> None:
+    rows = relation_rows(make_run(ranks=3, steps=1), "sources", "source_id DESC")
+    assert [row["source_id"] for row in rows] == [2, 1, 0]
+    assert rows[0]["path"] == "traces/rank2.json"
 
 
 def test_rows_of_an_analysis_come_in_its_order(make_run: MakeRun) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
+from traceweave.report.sections import budget_layout
 from traceweave.report.sections.budget import budget_in_words, load_budget
 from traceweave.report.sections.budget_layout import budget_section
 from traceweave.report.sections.clocks import clocks_in_words, clocks_section, load_clocks
@@ -37,9 +39,9 @@ def test_the_budget_in_words_names_what_there_is(make_run: MakeRun) -> None:
     budget = load_budget(make_run(ranks=2, steps=1))
     # the last step ends with its last op, so that nothing is idle
     assert budget_in_words(budget, cpu=False) == (
-        "A step lasts 84.0 ms on average (2 ranks, 1 step), of which for 71.4% the rank computes,"
-        " for 23.8% it only communicates and for 4.8% it only copies memory. 33.3% of the"
-        " communication time hides behind compute."
+        "A step takes 84.0 ms (2 ranks, 1 step). For 71.4% of the time the rank computes, for 23.8%"
+        " it only transfers data and for 4.8% it only copies memory. 33.3% of the communication"
+        " time hides behind compute."
     )
 
 
@@ -51,6 +53,19 @@ def test_budget_without_steps_takes_the_whole_recording(make_run: MakeRun) -> No
     ]
 
 
+def test_of_too_many_steps_those_are_kept_that_the_analysis_steps_calls_longest(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    con = make_run(ranks=2, steps=3)
+    # on the GPU the last step is the shortest, but host ranges, being steady, are its length
+    con.execute("UPDATE base.steps SET duration_ns = duration_ns + ? WHERE step = 2", [MS])
+    monkeypatch.setattr(budget_layout, "MAX_CELLS", 4)
+    section = budget_section(load_budget(con), cpu=False)
+    heat = next(figure for figure in section.figures if figure.name == "budget-heat")
+    assert heat.chart["columns"] == ["0", "2"]
+    assert section.notes[-1] == "Of 3 steps, the 2 longest are shown one by one."
+
+
 def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> None:
     con = make_run(ranks=3, steps=2)
     con.execute("DELETE FROM base.steps WHERE rank = 1")
@@ -60,14 +75,14 @@ def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> N
     assert "mark no steps: rank 1." in budget_section(budget, cpu=False).notes[-1]
 
 
-def test_gaps_are_counted_by_cause_and_the_longest_named(make_run: MakeRun) -> None:
-    gaps = load_gaps(make_run(ranks=2, steps=3))
-    assert gaps.total_ns == 2 * 2 * 16 * MS
-    assert sum(cause["gaps"] for cause in gaps.causes) == 4
+def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(make_run: MakeRun) -> None:
+    con = make_run(ranks=2, steps=3)
+    gaps = load_gaps(con, load_budget(con))
+    assert gaps.idle_ns == 2 * 2 * 16 * MS
+    assert [(cause["cause"], cause["gaps"]) for cause in gaps.causes] == [("launch_bound", 4)]
     assert gaps_in_words(gaps) == (
-        "Gaps add up to 64.0 ms in total; all of it is launch_bound: the host launched the"
-        " next operation only after the device had run dry. The longest lasts 16.0 ms, on rank 0 in"
-        " step 0."
+        "Idle time adds up to 64.0 ms over all ranks and steps; all of it is launch_bound: the host"
+        " launches too late. The longest gap lasts 16.0 ms, on rank 0 in step 0."
     )
     keys = ("rank", "step", "duration_ns", "after_op", "before_op")
     assert [tuple(gap[key] for key in keys) for gap in gaps.worst] == [
@@ -90,9 +105,9 @@ def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> Non
         (3, 3, 3, 3, 3 * (30 * MS + 300), 0),
     ]
     assert waits_in_words(collectives, 4) == (
-        "The ranks wait most for rank 3: it came last in 3 of 3 collectives where the clocks can"
-        " tell who did, and what it alone was late, added up over the other ranks, is 90.0 ms,"
-        " >99.9% of all waiting."
+        "The ranks wait most for rank 3: it came last in 3 of 3 collectives where the clocks"
+        " resolve that, and the delay that it alone caused, summed over the waiting ranks, is"
+        " 90.0 ms, >99.9% of all waiting."
     )
 
 
@@ -125,16 +140,16 @@ def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> Non
         (2, 2, 0, 0, 2 * (10 * MS + 100) + 100),
         (3, 2, 2, 2 * (30 * MS + 300), 0),
     ]
-    assert (collectives.matching["shared"], collectives.matching["decided"]) == (3, 2)
+    assert (collectives.matching.shared, collectives.matching.known_instances) == (3, 2)
     # 60 of the 80 ms that ranks wait
     assert waits_in_words(collectives, 4) == (
-        "The ranks wait most for rank 3: it came last in 2 of 2 collectives where the clocks can"
-        " tell who did, and what it alone was late, added up over the other ranks, is 60.0 ms,"
-        " 75.0% of all waiting."
+        "The ranks wait most for rank 3: it came last in 2 of 2 collectives where the clocks"
+        " resolve that, and the delay that it alone caused, summed over the waiting ranks, is"
+        " 60.0 ms, 75.0% of all waiting."
     )
     assert collectives_section(collectives, 4).notes[1] == (
-        "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks cannot tell"
-        " who came last."
+        "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks do not"
+        " resolve which rank came last."
     )
 
 
@@ -168,7 +183,12 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
     con.execute("UPDATE clocks SET offset_ns = 40 * ? WHERE rank = 1", [MS])
     clocks = load_clocks(con)
     # rank 0 ends at 80 ms, rank 1 now starts at 50 + 40
-    assert clocks.causality == {"checked": 3, "violated": 3, "worst_ns": 10 * MS}
+    matching = clocks.matching
+    assert (matching.synchronizing, matching.violations, matching.violation_max_ns) == (
+        3,
+        3,
+        10 * MS,
+    )
     assert clocks_in_words(clocks) == (
         "After alignment the ranks' clocks agree to 5.00 us (largest 95th percentile of the"
         " residuals); smaller differences between ranks are treated as noise; 3 of 3 collectives"
@@ -195,15 +215,15 @@ def test_losses_at_ingest_are_counted(make_run: MakeRun) -> None:
     con.execute("UPDATE base.rank_sources SET world_size = 8")
     inputs = load_inputs(con)
     assert losses(inputs) == (
-        "Mind what is missing: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
-        " could not be read at all; 6 ranks of the job left no trace here."
+        "Incomplete input: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
+        " could not be read at all; 6 ranks of the job are not in these traces."
     )
     assert hardware(inputs) == "2 ranks on 1 host (NVIDIA H100)"
 
 
 def test_an_empty_database_has_no_rows_anywhere(empty_run: duckdb.DuckDBPyConnection) -> None:
     assert load_budget(empty_run).rows == []
-    assert load_gaps(empty_run).causes == []
+    assert load_gaps(empty_run, load_budget(empty_run)).causes == []
     assert load_collectives(empty_run).waits == []
     assert load_clocks(empty_run).rows == []
     assert load_inputs(empty_run).ranks == []

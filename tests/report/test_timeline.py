@@ -13,8 +13,9 @@ import pytest
 from tests.chromium import Chromium, inject, title
 from tests.report.conftest import MakePage, MakeRun
 from tests.report.handmade import MS, RUNS, T0
+from traceweave.analyses import analysis_relation
 from traceweave.report import write_report
-from traceweave.report.sections.budget import load_budget
+from traceweave.report.sections.budget import PARTS, load_budget
 from traceweave.report.sections.collectives import load_collectives
 from traceweave.report.sections.gaps import load_gaps
 from traceweave.report.sections.timeline import Timeline, load_timeline, timeline_section
@@ -23,7 +24,8 @@ LOOK = Path(__file__).with_name("look_at_timeline.js")
 
 
 def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
-    return load_timeline(con, load_budget(con), load_collectives(con), load_gaps(con).relation)
+    budget = load_budget(con)
+    return load_timeline(con, budget, load_collectives(con), load_gaps(con, budget).relation)
 
 
 def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
@@ -32,27 +34,27 @@ def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
 
 def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
     timeline = _load(shared_run(ranks=4, steps=3))
-    # steps last 100, 100 and 84 ms; the clock of rank 3 is 300 ns ahead
+    # three steps of 100 ms on the host; the clock of rank 3 is 300 ns ahead
     assert timeline.steps == [
         {
             "role": "median",
-            "step": 0,
-            "length_ns": 100 * MS,
-            "slowest_rank": 0,
-            "from_ns": T0,
-            "until_ns": T0 + 100 * MS + 300,
-        },
-        {
-            "role": "longest",
             "step": 1,
             "length_ns": 100 * MS,
             "slowest_rank": 0,
             "from_ns": T0 + 100 * MS,
             "until_ns": T0 + 200 * MS + 300,
         },
+        {
+            "role": "longest",
+            "step": 0,
+            "length_ns": 100 * MS,
+            "slowest_rank": 0,
+            "from_ns": T0,
+            "until_ns": T0 + 100 * MS + 300,
+        },
     ]
     assert timeline.ranks == [
-        {"rank": 0, "why": "slowest in step 1, least compute", "shown": True},
+        {"rank": 0, "why": "slowest in step 0, least compute", "shown": True},
         {"rank": 1, "why": "median compute", "shown": True},
         {"rank": 2, "why": None, "shown": True},
         {"rank": 3, "why": "most waited for, most compute", "shown": True},
@@ -127,24 +129,23 @@ def _calls(con: duckdb.DuckDBPyConnection) -> list[list[Any]]:
 
 def test_the_sums_agree_with_the_tables_of_the_run(shared_run: MakeRun) -> None:
     con = shared_run(ranks=4, steps=3)
-    keys = ("ops", "compute_ns", "wait_ns", "transfer_ns", "gap_ns", "cause")
-    summary = [
-        (row["step"], row["rank"], *(row[key] for key in keys)) for row in _load(con).summary
-    ]
-    expected = con.execute(
-        """
-        SELECT o.step, o.rank, o.ops, o.compute_ns, w.wait_ns, w.duration_ns - w.wait_ns,
+    keys = ("step", "rank", "ops", *(part.key for part in PARTS), "longest_ns", "cause")
+    summary = [tuple(row[key] for key in keys) for row in _load(con).summary]
+    assert (
+        sorted(summary)
+        == con.execute(
+            f"""
+        SELECT o.step, o.rank, o.ops, {", ".join(part.key for part in PARTS)},
             16 * 1000000, 'launch_bound'
-        FROM (
-            SELECT rank, step, count(*) AS ops,
-                sum(duration_ns) FILTER (category = 'compute') AS compute_ns
-            FROM gpu_ops GROUP BY ALL
-        ) AS o JOIN collective_waits AS w USING (rank, step)
+        FROM (SELECT rank, step, count(*) AS ops FROM gpu_ops GROUP BY ALL) AS o
+        JOIN {analysis_relation(con, "breakdown")} USING (rank, step)
         WHERE step IN (0, 1) ORDER BY ALL
         """
-    ).fetchall()
-    assert summary == expected
-    assert [row[4] for row in summary[:4]] == [10 * MS + 300, 10 * MS + 200, 10 * MS + 100, 0]
+        ).fetchall()
+    )
+    # collectives end at 80 ms; ranks 0 to 2 compute until 60 ms, rank 3 until 70
+    transfers = [row["exposed_transfer_ns"] for row in _load(con).summary if row["step"] == 0]
+    assert transfers == [20 * MS, 20 * MS, 20 * MS, 10 * MS]
 
 
 def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> None:
@@ -270,8 +271,8 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     assert re.fullmatch(r"Shown: 40\.0 ms to 100 ms", seen["later"])
     assert seen["shrunk"] == 22 + 12 + 2 * 20 + 8
     assert seen["pressed"] == [
-        ["Step 0 (median, 100 ms)", "false"],
-        ["Step 1 (longest, 100 ms)", "true"],
+        ["Step 1 (median, 100 ms)", "false"],
+        ["Step 0 (longest, 100 ms)", "true"],
     ]
 
 

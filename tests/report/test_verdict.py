@@ -23,8 +23,8 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     assert verdict.headline.endswith("; the largest cost is poor overlap of communication, 18.5%")
     assert verdict.points[0][:3] == (
         "warning",
-        "Compute hides 12.5% of the transfers that may run beside it; 17.5 ms more per step could,"
-        " at most",
+        "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
+        " step could be hidden, at most",
         "18.5% of the time",
     )
     findings = load_findings(shared_run(ranks=4, steps=3))

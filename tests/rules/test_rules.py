@@ -47,7 +47,11 @@ REAL: dict[str, Rule] = {
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
             # its GPU is in the hands of another process
-            True_("kineto/megatron_tp2", [0], "Rank 0 keeps 1 rank .*its GPU starts late"),
+            True_(
+                "kineto/megatron_tp2",
+                [0],
+                "Rank 0 keeps 1 rank .*its GPU starts launched work late",
+            ),
         ),
         # rank 1 began to record late, and is as fast as rank 0; ranks take turns; one rank
         ("uneven_start_gloo", "uneven_work_gloo", "kineto/diff_control"),
@@ -59,7 +63,7 @@ REAL: dict[str, Rule] = {
                 "uneven_work_gloo",
                 None,
                 r"Ranks wait .* their compute is uneven \(load balance 5\d",
-                "Even out the work",
+                "Balance the work",
             ),
             # tensor parallel: every rank computes the same
             True_(
@@ -101,7 +105,7 @@ REAL: dict[str, Rule] = {
             # two ranks of 128
             True_("kineto/sampled_2of128", None, ".* its calls could not be matched with those of"),
             # every call is on all ranks, and some could not be matched
-            True_("tp2_dp2_gloo", None, ".* or whose calls were not matched, may be part of it"),
+            True_("tp2_dp2_gloo", None, ".* not recorded or whose calls were not matched"),
             # 4 kB to 16 kB
             True_("two_groups_gloo", None, ".*", "Most of it is in calls of less than 65.5 kB"),
         ),
@@ -182,7 +186,13 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "kineto/torchrec_4"),
     ),
     "unexplained_idle": Rule(
-        (True_("kineto/mtia", None, "The GPU idles 4.62 s per step, and no launch"),),
+        (
+            True_(
+                "kineto/mtia",
+                None,
+                "The GPU idles 4.62 s per step, and no recorded launch explains it",
+            ),
+        ),
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
     ),
     "short_gaps": Rule(
@@ -196,7 +206,7 @@ REAL: dict[str, Rule] = {
                 "kineto/torchrec_4",
                 None,
                 r"In step 4 \(1 of 3, the first recorded\) the GPU idles 233 ms longer .*frees",
-                "Memory was allocated",
+                "Memory was freed and allocated again",
             ),
             True_(
                 "dataloader_late_once", None, r"In step 5 \(1 of 4\) the host idles 111 ms longer"
@@ -235,7 +245,7 @@ REAL: dict[str, Rule] = {
         (
             # rank 1 slept 250 ms before it began to record
             True_("uneven_start_gloo", None, ".* they wait 133 ms on average"),
-            True_("kineto/megatron_tp8", None, "Ranks began to record unevenly"),
+            True_("kineto/megatron_tp8", None, "Ranks began recording at different times"),
         ),
         ("ddp_gloo_straggler", "kineto/nanogpt_8xh100", "kineto/torchrec_4"),
     ),
@@ -251,7 +261,7 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/torchrec_4"),
     ),
     "nothing_to_measure": Rule(
-        (True_("nsys/profiling__2024.6.sqlite", [0], "No rank holds GPU work or operators"),),
+        (True_("nsys/profiling__2024.6.sqlite", [0], "No rank has GPU work or operators"),),
         ("kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
 }
@@ -274,7 +284,7 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         " '0' AS tid, start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns"
         " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
         "The GPU idles .* per step while code is loaded onto it",
-        "Find what brings new code",
+        "Find what loads new code",
     ),
     "compilation": (
         # and what it does for 5 ms before them is compiling
@@ -295,13 +305,13 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         " start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns"
         " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
         "The GPU idles .* per step while the profiler writes out",
-        "It is not there without the profiler",
+        "It only occurs with the profiler",
     ),
     "unified_memory": (
         "nsys/perf_sandbox__2025.5.sqlite",
         "UPDATE base.gpu_ops SET copy_kind = 'UVM ' || copy_kind WHERE kind = 'memcpy'",
         "Pages of managed memory migrate for 3.04 ms per recording: 12.6 MB in 3 migrations",
-        "Prefetch what a kernel will use",
+        "Prefetch data before its use",
     ),
     "lost_events": (
         "kineto/megatron_tp2",

@@ -202,8 +202,7 @@ def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_p
 
     assert ranks_of(found) == {"rank5.json": [3]}
     assert found.notes == (
-        "rank5.json: named as rank 5, but the trace itself says 3 and is believed;"
-        " --rank overrides it",
+        "rank5.json: named as rank 5, but the trace itself says 3 and is used; --rank overrides it",
     )
 
 
@@ -259,7 +258,7 @@ def test_the_user_settles_ranks_by_file_and_by_pattern(tmp_path: Path) -> None:
 
     assert ranks_of(by_pattern) == {"gpu4_x.json": [4], "gpu5_x.json": [5]}
     assert by_pattern.notes == (
-        "gpu5_x.json: the trace itself says rank 0, --rank-from says 5 and is believed",
+        "gpu5_x.json: the trace itself says rank 0, --rank-from says 5, which is used",
     )
     assert ranks_of(by_file) == {"gpu5_x.json": [6], "gpu4_x.json": [7]}
 

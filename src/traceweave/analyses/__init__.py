@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from traceweave.analyses.catalog import Analysis, catalog, find, rules
+from traceweave.analyses.causes import gap_causes, late_causes
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,
@@ -11,7 +12,7 @@ from traceweave.analyses.reference import (
     findings_markdown,
     signature,
 )
-from traceweave.analyses.runner import analysis_relation, run
+from traceweave.analyses.runner import analysis_relation, create_macros, run, shared_rows
 
 __all__ = [
     "Analysis",
@@ -21,9 +22,13 @@ __all__ = [
     "catalog",
     "catalog_markdown",
     "catalog_rows",
+    "create_macros",
     "find",
     "findings_markdown",
+    "gap_causes",
+    "late_causes",
     "rules",
     "run",
+    "shared_rows",
     "signature",
 ]

@@ -1,10 +1,10 @@
 -- analysis: alpha_beta | latency and bandwidth behind the collectives of each group: transfer = alpha + effective bytes / beta
--- answers: What does a collective of a group cost before its first byte, and how fast does it move the rest?
+-- answers: What is the latency of a group's collectives, and their bandwidth beyond it?
 -- topic: communication
 -- grain: one row per operation and process group
 -- reads: collective_instances
 -- param: time VARCHAR = 'transfer' | which time is fitted
--- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks can tell it
+-- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
 -- param: min_span DOUBLE = 2 | largest / smallest size that a fit needs at least
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
@@ -13,19 +13,19 @@
 -- column: alpha_ns BIGINT | latency; NULL: see note
 -- column: beta_gbps DOUBLE | bus bandwidth, decimal GB/s; NULL: see note
 -- column: half_bytes BIGINT | size whose transfer is half latency: smaller ones waste the bandwidth; NULL without alpha_ns
--- column: sizes BIGINT | different sizes that the fit rests on
+-- column: sizes BIGINT | different sizes in the fit
 -- column: instances BIGINT | operations of these sizes
 -- column: bytes_min BIGINT | smallest of these sizes
 -- column: bytes_max BIGINT | largest
--- column: error_p50_share DOUBLE | median over the sizes of |median time - fit| / median time; NULL with fewer than three sizes, which any line fits
+-- column: error_p50_share DOUBLE | median over the sizes of |median time - fit| / median time; NULL with fewer than three sizes, which a line always fits
 -- column: error_max_share DOUBLE | largest of the same
--- column: unresolved_sizes BIGINT | sizes left out because half of their transfers or more are shorter than what the clocks can tell
+-- column: unresolved_sizes BIGINT | sizes left out because at least half of their transfers are below the clock resolution
 -- column: bus_factor DOUBLE | effective bytes / bytes, as nccl-tests defines it; NULL: see note
 -- column: note VARCHAR | why a value is NULL, and what the times may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
 -- caveat: effective bytes are bytes times the operation's factor of nccl-tests, so beta is comparable with busbw and, over operations, with the links.
--- caveat: who was not recorded may have come last: where members are missing, waiting for them counts as latency and as slow bandwidth.
+-- caveat: an unrecorded rank may have come last: where members are missing, waiting for them counts as latency and as slow bandwidth.
 -- caveat: a library that changes its algorithm or protocol with the size follows no single line: see the errors.
 WITH rated AS (
     SELECT
@@ -110,9 +110,9 @@ judged AS (
             WHEN NOT is_measured THEN 'not computable: seen on one rank only'
             WHEN has_bytes IS NOT TRUE THEN 'not computable: the trace does not say how many bytes'
             WHEN has_factor IS NOT TRUE THEN 'not computable: nccl-tests does not define the operation, or the group is unknown'
-            WHEN sizes IS NULL THEN 'not computable: its transfers are shorter than what the clocks can tell'
+            WHEN sizes IS NULL THEN 'not computable: its transfers are below the clock resolution'
             WHEN sizes = 1 THEN 'not computable: there is one size only'
-            WHEN bytes_max < $min_span * bytes_min THEN 'not computable: its sizes are too much alike'
+            WHEN bytes_max < $min_span * bytes_min THEN 'not computable: its sizes are too similar'
             WHEN ns_per_byte <= 0 THEN 'not computable: larger sizes do not take longer'
         END AS obstacle
     FROM counted AS c
@@ -140,7 +140,7 @@ SELECT
         CASE
             WHEN obstacle IS NOT NULL THEN obstacle
             WHEN alpha_ns < 0 THEN 'no latency: the fit is negative at size 0, its sizes are too large to tell'
-            WHEN sizes = 2 THEN 'no errors: two sizes fit any line'
+            WHEN sizes = 2 THEN 'no errors: a line always fits two sizes'
         END,
         CASE WHEN obstacle IS NULL THEN
             tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'waiting for them counts as transfer')

@@ -1,4 +1,4 @@
--- analysis: bandwidth | how fast every kind of collective moves its bytes, waiting left out
+-- analysis: bandwidth | bandwidth of every kind of collective, excluding waiting
 -- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
 -- topic: communication
 -- grain: one row per operation, process group and size
@@ -9,25 +9,25 @@
 -- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
 -- column: bytes BIGINT | size S as nccl-tests defines it; NULL if the trace does not say
 -- column: instances BIGINT | matched operations of this size
--- column: measured BIGINT | those seen on two ranks or more: what the transfer is taken over
+-- column: measured BIGINT | those seen on two ranks or more, which the transfer times are of
 -- column: transfer_p50_ns BIGINT | median time from the last rank's start to the last rank's end; NULL if no other rank was seen
--- column: transfer_best_ns BIGINT | shortest one that the clocks can tell; NULL if there is none
+-- column: transfer_best_ns BIGINT | shortest one that the clocks resolve; NULL if there is none
 -- column: algbw_p50_gbps DOUBLE | bytes / transfer_p50_ns, decimal GB/s; NULL: see note
 -- column: algbw_best_gbps DOUBLE | bytes / transfer_best_ns, decimal GB/s
 -- column: busbw_p50_gbps DOUBLE | algbw_p50_gbps times the operation's factor of nccl-tests
 -- column: busbw_best_gbps DOUBLE | algbw_best_gbps times the same
--- column: unresolved BIGINT | measured transfers that are shorter than what the clocks can tell, or not positive
+-- column: unresolved BIGINT | measured transfers that are below the clock resolution, or not positive
 -- column: slow BIGINT | measured transfers longer than slow_factor medians
 -- column: transfer_min_p50_ns BIGINT | median of the shortest duration over the ranks: the transfer time without any clock
--- column: busbw_free_p50_gbps DOUBLE | bus bandwidth from transfer_min_p50_ns, without any clock; at most what was reached, since the shortest duration may include waiting
+-- column: busbw_free_p50_gbps DOUBLE | bus bandwidth from transfer_min_p50_ns, without any clock; a lower bound, since the shortest duration may include waiting
 -- column: peer_ratio DOUBLE | transfer_p50_ns / the median of it over all groups with the same operation, size and number of ranks; NULL if there is no other group
 -- column: incomplete BIGINT | measured operations that lack a member of the group: their transfer may include waiting for it
--- column: ranks_seen BIGINT | members of the group that show them: the fewest of any measured operation; NULL if there is none
+-- column: ranks_seen BIGINT | members of the group that recorded them: the fewest of any measured operation; NULL if there is none
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL: see note
 -- column: note VARCHAR | why a bandwidth is NULL, and what a transfer may include; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: a transfer is unresolved if it is shorter than resolution_ns of collective_instances; where that is NULL none is resolved.
--- caveat: who was not recorded may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.
+-- caveat: an unrecorded rank may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.
 -- caveat: operations that share the links at the same moment share the bandwidth too.
 -- caveat: peer_ratio above 1 points at a slow group, hence a slow host or link among its ranks.
 WITH timed AS (
@@ -104,11 +104,11 @@ SELECT
     bus_factor,
     nullif(concat_ws('; ',
         CASE
-            WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be told apart'
+            WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be separated'
             WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
-            WHEN algbw_p50_gbps IS NULL THEN 'half of the transfers or more are shorter than what the clocks can tell'
+            WHEN algbw_p50_gbps IS NULL THEN 'at least half of the transfers are below the clock resolution'
             WHEN bus_factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
         END,
-        tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer at most, bandwidth at least')), '') AS note
+        tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer is an upper bound, bandwidth a lower bound')), '') AS note
 FROM rated
 ORDER BY op, group_id NULLS LAST, bytes NULLS LAST

@@ -18,18 +18,18 @@
 -- column: comm_hidden_fraction DOUBLE | overlap_ns / comm_ns, 0 to 1; NULL without communication
 -- column: overlap_efficiency DOUBLE | overlap_ns / the shorter of compute_ns and comm_ns, 0 to 1: time saved over time that could be saved; NULL if either is 0
 -- column: step_overlap_efficiency DOUBLE | the same with the whole window in place of the busy time: (compute_ns + comm_ns - window_ns) / the shorter of the two, clipped to 0 to 1; NULL if either is 0
--- column: exposed_wait_ns BIGINT | of exposed_comm_ns, time in which all that ran was waiting for other ranks, as far as the traces tell it from transfer
+-- column: exposed_wait_ns BIGINT | of exposed_comm_ns, time in which only waiting for other ranks ran, where the traces separate it from transfer
 -- column: exposed_transfer_ns BIGINT | time in which a transfer ran, and no compute
--- column: exposed_unsplit_ns BIGINT | the rest: communication of which waiting and transfer cannot be told apart
+-- column: exposed_unsplit_ns BIGINT | the rest: communication whose waiting and transfer cannot be separated
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- column: note VARCHAR | why a value is NULL or the window is another one; NULL if there is nothing to say
 -- order: rank, step NULLS FIRST, window_start_ns, window_ns
 -- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
--- caveat: waiting is told from transfer without clocks, by the shortest duration over the ranks, which may itself include waiting; where nobody else's part was seen it is not.
--- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
--- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
+-- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; this needs a second rank.
+-- caveat: lengths are those of the rank's own clock: if the clock stepped during the recording (several rows in clocks), the window or gap around that moment includes the step.
+-- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 SELECT
     m.rank,
     step,

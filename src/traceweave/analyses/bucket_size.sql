@@ -1,29 +1,29 @@
 -- analysis: bucket_size | what larger gradient buckets would cost or save, predicted from the latency and bandwidth of the group
--- answers: Would the gradients be reduced sooner after the backward pass if every k buckets were one?
+-- answers: Would gradient reduction finish sooner after the backward pass if every k buckets were merged?
 -- topic: parallelism
 -- grain: one row per data-parallel group and number of buckets merged into one
 -- reads: collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | as in ddp_buckets
 -- param: min_bytes BIGINT = 1024 | as in ddp_buckets
 -- param: time VARCHAR = 'transfer' | which time of the collectives is fitted, as in alpha_beta
--- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks can tell it
+-- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
 -- column: group_id INTEGER | process group
--- column: merged BIGINT | k: every k buckets of today, in their order, become one; 1 is today
--- column: buckets BIGINT | buckets per step that this makes
+-- column: merged BIGINT | k: every k recorded buckets, in their order, become one; 1 is as recorded
+-- column: buckets BIGINT | buckets per step that result
 -- column: bytes_max BIGINT | size of the largest of them; NULL if the trace does not say how many bytes
 -- column: reduce_ns BIGINT | predicted time of all reductions of a step, alpha + effective bytes / beta each: median over the steps; NULL: see note
 -- column: tail_ns BIGINT | predicted time from the last gradients' readiness to the end of the last reduction, if each bucket starts when it is ready on every rank and the one before it is done: median over the steps; NULL: see note
--- column: saved_ns BIGINT | tail_ns of today's buckets minus this one; negative: it gets worse
--- column: measured_tail_ns BIGINT | of merged = 1: the time from the last gradients' readiness on any rank to the end of the last reduction as measured, median over the steps: what tail_ns is to be compared with; NULL otherwise
--- column: steps BIGINT | steps that this rests on
+-- column: saved_ns BIGINT | tail_ns of the recorded buckets minus this one; negative: it gets worse
+-- column: measured_tail_ns BIGINT | of merged = 1: the time from the last gradients' readiness on any rank to the end of the last reduction as measured, median over the steps, to compare with tail_ns; NULL otherwise
+-- column: steps BIGINT | steps used
 -- column: alpha_ns BIGINT | latency of the group's all-reduce, from alpha_beta
 -- column: beta_gbps DOUBLE | its bus bandwidth, decimal GB/s
 -- column: half_bytes BIGINT | size whose reduction is half latency: smaller buckets waste the bandwidth
 -- column: is_best BOOLEAN | the smallest predicted tail of the group, the fewest buckets merged of several; NULL if nothing is predicted
 -- column: note VARCHAR | why a value is NULL
 -- order: group_id NULLS LAST, merged
--- caveat: a merged bucket is ready when its last gradients are; buckets smaller than today's are not predicted, since the trace does not say when parts of a bucket were ready.
+-- caveat: a merged bucket is ready when its last gradients are; smaller buckets than the recorded ones are not predicted, since the trace does not say when parts of a bucket were ready.
 -- caveat: compute that shares the memory or the links with the reductions is as slow in the prediction as it was in the trace.
 WITH buckets AS MATERIALIZED (
     SELECT * FROM analysis_ddp_buckets(p_group_id := $group_id, p_min_bytes := $min_bytes)

@@ -1,27 +1,27 @@
--- analysis: clock_quality | how every rank's clock was aligned, how well, and where causality says otherwise
--- answers: Can times of different ranks be compared, and down to which difference?
+-- analysis: clock_quality | how every rank's clock was aligned, how well, and where causality contradicts it
+-- answers: Can times of different ranks be compared, and to what resolution?
 -- topic: clocks
 -- grain: one row per rank and piece of its clock
 -- reads: clocks, ranks, collective_instances, collective_waits
 -- column: rank INTEGER | global rank
 -- column: from_local_ns BIGINT | start of the piece on the rank's own clock; NULL: from the beginning
 -- column: reference_rank INTEGER | the rank whose clock is the common one
--- column: offset_ns BIGINT | added to the local time; NULL if the clock was not looked at
+-- column: offset_ns BIGINT | added to the local time; NULL if the clock was not examined
 -- column: drift_ppm DOUBLE | rate difference, parts per million
 -- column: bound_ns BIGINT | half-width of the offset interval that causality proves; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
 -- column: residual_p95_ns BIGINT | 95th percentile of the same: smaller differences between ranks are noise
--- column: anchors BIGINT | matched collectives the fit rests on
+-- column: anchors BIGINT | matched collectives in the fit
 -- column: method VARCHAR | how the offset was found
 -- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'
 -- column: instances BIGINT | synchronizing collectives of the rank that were seen on another rank too, over all pieces
--- column: violations BIGINT | those that ended on this rank before another rank began: impossible, hence a clock that is off
+-- column: violations BIGINT | those that ended on this rank before another rank began: impossible, so a clock is wrong
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
 -- column: disagreements BIGINT | those whose wait on the common clock and whose wait without clocks differ by more than residual_p95_ns of this rank and the last one together; NULL without residuals
 -- column: disagreement_max_ns BIGINT | by how much at most; NULL without disagreements
 -- order: rank, from_local_ns NULLS FIRST
--- caveat: a violation is charged to the rank that ended too early; the clock that is off may be the one that began too late.
--- caveat: a disagreement says that the split of this rank's time into wait and transfer is not to be trusted: its clock is off, or its ends come much later than the others'.
+-- caveat: a violation is counted for the rank that ended too early; the wrong clock may be that of the rank that began too late.
+-- caveat: a disagreement means that the split of this rank's time into wait and transfer is unreliable: its clock is wrong, or its ends come much later than the others'.
 -- caveat: all_reduce, all_gather, reduce_scatter, all_to_all and barrier synchronize; the others may end on one rank before another begins.
 WITH residuals AS (
     SELECT rank, max(residual_p95_ns) AS residual_ns
@@ -40,7 +40,7 @@ compared AS (
     LEFT JOIN residuals AS mine ON w.rank = mine.rank
     LEFT JOIN residuals AS theirs ON w.last_rank = theirs.rank
     WHERE i.ranks_seen > 1
-        AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+        AND tw_synchronizes(i.op)
 ),
 
 checked AS (

@@ -1,4 +1,4 @@
--- analysis: comm_matrix | who sends how much to whom, by send and recv and by all_to_all
+-- analysis: comm_matrix | bytes sent between each pair of ranks, by send and recv and by all_to_all
 -- answers: Between which ranks do the bytes go, and how long does it take?
 -- topic: parallelism
 -- grain: one row per process group, operation, sender and receiver
@@ -8,7 +8,7 @@
 -- column: from_rank INTEGER | the rank that sends; NULL if the traces do not say
 -- column: to_rank INTEGER | the rank that receives; NULL: all other members of the group together, which the traces do not list
 -- column: messages BIGINT | operations
--- column: bytes BIGINT | sum of what they carry; NULL if the traces do not say it of any
+-- column: bytes BIGINT | sum of their sizes; NULL if the traces have none
 -- column: transfer_ns BIGINT | sum of the times from the last start to the last end, of the operations seen on two ranks or more; NULL if there are none
 -- column: busy_ns BIGINT | sum of how long the sender was in them (the receiver, if the sender was not recorded), waiting included
 -- column: transfer_p50_ns BIGINT | median of the transfers
@@ -16,7 +16,7 @@
 -- column: parts VARCHAR | where the bytes of a pair come from: 'message', 'split sizes', 'equal parts' (an assumption), or 'mixed'
 -- column: note VARCHAR | why a value is NULL
 -- order: group_id NULLS LAST, op, from_rank NULLS LAST, to_rank NULLS LAST
--- caveat: what an all_to_all leaves on its own rank is not sent and not counted.
+-- caveat: the part of an all_to_all that stays on its own rank is not counted.
 -- caveat: the trace lists at most 30 split sizes; beyond that equal parts are assumed.
 WITH shared AS (
     SELECT collective_id, ranks_seen, transfer_ns FROM collective_instances WHERE ranks_seen > 1

@@ -1,30 +1,30 @@
 -- analysis: copies | bytes, time, rate and overlap of copies and memsets, by direction and kind of host memory
 -- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
 -- topic: time
--- grain: one row per rank, direction, host memory and, with interval_ns, stretch of time
+-- grain: one row per rank, direction, host memory and, with interval_ns, time interval
 -- reads: clock_spans, device_ops, gpu_ops
--- param: interval_ns BIGINT = NULL | cut the time into stretches of this length, for the rate over time; NULL: one stretch per rank
+-- param: interval_ns BIGINT = NULL | length of time intervals, for the rate over time; NULL: one interval per rank
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
 -- column: copy_kind VARCHAR | 'HtoD', 'DtoH', 'DtoD', 'PtoP' ...; NULL for a memset or if the trace does not say
--- column: host_memory VARCHAR | 'pageable', 'pinned' or 'managed': kind of the memory on the host; NULL if none takes part or the trace does not say
--- column: interval_start_ns BIGINT | start of the stretch, common clock; without interval_ns the first copy of the rank
+-- column: host_memory VARCHAR | 'pageable', 'pinned' or 'managed': kind of host memory; NULL if none is involved or the trace does not say
+-- column: interval_start_ns BIGINT | start of the interval, common clock; without interval_ns the first copy of the rank
 -- column: count BIGINT | copies that began in it
 -- column: bytes BIGINT | bytes moved in it; NULL if the trace does not say
 -- column: bytes_max BIGINT | largest copy that began in it
--- column: time_ns BIGINT | sum of the durations, as far as they lie in it
+-- column: time_ns BIGINT | sum of the durations within it
 -- column: min_ns BIGINT | shortest copy that began in it
 -- column: p50_ns BIGINT | median of their durations
 -- column: max_ns BIGINT | longest
 -- column: rate_gbps DOUBLE | bytes / time_ns, decimal GB/s; NULL without bytes or time
 -- column: rate_p50_gbps DOUBLE | median of the rates of the copies that began in it
 -- column: rate_max_gbps DOUBLE | largest of them
--- column: compute_overlap_ns BIGINT | how much of time_ns compute ran at the same time on the rank
+-- column: compute_overlap_ns BIGINT | part of time_ns in which compute ran on the rank
 -- column: hidden_fraction DOUBLE | compute_overlap_ns / time_ns, 0 to 1; NULL without time
 -- column: note VARCHAR | why a value is NULL; NULL if there is nothing to say
 -- order: rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
 -- caveat: durations add up over streams: two copies at once count twice, in time_ns as in compute_overlap_ns.
--- caveat: a copy that reaches over several stretches is spread over them evenly.
+-- caveat: a copy that spans several intervals is spread over them evenly.
 WITH named AS MATERIALIZED (
     SELECT
         op_id,

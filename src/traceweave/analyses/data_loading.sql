@@ -1,5 +1,5 @@
 -- analysis: data_loading | time that the host spent getting data, and the idle time of the GPU that it caused
--- answers: How long did the training loop wait for data, and was the GPU idle meanwhile?
+-- answers: How long did the training loop wait for data, and was the GPU idle at that time?
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
 -- reads: device_ops, gpu_ops, host_ops, other_events, steps
@@ -11,16 +11,16 @@
 -- column: window_ns BIGINT | length of the window
 -- column: loading_ns BIGINT | time in the window in which a range of data loading was open; NULL if the trace has none at all
 -- column: loads BIGINT | such ranges that began in the window, those inside another not counted
--- column: longest_ns BIGINT | longest of those, as far as it lies in the window
+-- column: longest_ns BIGINT | longest of those, within the window
 -- column: loading_op VARCHAR | name of the range that took most of it
 -- column: loading_share DOUBLE | loading_ns / window_ns, 0 to 1
 -- column: gpu_idle_ns BIGINT | device time lost in the window: gaps with cause 'data_loading'; NULL like loading_ns
 -- column: gpu_idle_share DOUBLE | gpu_idle_ns / window_ns; more than 1 is possible with several devices
 -- column: note VARCHAR | why values are NULL; NULL if they are not
 -- order: rank, step NULLS FIRST
--- caveat: data loading is known by what marks it: enumerate(DataLoader)#... of PyTorch, a loader's own functions in a recorded Python stack, or a range that is called data_loading, next_batch or the like; other loaders need such a range.
--- caveat: a range that only takes a ready batch from a queue is short: that is good, workers on other processes are not recorded.
--- caveat: loading_ns counts all threads of the rank; gpu_idle_ns only what held up the thread that launches.
+-- caveat: data loading is recognized by enumerate(DataLoader)#... of PyTorch, a loader's own functions in a recorded Python stack, or a range that is called data_loading, next_batch or the like; other loaders need such a range.
+-- caveat: a range that only takes a ready batch from a queue is short: that is good; workers in other processes are not recorded.
+-- caveat: loading_ns counts all threads of the rank; gpu_idle_ns only what delayed the launching thread.
 WITH windows AS MATERIALIZED (
     SELECT rank, step, start_ns, end_ns FROM tw_windows($window)
 ),

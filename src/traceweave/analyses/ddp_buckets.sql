@@ -1,10 +1,10 @@
--- analysis: ddp_buckets | each gradient bucket of data parallelism: when its gradients were ready, when they were reduced, what of that no compute hid
+-- analysis: ddp_buckets | each gradient bucket of data parallelism: when its gradients were ready, when they were reduced, and how much of that no compute hid
 -- answers: Are the gradients reduced while the backward pass goes on, and how long does the last reduction outlast it?
 -- topic: parallelism
 -- grain: one row per rank, step and gradient bucket
 -- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
--- param: group_id BIGINT = NULL | take the all-reduces of this group for gradient buckets; NULL: of all groups that the traces show to be data parallel
--- param: min_bytes BIGINT = 1024 | smaller all-reduces are no buckets (losses, norms), where the host does not tell
+-- param: group_id BIGINT = NULL | treat the all-reduces of this group as gradient buckets; NULL: of all groups that the traces show to be data parallel
+-- param: min_bytes BIGINT = 1024 | smaller all-reduces are not buckets (losses, norms), where the host side does not show it
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which the bucket was issued; NULL outside any step
 -- column: group_id INTEGER | process group
@@ -16,7 +16,7 @@
 -- column: start_ns BIGINT | when the reduction started on this rank, common clock
 -- column: end_ns BIGINT | when it ended
 -- column: duration_ns BIGINT | length, waiting for other ranks included
--- column: queue_ns BIGINT | start_ns - ready_ns: how long ready gradients lay there, usually behind an earlier bucket; NULL without ready_ns
+-- column: queue_ns BIGINT | start_ns - ready_ns: how long ready gradients waited, usually behind an earlier bucket; NULL without ready_ns
 -- column: wait_ns BIGINT | of the duration, the time until the last rank had started; NULL if no other rank was seen
 -- column: exposed_ns BIGINT | of the duration, the time in which no compute ran
 -- column: hidden_fraction DOUBLE | the rest / duration_ns, 0 to 1; NULL if that is 0
@@ -116,7 +116,7 @@ SELECT
     CASE WHEN o.bucket = o.buckets THEN o.last_end_ns - o.last_ready_ns END AS tail_ns,
     o.evidence,
     nullif(concat_ws('; ',
-        CASE WHEN o.evidence = 'operation' THEN 'the traces do not show what the group is for: it may be no gradient bucket' END,
+        CASE WHEN o.evidence = 'operation' THEN 'the traces do not show what the group is for: it may not be a gradient bucket' END,
         CASE WHEN o.step IS NULL THEN 'outside any step: buckets are counted over the whole run' END,
         CASE WHEN o.ready_ns IS NULL THEN 'no compute launched before it is in the trace' END,
         CASE WHEN o.bytes IS NULL THEN 'the trace does not say how many bytes' END,

@@ -1,5 +1,5 @@
--- analysis: exposed_comm | how long each collective kept its rank from computing, split into waiting and transfer
--- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and who was late?
+-- analysis: exposed_comm | time of each collective that no compute hides, split into waiting and transfer
+-- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and which rank was late?
 -- topic: communication
 -- grain: one row per rank and collective
 -- reads: collective_instances, collectives, device_ops, groups
@@ -11,16 +11,16 @@
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: start_ns BIGINT | start, common clock
 -- column: duration_ns BIGINT | length, waiting included
--- column: wait_ns BIGINT | by how much it took longer than on the rank where it was shortest: the wait without any clock; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
--- column: exposed_ns BIGINT | how much of it no compute ran on the rank = exposed_wait_ns + exposed_transfer_ns
+-- column: wait_ns BIGINT | its duration minus the shortest over the ranks: the wait, without using clocks; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
+-- column: exposed_ns BIGINT | time of it in which no compute ran on the rank = exposed_wait_ns + exposed_transfer_ns
 -- column: exposed_wait_ns BIGINT | of its first wait_ns; NULL like it
 -- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it
--- column: late_rank INTEGER | the rank that started last, later than all others by more than what the clocks can tell; NULL if none did, or if it is this one
--- column: late_ns BIGINT | of the wait, as far as no compute ran, the part from the start of the last but one to that of late_rank; NULL if there is none
+-- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution; NULL if none did, or if it is this one
+-- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one to that of late_rank; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
 -- column: call_id BIGINT | as in collectives
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
--- caveat: waiting and transfer are told apart without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
+-- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
 -- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins: they are not split.
 WITH p2p AS (

@@ -1,4 +1,4 @@
--- analysis: findings | what costs this run time, with the numbers that say so and what to try
+-- analysis: findings | what costs this run time, with evidence and advice
 -- answers: What should be looked at first, what does it cost, and what would help?
 -- topic: overview
 -- grain: one row per rule that applies, and rank or process group that it is about
@@ -10,16 +10,16 @@
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
--- column: cost_ns BIGINT | what it costs per step, at most; NULL where time is not what it costs
+-- column: cost_ns BIGINT | what it costs per step, at most; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
--- column: evidence VARCHAR | what was found, in words with its numbers
+-- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
 -- order: cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: a cost is what the step would gain at most if nothing else stood in the way; costs overlap and do not add up.
 -- caveat: in a run without steps, the whole recording of a rank counts as one step.
 -- caveat: the wait of a pipeline's stages for each other is pipeline_wait, never a straggler: sends, recvs and collectives over several stages are left out of the other rules about waiting.
--- caveat: nobody is called late by less than what the clocks can tell.
+-- caveat: no rank is called late by less than the clock resolution.
 WITH found AS MATERIALIZED (
     FROM every_rule()
 ),

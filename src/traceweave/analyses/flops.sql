@@ -1,22 +1,22 @@
--- analysis: flops | floating point operations by operator, how fast the GPU did them, and how fast it could
+-- analysis: flops | floating point operations by operator, the rate reached, and the rate possible
 -- answers: Which operators do the arithmetic, how close do they come to what the GPU can do, and does compute or memory limit them?
 -- topic: compute
--- grain: one row per GPU model, operator (or operator and shapes, or class of kernel) and type of number; the last rows are kernels that no formula covers, by class
+-- grain: one row per GPU model, operator (or operator and shapes, or class of kernel) and data type; the last rows are kernels that no formula covers, by class
 -- reads: gpu_ops, host_ops, ranks
 -- needs: gpu_peaks
--- param: per VARCHAR = 'op' | what calls are put together by
+-- param: per VARCHAR = 'op' | what calls are grouped by
 -- choice: per 'op' | the operator
 -- choice: per 'shape' | the operator and the shapes of its arguments
--- choice: per 'class' | the sort of its longest kernel: gemm, attention, conv ...
+-- choice: per 'class' | the class of its longest kernel: gemm, attention, conv ...
 -- param: rank BIGINT = NULL | count this rank only; NULL: all
 -- param: step BIGINT = NULL | count operators that began in this step only; NULL: all
--- param: peak_tflops DOUBLE = NULL | the GPU's peak rate for every type of number, TFLOP/s; NULL: from the list of GPUs (docs/flops.md)
+-- param: peak_tflops DOUBLE = NULL | the GPU's peak rate for every data type, TFLOP/s; NULL: from the list of GPUs (docs/flops.md)
 -- param: peak_gbps DOUBLE = NULL | the GPU's memory bandwidth, decimal GB/s; NULL: from the list of GPUs
 -- column: gpu_name VARCHAR | product name of the GPU; NULL if unknown
 -- column: op VARCHAR | operator; NULL: per = 'class', or kernels in no operator with a formula
 -- column: dims VARCHAR | per = 'shape': shapes of its arguments, JSON
--- column: class VARCHAR | sort of work of the operator's longest kernel; NULL if there are several, or no kernels
--- column: dtype VARCHAR | type of the numbers that are multiplied: fp64, fp32, tf32, fp16, bf16, fp8 ...; NULL if not counted or of no listed type
+-- column: class VARCHAR | kind of work of the operator's longest kernel; NULL if there are several, or no kernels
+-- column: dtype VARCHAR | data type of the factors: fp64, fp32, tf32, fp16, bf16, fp8 ...; NULL if not counted or of no listed type
 -- column: calls BIGINT | calls of the operator
 -- column: kernels BIGINT | GPU ops that these launched; NULL on a rank without a GPU
 -- column: device_ns BIGINT | sum of the durations of those that are compute
@@ -25,12 +25,12 @@
 -- column: bytes DOUBLE | size of all inputs and outputs, each touched once: a lower bound of the memory traffic; NULL if not known of every call
 -- column: tflops DOUBLE | flops / device_ns, TFLOP/s
 -- column: intensity DOUBLE | flops / bytes, FLOP per byte: an upper bound, as bytes is a lower one
--- column: peak_tflops DOUBLE | the GPU's dense peak for the type of number, TFLOP/s
+-- column: peak_tflops DOUBLE | the GPU's dense peak for the data type, TFLOP/s
 -- column: peak_gbps DOUBLE | the GPU's memory bandwidth, decimal GB/s
--- column: roof_tflops DOUBLE | the rate that neither peak allows to exceed: the smaller of peak_tflops and intensity * peak_gbps
+-- column: roof_tflops DOUBLE | the roofline limit: the smaller of peak_tflops and intensity * peak_gbps
 -- column: peak_fraction DOUBLE | tflops / peak_tflops
 -- column: roof_fraction DOUBLE | tflops / roof_tflops
--- column: bound VARCHAR | which of the two peaks makes the roof: 'compute' or 'memory'
+-- column: bound VARCHAR | which of the two peaks sets the roof: 'compute' or 'memory'
 -- column: note VARCHAR | why something is NULL; NULL if there is nothing to say
 -- order: flops DESC NULLS LAST, device_ns DESC NULLS LAST, gpu_name, op, dims, class, dtype
 -- caveat: products only (matrix products, convolutions, attention), as torch counts them; norms, activations, optimizers and Triton kernels without a count of their own are the rows without FLOPs.

@@ -1,15 +1,15 @@
--- analysis: fsdp | each all-gather and reduce-scatter of sharded data parallelism: how early it came, how long compute stood still for it
+-- analysis: fsdp | each all-gather and reduce-scatter of sharded data parallelism: how early it came, how long compute stalled for it
 -- answers: Are the parameters gathered before they are needed, and are the gradients scattered while compute goes on?
 -- topic: parallelism
 -- grain: one row per rank, step and all-gather or reduce-scatter of a sharded group
 -- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
--- param: group_id BIGINT = NULL | take this group for sharded; NULL: all groups that the traces show to be data parallel and that do both operations
+-- param: group_id BIGINT = NULL | treat this group as sharded; NULL: all groups that the traces show to be data parallel and that do both operations
 -- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
 -- column: group_id INTEGER | process group
 -- column: op VARCHAR | 'all_gather' or 'reduce_scatter'
--- column: unit BIGINT | place among the operations of this sort, group and pass of the step, from 1, in the order of their start
+-- column: unit BIGINT | place among the operations of this kind, group and pass of the step, from 1, in the order of their start
 -- column: pass VARCHAR | 'backward' if the thread that issued it also scatters gradients, 'forward' if not; NULL if every thread does, or if it is not recorded
 -- column: bytes BIGINT | size of the whole unit; NULL if the trace does not say
 -- column: asked_ns BIGINT | when the host asked for it, common clock; NULL if not recorded
@@ -19,7 +19,7 @@
 -- column: wait_ns BIGINT | of that, the time until the last rank had started; NULL if no other rank was seen
 -- column: exposed_ns BIGINT | of the duration, the time in which no compute ran
 -- column: exposed_share DOUBLE | exposed_ns / duration_ns, 0 to 1; NULL if that is 0
--- column: blocked_ns BIGINT | of that, the last stretch up to its end, if compute went on right after it: compute stood still for it
+-- column: blocked_ns BIGINT | of that, the last stretch up to its end, if compute resumed right after it: compute stalled for it
 -- column: first_use_ns BIGINT | of an all-gather: start of the first compute that waited for it, common clock; NULL: see note
 -- column: prefetch_ns BIGINT | first_use_ns - start_ns: how long before its first use it started
 -- column: slack_ns BIGINT | first_use_ns - end_ns: how long before its first use it ended; near 0 where compute waited for it
@@ -166,7 +166,7 @@ SELECT
     u.first_use_ns - p.end_ns AS slack_ns,
     nullif(concat_ws('; ',
         CASE WHEN p.tid IS NULL THEN 'issued outside the trace'
-             WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be told apart' END,
+             WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be separated' END,
         CASE WHEN p.op = 'all_gather' AND u.first_use_ns IS NULL THEN 'no wait of the compute stream for it is in the trace' END,
         CASE WHEN p.bytes IS NULL THEN 'the trace does not say how many bytes' END,
         CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END

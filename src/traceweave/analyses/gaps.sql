@@ -1,4 +1,4 @@
--- analysis: gaps | when nothing ran on a device or stream, why, and what the host did meanwhile
+-- analysis: gaps | when nothing ran on a device or stream, why, and what the host was doing
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
 -- grain: one row per gap, or part of one: gaps are cut where a launch returned and at window edges
@@ -17,20 +17,20 @@
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length on the rank's own clock
 -- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading', 'compilation' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay' or 'device_delay', or 'unknown': see the caveats
--- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for the device's part, which waits for no host
+-- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for the device's part, which does not wait for the host
 -- column: after_op VARCHAR | the op that ended last before the gap; NULL if there is none
 -- column: before_op VARCHAR | the op that ended it; NULL if there is none
 -- column: host_op_kind VARCHAR | kind of host_op
 -- column: host_op_ns BIGINT | how much of the gap host_op covers
 -- column: launch_start_ns BIGINT | start of the call that launched before_op, common clock; NULL if not recorded
--- column: sync_op VARCHAR | synchronizing call that held the launching thread up; NULL if none
+-- column: sync_op VARCHAR | synchronizing call that blocked the launching thread; NULL if none
 -- column: waited_for_op VARCHAR | per = 'stream': the op of another stream that ended last within the gap
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- column: after_op_id BIGINT | op_id of after_op
 -- column: before_op_id BIGINT | op_id of before_op
--- column: whole_ns BIGINT | length of the whole gap, of which this may be a part, within the window
+-- column: whole_ns BIGINT | length of the whole gap within the window, of which this may be a part
 -- order: rank, device NULLS FIRST, stream NULLS FIRST, start_ns
--- caveat: before the launching call of the next op has returned, a gap is the host's; after that it is the device's. A launch that is still under way when its op starts has no device's part.
+-- caveat: until the launching call of the next op has returned, a gap is the host's part; after that it is the device's. If the op starts before its launch returns, there is no device's part.
 -- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.
 -- caveat: data_loading: a range of data loading covers more than half of the host's part; on the cpu timeline of the gap.
 -- caveat: allocator, module_loading, profiler_overhead: calls of the launching thread that allocate or free memory of the GPU (cudaMalloc, cudaFree), load code onto it, or what the profiler recorded as its own overhead, cover more than half of the host's part.
@@ -42,8 +42,8 @@
 -- caveat: unknown: a launch that is not in the trace, no op that follows, or a rank without a GPU.
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.
--- caveat: lengths are those of the rank's own clock: if it stepped while it recorded (several rows in clocks), the step is part of what it falls into.
--- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
+-- caveat: lengths are those of the rank's own clock: if the clock stepped during the recording (several rows in clocks), the window or gap around that moment includes the step.
+-- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 WITH gaps AS MATERIALIZED (
     SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, 'each')
 ),

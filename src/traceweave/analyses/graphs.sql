@@ -6,7 +6,7 @@
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number; NULL for launches without GPU ops in the trace
 -- column: call VARCHAR | the API call that launched; NULL if the launch is not in the trace
--- column: graph VARCHAR | the trace's own number of the graph; NULL if it has none
+-- column: graph VARCHAR | number of the graph in the trace; NULL if it has none
 -- column: ops_per_launch BIGINT | GPU ops that one launch ran
 -- column: launches BIGINT | launches; NULL if they are not in the trace
 -- column: gpu_ops BIGINT | GPU ops of all of them
@@ -15,14 +15,14 @@
 -- column: device_ns BIGINT | sum of the durations of the GPU ops
 -- column: span_total_ns BIGINT | sum over the launches of the time from the first start to the last end of their GPU ops; NULL if the launches are not in the trace
 -- column: span_p50_ns BIGINT | median
--- column: idle_in_span_ns BIGINT | span_total_ns without the time in which something of the launch ran; NULL like it
+-- column: idle_in_span_ns BIGINT | span_total_ns minus the time in which any op of the launch ran; NULL like it
 -- column: call_total_ns BIGINT | time of the host in the launching calls
 -- column: call_p50_ns BIGINT | median
 -- column: call_per_op_ns DOUBLE | call_total_ns / gpu_ops: what a launch cost per op, to compare with call_mean_ns of launches
 -- column: launches_saved BIGINT | gpu_ops - launches: calls that the host did not make
 -- column: note VARCHAR | what the trace hides; NULL if nothing
 -- order: device_ns DESC NULLS LAST, rank, device, call, graph, ops_per_launch
--- caveat: inside a graph nothing says which operator or range an op belongs to: the host made it when the graph was captured.
+-- caveat: the trace does not say which operator or range an op inside a graph belongs to: the host issued it when the graph was captured.
 -- caveat: nsys with --cuda-graph-trace=graph (its default) records a graph as one span named 'CUDA graph': kernels and collectives inside are not in the trace.
 WITH graph_calls AS MATERIALIZED (
     SELECT rank, op_id, name, duration_ns

@@ -1,5 +1,5 @@
 -- analysis: groups | what each process group is for, what its communication costs, and how much of that is hidden
--- answers: Which kind of parallelism does the communication belong to, and which of it keeps the ranks from computing?
+-- answers: Which kind of parallelism does the communication belong to, and how much of it is exposed?
 -- topic: parallelism
 -- grain: one row per process group, or per role
 -- reads: collectives, device_ops, groups, host_ops
@@ -8,9 +8,9 @@
 -- choice: per 'role' | all groups of one role and use together, each rank's time counted once; the group's own columns are NULL
 -- column: group_id INTEGER | process group; NULL: operations of no known group, or per = 'role'
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
--- column: role_source VARCHAR | what the role rests on
+-- column: role_source VARCHAR | evidence for the role
 -- column: used_for VARCHAR | the role; of a group of all ranks, what its operations show it is used for; NULL if they do not
--- column: used_source VARCHAR | what used_for rests on
+-- column: used_source VARCHAR | evidence for used_for
 -- column: name VARCHAR | the group's own name
 -- column: description VARCHAR | its description
 -- column: size INTEGER | number of members; NULL if unknown
@@ -27,9 +27,9 @@
 -- column: exposed_share DOUBLE | exposed_ns / the spans of these ranks from their first op to the end of their last
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
--- caveat: a role is read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours are taken for tensor parallel, ranks at a constant distance for data parallel. role_source says which.
+-- caveat: a role is read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel. role_source says which.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.
--- caveat: what two groups do at the same time counts for both: the rows need not add up to breakdown's comm_ns.
+-- caveat: operations of two groups at the same time count for both: the rows need not add up to breakdown's comm_ns.
 WITH roles AS MATERIALIZED (
     SELECT * FROM tw_group_roles(NULL, NULL)
 ),

@@ -1,4 +1,4 @@
--- analysis: health | one screen with the answers that a person wants first
+-- analysis: health | the most important answers on one screen
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
@@ -12,7 +12,7 @@
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
 -- caveat: step time is the median over the steps of length_ns of steps, a mean over the ranks.
--- caveat: a rank without GPU ops, in a run where others have some, is in no number; the answer 'no GPU work' counts such ranks.
+-- caveat: a rank without GPU ops, in a run where others have some, is left out of all numbers; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: findings says what each of these costs and what to try.
 WITH totals AS MATERIALIZED (
@@ -62,7 +62,7 @@ memory AS (
         arg_max(rank, (peak_reserved_bytes, -rank)) AS reserved_rank,
         max(fragmentation_at_peak) AS fragmentation
     FROM analysis_memory()
-    WHERE peak_reserved_bytes IS NOT NULL OR NOT starts_with(lower(device), 'cpu')
+    WHERE NOT on_host
     HAVING count(*) > 0
 ),
 clocked AS (
@@ -71,8 +71,8 @@ clocked AS (
         count(residual_p95_ns) AS known,
         count(*) FILTER (WHERE status NOT IN ('aligned', 'same host')) AS loose,
         max(residual_p95_ns) AS residual_ns,
-        arg_max(rank, residual_p95_ns) AS rank,
-        CAST(sum(violations) AS BIGINT) AS violations
+        arg_max(rank, (residual_p95_ns, -rank)) AS rank,
+        (SELECT violations FROM analysis_matching(p_per := 'run')) AS violations
     FROM analysis_clock_quality()
     HAVING count(*) > 0
 ),
@@ -82,8 +82,8 @@ recorded AS (
 lost AS (
     SELECT
         count(*) FILTER (status <> 'ok') AS files,
-        count(*) FILTER (source_id IN (SELECT source_id FROM ingest_issues WHERE count IS NULL)) AS uncounted
-    FROM sources
+        count(*) FILTER (events_skipped IS NULL) AS uncounted
+    FROM analysis_files()
 ),
 rows AS (
     SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
@@ -105,7 +105,7 @@ rows AS (
     UNION ALL
     SELECT 3, 'MFU', 100 * m.mfu, '%',
         CASE
-            WHEN m.mfu IS NULL THEN 'not computable: mfu says why'
+            WHEN m.mfu IS NULL THEN 'not computable: see mfu'
             -- the rest may be elementwise work, which has no product in it; where it is most of the time, products are missing
             WHEN m.covered_share < 0.5 THEN format('at least: {} of compute is counted', tw_percent(m.covered_share))
             ELSE 'of the GPU''s peak in ' || m.dtype
@@ -138,9 +138,9 @@ rows AS (
     SELECT 31, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
-            WHEN l.rank IS NULL THEN 'nobody is late beyond clock noise'
+            WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns * t.windows / t.window_ns))
-                || CASE WHEN l.is_straggler THEN '' ELSE '; others are as late, by turns' END
+                || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,
         l.rank, NULL, 'stragglers'
     FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE
@@ -175,7 +175,7 @@ rows AS (
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL
-    SELECT 36, 'no GPU work', count(*), '', 'ranks that no number here counts', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
+    SELECT 36, 'no GPU work', count(*), '', 'ranks left out of all numbers', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
     WHERE rank NOT IN (SELECT rank FROM device_ops) AND EXISTS (FROM device_ops WHERE timeline = 'gpu')
     HAVING count(*) > 0

@@ -1,5 +1,5 @@
--- analysis: host_ops | time of operators on the host and of the GPU work they launched, themselves and in total
--- answers: Which operators, modules or annotated parts take the time, on the host and on the device, themselves and with all they call?
+-- analysis: host_ops | time of operators on the host and of the GPU work they launched, self and total
+-- answers: Which operators, modules or annotated parts take the time on the host and on the device, self and total?
 -- topic: time
 -- grain: one row per name, over all ranks
 -- reads: gpu_ops, host_ops, flows
@@ -19,18 +19,18 @@
 -- column: host_p50_ns BIGINT | median duration
 -- column: host_max_ns BIGINT | longest
 -- column: device_total_ns BIGINT | sum of the durations of the GPU ops launched in them, at any depth
--- column: device_self_ns BIGINT | of those launched in them, but in no range of the same kind inside
+-- column: device_self_ns BIGINT | of those launched in them, but not in a nested range of the same kind
 -- column: gpu_ops BIGINT | GPU ops launched in them, at any depth
 -- column: backward_ops BIGINT | backward operators that arrows lead to from operators in them, at any depth
--- column: device_backward_ns BIGINT | GPU time launched in those: the backward pass of what ran in them; NULL without arrows
+-- column: device_backward_ns BIGINT | GPU time launched in those: the backward pass of these calls; NULL without arrows
 -- column: ranks BIGINT | ranks that called any
 -- column: note VARCHAR | why device_backward_ns is NULL; NULL if it is not
 -- column: host_p95_ns BIGINT | 95th percentile of the durations
 -- column: host_p99_ns BIGINT | 99th percentile
 -- order: device_total_ns DESC, host_total_ns DESC, op
--- caveat: the backward pass runs in no module or annotation of the forward pass: device_total_ns + device_backward_ns is all that one costs.
+-- caveat: the backward pass does not run in modules or annotations of the forward pass: their full cost is device_total_ns + device_backward_ns.
 -- caveat: totals count an operator inside another of the same name twice, and totals of different names overlap; self times do neither.
--- caveat: a GPU op belongs to the operator in whose time, on the same thread, its launching call began; GPU ops without a launch in the trace are in none.
+-- caveat: a GPU op belongs to the operator during which, on the same thread, its launching call began; GPU ops without a launch in the trace are in none.
 -- caveat: arrows (fwdbwd) come from operators that recorded for autograd: as the PyTorch profiler draws them, or by the sequence numbers in the ranges of emit_nvtx (nsys).
 WITH RECURSIVE names AS MATERIALIZED (
     SELECT name, CAST(row_number() OVER () AS INTEGER) AS name_id

@@ -1,5 +1,5 @@
--- analysis: idle_causes | how much of the idle time of each rank and step has which cause
--- answers: How much time does each cause of idling take, and what does the host do meanwhile?
+-- analysis: idle_causes | idle time of each rank and step by cause
+-- answers: How much time does each cause of idling take, and what does the host do at that time?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
 -- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, steps
@@ -14,7 +14,7 @@
 -- column: longest_ns BIGINT | longest of them; NULL for 'short'
 -- column: window_ns BIGINT | length of the window
 -- column: window_share DOUBLE | idle_ns / window_ns, 0 to 1
--- column: host_op VARCHAR | what the host was in for most of the time of these gaps; NULL if nothing covers any of them, and for 'short'
+-- column: host_op VARCHAR | the host operation that covers most of the time of these gaps; NULL if nothing covers any of them, and for 'short'
 -- column: host_op_ns BIGINT | time of the gaps that host_op covers
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- order: rank, step NULLS FIRST, idle_ns DESC, cause

@@ -1,4 +1,4 @@
--- analysis: idle_streams | why each stream had nothing to do, in the three classes of HolisticTraceAnalysis
+-- analysis: idle_streams | why each stream was idle, in the three classes of HolisticTraceAnalysis
 -- answers: Does each stream idle because the host was late, because kernels take time to start, or for another reason?
 -- topic: time
 -- grain: one row per rank, device and stream
@@ -19,7 +19,7 @@
 -- column: others BIGINT | how many times
 -- column: idle_share DOUBLE | idle_ns / span_ns, 0 to 1; NULL for a stream without length
 -- column: unlaunched BIGINT | ops whose launch is not in the trace: the idle time before them cannot be host_wait
--- column: note VARCHAR | what the classes cannot tell; NULL if there is nothing to say
+-- column: note VARCHAR | what the classes cannot distinguish; NULL if there is nothing to say
 -- order: rank, device, stream
 -- caveat: streams are idle at the same time: the sum over streams exceeds the idle time of the device, which breakdown and gaps have.
 -- caveat: the definition is that of HolisticTraceAnalysis 0.5, whose numbers differ where ops of a stream overlap: it measures from the end of the op before, this from the latest end so far, so nothing is negative.
@@ -74,7 +74,7 @@ SELECT
     tw_ratio(idle_ns, span_ns) AS idle_share,
     unlaunched,
     CASE
-        WHEN unlaunched = ops THEN 'no launch is in the trace: host_wait is not told apart'
+        WHEN unlaunched = ops THEN 'no launch is in the trace: host_wait cannot be distinguished'
         WHEN unlaunched > 0 THEN 'launches of ' || unlaunched || ' ops are not in the trace'
     END AS note
 FROM summed

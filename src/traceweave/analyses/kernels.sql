@@ -3,13 +3,13 @@
 -- topic: time
 -- grain: one row per kernel name or class, over all ranks
 -- reads: gpu_ops
--- param: per VARCHAR = 'name' | what the kernels are put together by
+-- param: per VARCHAR = 'name' | what the kernels are grouped by
 -- choice: per 'name' | the kernel's name
--- choice: per 'class' | the sort of work: gemm, attention, collective ...
+-- choice: per 'class' | the kind of work: gemm, attention, collective ...
 -- param: rank BIGINT = NULL | count this rank only; NULL: all
 -- param: step BIGINT = NULL | count kernels launched in this step only; NULL: all
 -- column: kernel VARCHAR | the name, or the class
--- column: class VARCHAR | sort of work, as gpu_ops has it
+-- column: class VARCHAR | kind of work, as gpu_ops has it
 -- column: category VARCHAR | 'compute', 'communication' or 'memory' (copies that a kernel does); per = 'class': NULL if the class has several
 -- column: count BIGINT | kernels
 -- column: total_ns BIGINT | sum of their durations

@@ -1,5 +1,5 @@
--- analysis: launches | from the API call to the end of its GPU work: call, waiting in the queue, execution
--- answers: Is launching the bottleneck: slow calls, work that is over before its call returns, or work that starts late?
+-- analysis: launches | from the API call to the end of its GPU work: call, queueing, execution
+-- answers: Is launching the bottleneck: slow calls, work that ends before its call returns, or work that starts late?
 -- topic: time
 -- grain: one row per rank, device, launching thread, API call and name of the GPU work
 -- reads: gpu_ops
@@ -43,7 +43,7 @@
 -- column: late_ops BIGINT | ops that started more than late_start_ns after the return of their call
 -- order: op_total_ns DESC, rank, device, pid, tid, call, op
 -- caveat: only work whose launching call is in the trace; a call that launches several ops (a CUDA graph) counts once for each.
--- caveat: late work is no fault if the queue was full on purpose: a device that is busy makes everything queued late.
+-- caveat: late work is not a problem if the queue is full on purpose: on a busy device all queued work is late.
 -- caveat: nsys stats counts every row that shares the correlation id, recorded backtraces included, which doubles its counts in some exports.
 WITH launched AS (
     SELECT

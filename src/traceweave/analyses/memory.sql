@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
 -- reads: clock_spans, memory_events, steps
--- param: per VARCHAR = 'run' | what the peak is looked for in
+-- param: per VARCHAR = 'run' | where the peak is searched
 -- choice: per 'run' | the whole trace
 -- choice: per 'step' | every step, by its range on the host; step is NULL for events outside any
 -- column: rank INTEGER | global rank
@@ -21,25 +21,14 @@
 -- column: fragmentation_at_peak DOUBLE | share of the reserved memory that was not allocated at the peak, 0 to 1
 -- column: fragmentation_max DOUBLE | largest such share at any event
 -- column: note VARCHAR | where the numbers come from and why one is NULL; NULL if there is nothing to say
+-- column: on_host BOOLEAN | memory of the host, not of a GPU
 -- order: rank, device, step NULLS FIRST
 -- caveat: needs memory events: profile_memory=True of the PyTorch profiler, or --cuda-memory-usage=true of nsys.
 -- caveat: nsys counts what CUDA gave to the process, which is what PyTorch's caching allocator calls reserved; it starts at 0 when the recording starts.
 -- caveat: reserved but unallocated memory is not all lost: the allocator hands it out again where the sizes fit.
 WITH counted AS (
-    SELECT
-        rank,
-        device,
-        at_local_ns AS at_ns,
-        op_id,
-        value,
-        total_allocated_bytes IS NULL AS is_summed,
-        coalesce(
-            total_allocated_bytes,
-            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_local_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
-        ) AS allocated_bytes,
-        nullif(total_reserved_bytes, 0) AS reserved_bytes
-    FROM memory_events
-    WHERE value IS NOT NULL
+    SELECT rank, device, at_local_ns AS at_ns, op_id, value, is_summed, allocated_bytes, reserved_bytes
+    FROM tw_memory_levels()
 ),
 placed AS (
     SELECT c.*, CASE WHEN c.at_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
@@ -81,9 +70,10 @@ SELECT
     tw_ratio(reserved_at_peak_bytes - peak_allocated_bytes, reserved_at_peak_bytes) AS fragmentation_at_peak,
     fragmentation_max,
     nullif(concat_ws('; ',
-        CASE WHEN is_summed THEN 'allocated is the sum of the recorded events: what was there before is not in it' END,
+        CASE WHEN is_summed THEN 'allocated is the sum of the recorded events: earlier allocations are not in it' END,
         CASE WHEN peak_reserved_bytes IS NULL THEN 'nothing is reserved here, or the trace does not say: no fragmentation' END
-    ), '') AS note
+    ), '') AS note,
+    coalesce(starts_with(lower(device), 'cpu'), FALSE) AND peak_reserved_bytes IS NULL AS on_host
 FROM summed AS m
 LEFT JOIN clock_spans AS c ON c.rank = m.rank AND m.peak_at_ns >= c.from_local_ns AND m.peak_at_ns < c.until_local_ns
 ORDER BY m.rank, device, step NULLS FIRST

@@ -5,7 +5,7 @@
 -- reads: clock_spans, host_ops, memory_events
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
--- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or for the rest that was allocated before the trace
+-- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or if it was allocated before the trace
 -- column: range VARCHAR | innermost annotation or NVTX range that was open then; NULL if none was
 -- column: bytes BIGINT | bytes live at the peak
 -- column: blocks BIGINT | allocations they are in; NULL for the rest
@@ -18,19 +18,8 @@
 -- caveat: memory events do not say which thread they belong to: the operator is the one that began last of those running, on any thread of the rank.
 -- caveat: the peak is that of the analysis memory; what was allocated before the recording began has no operator and is one row.
 WITH counted AS MATERIALIZED (
-    SELECT
-        rank,
-        coalesce(device, '') AS device,
-        at_local_ns AS at_ns,
-        op_id,
-        value,
-        address,
-        coalesce(
-            total_allocated_bytes,
-            CAST(sum(value) OVER (PARTITION BY rank, device ORDER BY at_local_ns, op_id ROWS UNBOUNDED PRECEDING) AS BIGINT)
-        ) AS allocated_bytes
-    FROM memory_events
-    WHERE value IS NOT NULL
+    SELECT rank, coalesce(device, '') AS device, at_local_ns AS at_ns, op_id, value, address, allocated_bytes
+    FROM tw_memory_levels()
 ),
 peaks AS (
     SELECT

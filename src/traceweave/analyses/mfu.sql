@@ -6,7 +6,7 @@
 -- needs: gpu_peaks
 -- param: window
 -- param: model_flops DOUBLE = NULL | FLOPs of the model in one step on one rank, forward and backward, for instance 6 * parameters * tokens of the step / ranks (of the whole window where there are no steps); NULL: counted from shapes
--- param: dtype VARCHAR = 'auto' | type of number whose peak is the measure
+-- param: dtype VARCHAR = 'auto' | data type whose peak is used
 -- choice: dtype 'auto' | the one that most of the run's FLOPs are in
 -- choice: dtype 'fp64' | double
 -- choice: dtype 'fp32' | single, without tensor cores
@@ -22,12 +22,12 @@
 -- column: windows BIGINT | windows that are summed: 1 for a step
 -- column: window_ns BIGINT | their time, summed over ranks too
 -- column: gpu_name VARCHAR | product name of the GPU; NULL if unknown or several
--- column: dtype VARCHAR | type of number that the peak is of
+-- column: dtype VARCHAR | data type of the peak
 -- column: peak_tflops DOUBLE | dense peak of one GPU, TFLOP/s; NULL if several differ
 -- column: source VARCHAR | where model_flops comes from: 'shapes' or 'parameter'
 -- column: model_flops DOUBLE | FLOPs of the model, forward and backward
--- column: flops DOUBLE | FLOPs that were computed as far as formulas cover them: model, recomputation and optimizer; NULL without shapes
--- column: recomputed_flops DOUBLE | of these, forward operators that ran again in the backward (activation checkpointing); NULL if it cannot be told
+-- column: flops DOUBLE | FLOPs that were computed, where formulas cover them: model, recomputation and optimizer; NULL without shapes
+-- column: recomputed_flops DOUBLE | of these, forward operators that ran again in the backward (activation checkpointing); NULL if that cannot be determined
 -- column: optimizer_flops DOUBLE | of these, products inside Optimizer.step, as Muon and Shampoo have
 -- column: model_tflops DOUBLE | model_flops / window_ns: TFLOP/s per GPU
 -- column: mfu DOUBLE | model FLOPs utilization, model_tflops / peak_tflops, 0 to 1
@@ -145,7 +145,7 @@ SELECT
         note,
         CASE WHEN counted < windows THEN coalesce(reason, 'no operator with a formula has recorded shapes') END,
         CASE WHEN counted = windows AND opaque THEN 'compiled backward: what it recomputes counts as model FLOPs, hence no hfu' END,
-        CASE WHEN peak_work IS NULL AND dtype IS NULL AND $dtype = 'auto' THEN 'type of number not known: set dtype or peak_tflops'
+        CASE WHEN peak_work IS NULL AND dtype IS NULL AND $dtype = 'auto' THEN 'data type not known: set dtype or peak_tflops'
              WHEN peak_work IS NULL THEN 'no peak of ' || coalesce(dtype, $dtype) || ' known for ' || coalesce(gpu_name, 'this device') || ': set peak_tflops' END
     ), '') AS note
 FROM summed

@@ -113,7 +113,7 @@ def _carried(types: str | None, kernel_flop: str | None, kernel_num_gb: str | No
         flops = round(float(kernel_flop or 0))
         bytes_ = round(float(kernel_num_gb) * 1e9) if kernel_num_gb else None
     except (OverflowError, ValueError):
-        return Work(reason="the count in the trace is no number")
+        return Work(reason="the count in the trace is not a number")
     if not 0 < flops <= MOST or not 0 <= (bytes_ or 0) <= MOST:
         return Work(reason="no products in it")
     return Work(flops, bytes_, first_dtype(types))

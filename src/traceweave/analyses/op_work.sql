@@ -1,7 +1,7 @@
 -- analysis: op_work | what every operator computed, and the GPU time it took
 -- answers: How much arithmetic did each call do, for what, and how long did the GPU work on it?
 -- topic: compute
--- grain: one row per operator that is counted, or per rank, step and sort of call; beside these one row per rank, step, operator without a usable formula (op is NULL: in none) and class, for the compute kernels of all others
+-- grain: one row per operator that is counted, or per rank, step and kind of call; beside these one row per rank, step, operator without a usable formula (op is NULL: in none) and class, for the compute kernels of all others
 -- reads: gpu_ops, host_ops, ranks
 -- needs: placed_ops
 -- param: rank BIGINT = NULL | this rank only; NULL: all
@@ -14,10 +14,10 @@
 -- column: op_id BIGINT | the operator in host_ops; NULL in a row of several
 -- column: op VARCHAR | its name
 -- column: dims VARCHAR | shapes of its arguments, JSON
--- column: dtype VARCHAR | type of the numbers that are multiplied: fp64, fp32, tf32, fp16, bf16, fp8 ...; NULL if not counted or of no listed type
--- column: class VARCHAR | sort of work of its longest compute kernel
+-- column: dtype VARCHAR | data type of the factors: fp64, fp32, tf32, fp16, bf16, fp8 ...; NULL if not counted or of no listed type
+-- column: class VARCHAR | kind of work of its longest compute kernel
 -- column: kind VARCHAR | what the work is for: 'model', 'recomputed' (a forward operator that runs again in the backward, activation checkpointing) or 'optimizer' (inside Optimizer.step); NULL if not counted
--- column: opaque BOOLEAN | in a compiled backward, in which recomputation cannot be told from backward work
+-- column: opaque BOOLEAN | in a compiled backward, where recomputation cannot be distinguished from backward work
 -- column: calls BIGINT | calls in this row
 -- column: kernels BIGINT | GPU ops launched in them; NULL on a rank without a GPU
 -- column: device_ns BIGINT | sum of the durations of those that are compute
@@ -25,9 +25,9 @@
 -- column: bytes BIGINT | size of all inputs and outputs of one call, each touched once
 -- column: reason VARCHAR | why flops is NULL; NULL also for kernels of operators without a formula
 -- order: rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason
--- caveat: of counted operators inside each other the outermost counts, with all GPU ops launched in its time on its thread.
+-- caveat: of nested counted operators the outermost counts, with all GPU ops launched during it on its thread.
 -- caveat: an operator that launched nothing, on a rank with a GPU, is left out: a checkpoint that has recomputed all it needs stops in an operator, before it computes.
--- caveat: recomputation is told by autograd: an operator recorded for a backward while a backward runs, whose like ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
+-- caveat: recomputation is detected from autograd: an operator recorded for a backward while a backward runs, of which an equal one ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
 WITH
 -- A counted operator inside a counted one does the same work once more removed: the outermost stands for it. One with
 -- a formula that its arguments do not fit is of interest where it is not inside another. Summed up before all else: they

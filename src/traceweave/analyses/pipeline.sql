@@ -1,5 +1,5 @@
--- analysis: pipeline | the stages of a pipeline, their bubble against the least that the schedule allows, and what they wait for
--- answers: How much of the time do the stages of the pipeline stand still, when, and how much of that must be?
+-- analysis: pipeline | the stages of a pipeline, their bubble compared with the minimum of the schedule, and what they wait for
+-- answers: How long are the stages of the pipeline idle, when, and how much of that does the schedule need?
 -- topic: parallelism
 -- grain: one row per rank and step, of the ranks that send to and receive from each other in a chain
 -- reads: collective_waits, collectives, device_ops, groups, host_ops
@@ -7,14 +7,14 @@
 -- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step; NULL outside any step
--- column: first_rank INTEGER | the rank of the pipeline's first stage: names the pipeline; NULL: see note
+-- column: first_rank INTEGER | the rank of the pipeline's first stage: identifies the pipeline; NULL: see note
 -- column: stage BIGINT | place in the pipeline, from 0
 -- column: stages BIGINT | how many it has
 -- column: microbatches BIGINT | messages from the first stage to the second in the step
 -- column: schedule VARCHAR | 'gpipe' (all forward, then all backward), '1f1b' (one forward, one backward), 'gpipe or 1f1b' (with no more micro-batches than stages they look the same), 'forward only' or 'other'; NULL if unknown
 -- column: in_flight BIGINT | micro-batches that the first stage had sent on before the first gradient came back; NULL if none came
 -- column: window_start_ns BIGINT | when the first stage began to compute in the step, common clock
--- column: window_ns BIGINT | from there to when the last stage to finish had: the end of its last compute launched before the optimizer's step
+-- column: window_ns BIGINT | from there to the end of the last compute of any stage launched before the optimizer's step
 -- column: busy_ns BIGINT | of that, the time in which compute ran on this rank
 -- column: bubble_ns BIGINT | the rest = warmup_bubble_ns + steady_bubble_ns + drain_bubble_ns
 -- column: bubble_share DOUBLE | bubble_ns / window_ns
@@ -28,15 +28,15 @@
 -- column: drain_bubble_ns BIGINT | in drain_ns
 -- column: receives BIGINT | messages received in the step
 -- column: receive_wait_ns BIGINT | time from the start of each receive to the start of its send, where the send came later; NULL if not matched
--- column: receive_blocked_ns BIGINT | last stretch of each receive in which no compute ran, if compute went on right after it: compute stood still for it
+-- column: receive_blocked_ns BIGINT | last stretch of each receive in which no compute ran, if compute resumed right after it: compute stalled for it
 -- column: sends BIGINT | messages sent in the step
 -- column: send_wait_ns BIGINT | time from the start of each send to the start of its receive, where the receive came later; NULL if not matched
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- order: first_rank NULLS LAST, step NULLS FIRST, stage NULLS LAST, rank
--- caveat: which of two ranks is the earlier stage is told by who sends first in a step: activations go before gradients.
--- caveat: an interleaved schedule sends from the last stage to the first and so closes a ring, as ring attention does: such ranks are listed with the reason, without numbers.
--- caveat: on ranks without a GPU the interpreter runs between a receive's end and the next operator, 0.1 to 0.5 ms: release_ns = 1000000 then sees what waited.
--- caveat: without a range called Optimizer.step# the window reaches to the step's last compute, and the bubble includes what the optimizer leaves idle.
+-- caveat: of two ranks, the one that sends first in a step is the earlier stage: activations go before gradients.
+-- caveat: an interleaved schedule sends from the last stage to the first and so forms a ring, as ring attention does: such ranks are listed with the reason, without numbers.
+-- caveat: on ranks without a GPU the interpreter runs between a receive's end and the next operator, 0.1 to 0.5 ms: use release_ns = 1000000 there.
+-- caveat: without a range called Optimizer.step# the window extends to the step's last compute, and the bubble includes idle time in the optimizer.
 WITH RECURSIVE messages AS MATERIALIZED (
     SELECT
         k.call_id,
@@ -300,13 +300,13 @@ SELECT
     nullif(concat_ws('; ',
         CASE
             WHEN first_rank IS NULL AND is_blind THEN 'not computable: the trace does not say which rank is the other side of its messages'
-            WHEN first_rank IS NULL THEN 'not computable: its messages form no chain; an interleaved pipeline and ring attention form a ring'
+            WHEN first_rank IS NULL THEN 'not computable: its messages do not form a chain; an interleaved pipeline and ring attention form a ring'
             WHEN NOT is_chain THEN 'not computable: several ranks share a stage'
             WHEN NOT is_whole THEN 'not computable: not every stage was recorded'
             WHEN window_ns IS NULL THEN 'not computable: in this step some stage has no message or no compute'
         END,
-        CASE WHEN schedule = 'other' THEN 'neither GPipe nor 1F1B: its least bubble is unknown' END,
-        CASE WHEN NOT has_optimizer THEN 'no optimizer range: the window reaches to the last compute of the step' END,
+        CASE WHEN schedule = 'other' THEN 'neither GPipe nor 1F1B: its minimum bubble is unknown' END,
+        CASE WHEN NOT has_optimizer THEN 'no optimizer range: the window extends to the last compute of the step' END,
         CASE WHEN NOT is_matched THEN 'some messages were seen on one side only' END
     ), '') AS note
 FROM judged

@@ -1,5 +1,5 @@
 -- analysis: pop | how efficient the ranks are together, in the terms of the POP methodology
--- answers: Is time lost because ranks have unequal work, or because all of them do something else than compute?
+-- answers: Is time lost because ranks have unequal work, or because all of them do something other than compute?
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
 -- reads: clock_spans, collective_instances, collectives, device_ops, ranks, steps
@@ -16,8 +16,8 @@
 -- column: idlest_rank INTEGER | the rank of the smallest, the lowest of several
 -- column: note VARCHAR | why a value is NULL, or which ranks are missing; NULL if there is nothing to say
 -- order: step NULLS FIRST
--- caveat: useful time is the union of compute on a rank; communication_efficiency counts everything else against the ranks, idling and copies too: breakdown tells them apart.
--- caveat: ranks that are meant to do different work, as the stages of a pipeline, are measured by the same yardstick.
+-- caveat: useful time is the union of compute on a rank; communication_efficiency counts all other time as lost, including idle time and copies: breakdown separates them.
+-- caveat: ranks that are meant to do different work, as the stages of a pipeline, are measured in the same way.
 WITH per_step AS (
     SELECT
         step,

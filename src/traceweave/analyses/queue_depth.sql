@@ -1,30 +1,30 @@
--- analysis: queue_depth | how many launches wait on each stream, and how long the host is held up by a full queue
--- answers: How far is the host ahead of each stream, and is it ever held up by a full queue?
+-- analysis: queue_depth | how many launches wait on each stream, and how long a full queue blocks the host
+-- answers: How far is the host ahead of each stream, and does a full queue ever block it?
 -- topic: time
--- grain: one row per rank, device, stream and, with interval_ns, stretch of time
+-- grain: one row per rank, device, stream and, with interval_ns, time interval
 -- reads: clock_spans, gpu_ops
 -- param: queue_limit BIGINT = 1024 | a queue that holds this many launches is full
--- param: interval_ns BIGINT = NULL | cut the time into stretches of this length; NULL: one stretch per stream
+-- param: interval_ns BIGINT = NULL | length of time intervals; NULL: one interval per stream
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number
 -- column: stream BIGINT | stream
--- column: interval_start_ns BIGINT | start of the stretch, common clock; the first is the first launch on the stream
+-- column: interval_start_ns BIGINT | start of the interval, common clock; the first is the first launch on the stream
 -- column: window_ns BIGINT | its length on the rank's own clock; the last one ends with the last start on the stream
 -- column: launches BIGINT | launching calls that began in it
 -- column: depth_max BIGINT | most launches that waited at once
--- column: depth_mean DOUBLE | mean over the time; NULL for a stretch without length
+-- column: depth_mean DOUBLE | mean over the time; NULL for an interval without length
 -- column: depth_p50 BIGINT | median over its launches of the launches waiting, itself included; NULL without any
--- column: empty_ns BIGINT | time in which none waited
--- column: empty_launches BIGINT | launches that found none waiting: the host was not ahead
+-- column: empty_ns BIGINT | time in which no launch waited
+-- column: empty_launches BIGINT | launches that found the queue empty: the host was not ahead
 -- column: full_ns BIGINT | time in which queue_limit or more waited
 -- column: blocked_launches BIGINT | launches that found the queue full
 -- column: blocked_ns BIGINT | time the host spent in those calls
 -- column: unlaunched BIGINT | GPU ops of the stream whose launch is not in the trace, over the whole time
--- column: note VARCHAR | what the numbers lack; NULL if nothing
+-- column: note VARCHAR | what is missing from the numbers; NULL if nothing
 -- order: rank, device, stream, interval_start_ns
 -- caveat: a launch waits from the start of its call to the start of its first GPU op on the stream; work that runs is not in the queue.
--- caveat: a launch whose work starts before its call, as clocks of host and device can make it look, waits for no time.
--- caveat: how many launches fit is up to the driver; 1024 is what HolisticTraceAnalysis assumes.
+-- caveat: a launch whose work starts before its call, due to differences of the host's and the device's clock, has no waiting time.
+-- caveat: the driver decides how many launches fit; 1024 is what HolisticTraceAnalysis assumes.
 WITH streams AS (
     SELECT
         rank,

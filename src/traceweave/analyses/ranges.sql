@@ -10,7 +10,7 @@
 -- choice: kind 'op' | PyTorch operators
 -- choice: kind 'python' | Python functions
 -- param: step BIGINT = NULL | only ranges that began in this step; NULL: all
--- column: rank INTEGER | global rank; NULL for a process that is no rank
+-- column: rank INTEGER | global rank; NULL for a process that is not a rank
 -- column: kind VARCHAR | 'nvtx', 'annotation', 'op' or 'python'
 -- column: domain VARCHAR | NVTX domain; NULL for the default one and for other kinds
 -- column: range VARCHAR | name; the numbers that emit_nvtx appends (seq, op_id, sizes) are not part of it
@@ -31,7 +31,7 @@
 -- column: note VARCHAR | why the GPU's columns are NULL; NULL if they are not
 -- order: gpu_span_total_ns DESC NULLS LAST, rank, kind, domain, range
 -- caveat: the GPU span is that of nsys stats nvtx_gpu_proj_sum: what runs or idles in between counts too, whoever launched it, and ranges inside are not subtracted.
--- caveat: a launch belongs to a range if its call began in it on the same thread; nsys also wants it to end in it, which differs for ranges that are no brackets (nvtxRangeStart).
+-- caveat: a launch belongs to a range if its call began in it on the same thread; nsys also wants it to end in it, which differs for ranges that do not nest (nvtxRangeStart).
 -- caveat: work that other threads launch, such as the backward pass, is not in the range of the thread that waits for it.
 WITH ranges AS MATERIALIZED (
     SELECT

@@ -83,7 +83,7 @@ def catalog_markdown() -> str:
     """Return docs/analyses.md: every analysis with its parameters and columns, in Markdown."""
     parts = [
         "# Analyses",
-        "Each is one SQL file. Ask it with `traceweave analyze <name> run.duckdb` or"
+        "Each is one SQL file. Run it with `traceweave analyze <name> run.duckdb` or"
         ' `run.analyze("<name>", ...)`. All times are integer nanoseconds on the common clock;'
         " this page is generated from the headers of the files.",
     ]
@@ -98,10 +98,10 @@ def findings_markdown() -> str:
     parts = [
         "# Findings",
         "`traceweave analyze findings run.duckdb` applies the rules below to a run and sorts what"
-        " they find by what it costs. `traceweave analyze health run.duckdb` shows the run on one"
-        " screen first. A rule is one SQL file in `src/traceweave/analyses/rules/`, and this page"
-        " is made of their headers; every threshold is a parameter, so `-p warning_share=0.1`"
-        " changes it for one call.",
+        " they find by cost. `traceweave analyze health run.duckdb` shows the run on one"
+        " screen first. A rule is one SQL file in `src/traceweave/analyses/rules/`, and this"
+        " page is generated from their headers; every threshold is a parameter, so `-p"
+        " warning_share=0.1` changes it for one call.",
         "## How to read a finding",
         _HOW_TO_READ,
     ]
@@ -117,19 +117,19 @@ _HOW_TO_READ = """\
   not about time have none.
 - **step_share** is the cost as a share of the mean step (the device window of `breakdown`). A run
   without marked steps counts the whole recording of a rank as one step.
-- **severity**: `critical` from `critical_share` of the step on (20 %), `warning` from
+- **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for
   `warning_share` (5 %), else `info`. Below `min_share` (1 %) a finding is left out.
 - **evidence** holds the numbers, **proof** names the analysis whose rows they come from
   (`traceweave analyze <proof> run.duckdb`), **advice** is what to try first.
 
-What the rules do not do: they call nobody late by less than what the clocks can tell; they do not
-take a pipeline's schedule for a straggler; and they guess nothing where a trace does not say (one
-rank alone cannot tell waiting from transfer, and the evidence then says so)."""
+What the rules do not do: they call no rank late by less than the clock resolution; they do not
+mistake a pipeline's schedule for a straggler; and they do not guess what a trace does not show
+(with one rank alone, waiting and transfer cannot be separated, and the evidence says so)."""
 
 _HOW_TESTED = """\
 ## How the rules are tested
 
-`tests/rules` has every rule on a real trace where it applies, and on one where it must not.
+`tests/rules` tests every rule on a real trace where it applies, and on one where it must not.
 `tests/end_to_end/test_injected_causes.py` puts each cause into a simulated run, and compares the
 cost with the steps' lengths with and without it; runs without a fault (DDP, FSDP, tensor and
 pipeline parallel) have no finding above `info`."""

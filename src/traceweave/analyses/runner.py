@@ -62,6 +62,17 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
         return materialize(con, analysis, values)
 
 
+def shared_rows(con: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
+    """Return rows that several analyses start from (shared/`name`.sql), computed once for all.
+
+    They are no answer by themselves; what is written beside the answers starts from them too.
+    Raises QueryError if the database cannot be read.
+    """
+    part = called("shared", name)
+    with _refusing(name):
+        return con.table(materialize(con, part, part.bind({})))
+
+
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
     """Raise QueryError, in one line, for what DuckDB has against an analysis."""

@@ -15,7 +15,7 @@
 -- column: median_ns BIGINT | median length of the rank's steps (nearest rank: one of the values)
 -- column: excess_ns BIGINT | window_ns - median_ns
 -- column: excess_share DOUBLE | excess_ns / median_ns
--- column: grew VARCHAR | the part that is farthest above its own median: 'compute', 'exposed_comm', 'exposed_memory', or idle time by cause: 'idle: launch_bound', 'idle: sync' ...; 'idle: short' is the time in gaps too short to look at
+-- column: grew VARCHAR | the part that is farthest above its own median: 'compute', 'exposed_comm', 'exposed_memory', or idle time by cause: 'idle: launch_bound', 'idle: sync' ...; 'idle: short' is the time in gaps too short to analyze
 -- column: grew_ns BIGINT | by how much
 -- column: grew_share DOUBLE | grew_ns / excess_ns; above 1 if other parts shrank
 -- column: compute_ns BIGINT | time in which compute ran, minus its median over the rank's steps
@@ -24,10 +24,10 @@
 -- column: idle_ns BIGINT | the same for the time in which nothing ran
 -- column: slow_ranks BIGINT | ranks on which this step is slow
 -- order: excess_ns DESC, rank, step
--- caveat: a rank with fewer than three steps has no usual one, and no row.
--- caveat: where ranks wait for each other, one slow rank slows the step of all: there exposed_comm grows, and on the rank itself something else. stragglers tells them apart.
--- caveat: gaps shorter than min_gap_ns are not looked into: 'idle: short'.
--- caveat: a step's device window ends with the first GPU op of the next one: what delays that op, such as loading its batch, is in the step before. Analyses of host ranges, such as data_loading, have it in its own.
+-- caveat: a rank with fewer than three steps has no rows.
+-- caveat: where ranks wait for each other, one slow rank slows the step of all: exposed_comm grows on the others, something else on the slow rank. stragglers distinguishes them.
+-- caveat: gaps shorter than min_gap_ns are not analyzed: 'idle: short'.
+-- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 WITH parts AS MATERIALIZED (
     SELECT rank, step, window_ns, compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns
     FROM analysis_breakdown(p_window := $window)

@@ -16,15 +16,15 @@
 -- column: device_p50_ns BIGINT | median over the ranks
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
--- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx', or 'inferred' where nobody marked it, from kernels that repeat; 'several' if the ranks differ
+-- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx', or 'inferred' from repeating kernels where no range marks it; 'several' if the ranks differ
 -- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
 -- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not
 -- column: longest_rank INTEGER | the rank on which that is longest
 -- order: step
--- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the run may see its steps begin elsewhere, and ranks count theirs from 0 each.
--- caveat: device windows tile the timeline, but they shrink and grow by what the host is ahead of the GPU: where its lead changes while it records, and host ranges spread less than half as much, those say how long a step takes.
--- caveat: length_ns is a mean, since what holds one rank up at the end of a step makes the others wait in the next one.
--- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers tells them apart.
+-- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the training loop's steps may begin elsewhere, and each rank counts from 0.
+-- caveat: device windows tile the timeline, but they vary with how far the host is ahead of the GPU: where that changes during the recording, and host ranges spread less than half as much, host ranges are the length of a step.
+-- caveat: length_ns is a mean, since a delay of one rank at the end of a step makes the others wait in the next one.
+-- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers distinguishes them.
 WITH measured AS (
     SELECT *, device_end_local_ns - device_start_local_ns AS device_ns FROM steps
 ),

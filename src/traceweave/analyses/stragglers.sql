@@ -1,13 +1,13 @@
--- analysis: stragglers | how long each rank made the others wait by arriving last, and what it did meanwhile
--- answers: Who makes everybody wait, how often, what does it cost, and why?
+-- analysis: stragglers | how long each rank made the others wait by arriving last, and what it was doing
+-- answers: Which rank makes the others wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
 -- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
--- param: min_excess_share DOUBLE = 0.1 | what the rank did longer than the others must make up at least this share of its lateness to be named as the cause
--- param: queued_ns BIGINT = 10000 | where all others start a collective within this time after their previous one, they had it queued: what holds the last rank up is older
+-- param: min_excess_share DOUBLE = 0.1 | what the rank did longer than the others is named as the cause if it makes up at least this share of its lateness
+-- param: queued_ns BIGINT = 10000 | where all others start a collective within this time after their previous one, they had it queued: the delay of the last rank began earlier
 -- param: min_gap_ns
 -- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
@@ -16,33 +16,33 @@
 -- column: times_last BIGINT | those in which it arrived after all the others
 -- column: caused_wait_ns BIGINT | sum over these of (its start - the start of the last but one) * number of waiting ranks
 -- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group', 'device_delay' or 'unknown_idle'; NULL: see note
--- column: below_resolution BOOLEAN | at least half of caused_wait_ns rests on delays smaller than what the clocks can tell; false if it never was last
--- column: resolved_wait_ns BIGINT | the part of caused_wait_ns that rests on delays the clocks can tell
--- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it never was last
+-- column: below_resolution BOOLEAN | at least half of caused_wait_ns comes from delays below the clock resolution; false if it was never last
+-- column: resolved_wait_ns BIGINT | the part of caused_wait_ns from delays that the clocks resolve
+-- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it was never last
 -- column: last_share DOUBLE | times_last / instances, 0 to 1
 -- column: note VARCHAR | why cause is NULL
 -- column: cause_detail VARCHAR | 'compute': the class of kernels that took longest beyond the others'; 'host_bound': the cause of the gaps; 'other_group': the group, and the rank it waited for there, in the same step or the one before
--- column: cause_share DOUBLE | what it did longer by that cause / all that it did longer than the others, 0 to 1
--- column: times_shortest BIGINT | collectives in which no other rank's duration was as short: late by the clock-free verdict
+-- column: cause_share DOUBLE | its excess over the others by that cause / its total excess, 0 to 1
+-- column: times_shortest BIGINT | collectives in which no other rank's duration was as short: late, judged without clocks
 -- column: shortest_share DOUBLE | times_shortest / instances, 0 to 1: beside last_share, which needs the clocks
 -- column: worst_steps BIGINT | steps of the run in which it caused more wait than any other rank
 -- column: worst_share DOUBLE | worst_steps / steps in which any rank was last: 1 is always the same rank; NULL if none was
 -- column: host VARCHAR | host of the rank; NULL if unknown
--- column: host_share DOUBLE | part of the wait caused by all ranks that the ranks of its host caused; NULL if nobody waited or the host is unknown
+-- column: host_share DOUBLE | part of the wait caused by all ranks that the ranks of its host caused; NULL if no rank waited or the host is unknown
 -- column: stage VARCHAR | 'first', 'middle' or 'last' stage of its pipeline; NULL if it is in none
--- column: known_instances BIGINT | collectives of this rank in which the clocks can tell who came last
+-- column: known_instances BIGINT | collectives of this rank in which the clocks resolve which rank came last
 -- column: known_last BIGINT | those of times_last: what resolved_wait_ns is the sum of
--- column: waited_ns BIGINT | how long it waited for others itself, in collectives where the clocks can tell that ranks waited
+-- column: waited_ns BIGINT | how long it waited for others, in collectives where the clocks resolve that ranks waited
 -- column: waited_free_ns BIGINT | the same over all of them without clocks: its duration minus the shortest over the ranks
 -- column: inside_ns BIGINT | time inside these collectives, waiting and transfer together
 -- order: caused_wait_ns DESC, rank, step NULLS FIRST
--- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: to arrive 1 ms after 7 others is 7 ms. What one of them loses per step, findings says.
+-- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
--- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idling that gaps lays to the host, data loading apart.
--- caveat: a rank that is late because it waited in a collective of another group is charged here like any other; its cause is other_group.
--- caveat: worst_steps, worst_share, host_share and stage speak of the whole run, in rows of a step too; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
--- caveat: a send and its recv count like a collective of two ranks: in a pipeline the wait for the first stage is no fault of it.
--- caveat: the clocks can tell a delay where last_is_known of collective_instances says so.
+-- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idle time that gaps attributes to the host, without data loading.
+-- caveat: a rank that is late because it waited in a collective of another group is counted here like any other; its cause is other_group.
+-- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
+-- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it.
+-- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
 WITH arrivals AS MATERIALIZED (
     SELECT
         w.collective_id,
@@ -436,7 +436,7 @@ SELECT
     tw_ratio(e.times_last, e.instances) AS last_share,
     CASE
         WHEN e.times_last = 0 THEN 'it was never last'
-        WHEN e.below_resolution THEN 'its delays are smaller than what the clocks can tell'
+        WHEN e.below_resolution THEN 'at least half of its lateness is below the clock resolution'
         WHEN e.cause IS NULL AND e.rank NOT IN (SELECT rank FROM compared)
             THEN 'no earlier collective of the same ranks to measure from'
         WHEN e.cause IS NULL OR NOT e.is_enough THEN 'it did nothing longer than the others'

@@ -1,5 +1,5 @@
 -- analysis: tails | how long collectives take at the median and in the tail, split into waiting and transfer
--- answers: Which collectives have long tails, is the time waiting or transfer, and who arrives last?
+-- answers: Which collectives have long tails, is the time waiting or transfer, and which rank arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
 -- reads: collectives, collective_instances, collective_waits
@@ -21,12 +21,12 @@
 -- column: transfer_p99_ns BIGINT | 99th percentile of the same
 -- column: transfer_max_ns BIGINT | longest
 -- column: tail_ratio DOUBLE | duration_p99_ns / duration_p50_ns; NULL if the median is 0
--- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several, where the clocks can tell who did; NULL if they never can
--- column: last_rank_share DOUBLE | instances in which it was last / instances in which the clocks can tell who was, 0 to 1
+-- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several, where the clocks resolve it; NULL if they never do
+-- column: last_rank_share DOUBLE | instances in which it was last / instances in which the clocks resolve which rank was, 0 to 1
 -- column: transfer_min_p50_ns BIGINT | median over instances of the shortest duration over the ranks: the transfer time without any clock
 -- column: wait_free_p99_ns BIGINT | 99th percentile over ranks and instances of the duration minus that shortest one: the wait without any clock
--- column: below_resolution_share DOUBLE | instances whose arrival skew, first to last, is smaller than what the clocks can tell / instances seen on two ranks or more, 0 to 1
--- column: calls BIGINT | operations counted once per rank: what the durations are taken over
+-- column: below_resolution_share DOUBLE | instances whose arrival skew, first to last, is below the clock resolution / instances seen on two ranks or more, 0 to 1
+-- column: calls BIGINT | operations counted once per rank, which the durations are of
 -- column: unmatched_calls BIGINT | those of them without a partner on other ranks; they have a duration, but no wait and no transfer
 -- column: ranks_seen BIGINT | ranks that took part in any of them
 -- column: slowest_rank INTEGER | the rank of the longest duration
@@ -35,8 +35,8 @@
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
--- caveat: the clocks can tell who came last where last_is_known of collective_instances says so.
--- caveat: who was not recorded may have come last: where members of the group are missing, waiting for them counts as transfer.
+-- caveat: the clocks resolve which rank came last where last_is_known of collective_instances is true.
+-- caveat: an unrecorded rank may have come last: where members of the group are missing, waiting for them counts as transfer.
 -- caveat: transfer can be negative where the clocks are off by more than it.
 WITH shared AS (
     -- one rank alone waits for nobody: its zeros would be no measurement

@@ -1,9 +1,9 @@
 -- analysis: tp | how much of every step its tensor-parallel collectives take, and how much of that is on the critical stream
--- answers: How long does tensor parallelism keep a rank from computing?
+-- answers: How long does tensor parallelism block compute?
 -- topic: parallelism
 -- grain: one row per rank, step and tensor-parallel group
 -- reads: collective_waits, collectives, device_ops, groups, host_ops, steps
--- param: group_id BIGINT = NULL | take this group for tensor parallel; NULL: all groups that the traces show to be
+-- param: group_id BIGINT = NULL | treat this group as tensor parallel; NULL: all groups that the traces show to be
 -- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which they were issued; NULL outside any step
@@ -13,18 +13,18 @@
 -- column: bytes BIGINT | sum of their sizes; NULL if the size of any is unknown
 -- column: comm_ns BIGINT | sum of their durations, waiting for other ranks included
 -- column: wait_ns BIGINT | of that, the time until the last rank had started; NULL if no other rank was seen
--- column: same_stream_ns BIGINT | of comm_ns, what ran on the rank's busiest compute stream: no compute of that stream can hide it
+-- column: same_stream_ns BIGINT | of comm_ns, the part on the rank's busiest compute stream: no compute of that stream can hide it
 -- column: exposed_ns BIGINT | of comm_ns, the time in which no compute ran
--- column: blocked_ns BIGINT | of that, the last stretch of each operation up to its end, if compute went on right after it: compute stood still for it
+-- column: blocked_ns BIGINT | of that, the last stretch of each operation up to its end, if compute resumed right after it: compute stalled for it
 -- column: comm_share DOUBLE | comm_ns / window_ns
 -- column: exposed_share DOUBLE | exposed_ns / window_ns
 -- column: blocked_share DOUBLE | blocked_ns / window_ns: the collectives' share of the critical stream
 -- column: comm_hidden_fraction DOUBLE | (comm_ns - exposed_ns) / comm_ns, 0 to 1; NULL if that is 0
--- column: used_source VARCHAR | what says that the group is tensor parallel
+-- column: used_source VARCHAR | evidence that the group is tensor parallel
 -- column: note VARCHAR | why a value is NULL
 -- order: rank, step NULLS FIRST, group_id
 -- caveat: operations of one group that run at the same time on a rank are each counted in full.
--- caveat: a collective that waits for another rank blocks compute just as its transfer does: wait_ns says how much of it that is.
+-- caveat: waiting for another rank blocks compute just as the transfer does: wait_ns is that part.
 WITH roles AS MATERIALIZED (
     SELECT * FROM tw_group_roles($group_id, 'tp') WHERE used_for = 'tp' AND ($group_id IS NULL OR group_id = $group_id)
 ),

@@ -1,4 +1,4 @@
-"""traceweave align: fit the clocks anew."""
+"""traceweave align: refit the clocks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
 
 
 @click.command(
-    short_help="Fit the clocks of a database anew.",
+    short_help="Refit the clocks of a database.",
     epilog=example("traceweave align run.duckdb", "traceweave align run.duckdb --reference-rank 4"),
 )
 @DATABASE
 @click.option(
-    "--reference-rank", type=int, help="The rank whose clock is the common one; default: chosen."
+    "--reference-rank", type=int, help="The rank whose clock is the common one; default: automatic."
 )
 @click.option(
     "--clock-per-rank",
     is_flag=True,
-    help="Fit every rank's clock on its own, also where ranks of one host share one.",
+    help="Fit every rank's clock separately, even if ranks of one host share one.",
 )
 @click.option(
     "--method",
@@ -39,7 +39,7 @@ def align(
     output: Path | None,
     most_rows: int,
 ) -> None:
-    """Fit the clocks of DATABASE anew from its collectives, in place, and print them."""
+    """Refit the clocks of DATABASE to its collectives, in place, and print them."""
     from traceweave import api
     from traceweave.cli.output import print_rows
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--list",
     "list_",
     is_flag=True,
-    help="List the analyses with their parameters; with NAME, all about this one.",
+    help="List the analyses with their parameters; with NAME, explain this one.",
 )
 @click.option(
     "-p",
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Give a parameter of the analysis a value; may be repeated.",
+    help="Set a parameter of the analysis; may be repeated.",
 )
 @click.option(
     "--largest",
@@ -129,7 +129,7 @@ def _column(analysis: Analysis, name: str) -> str:
     names = [column.name for column in analysis.columns]
     shown = dict(zip(headings(names), names, strict=True)) | {n: n for n in names}
     if name not in shown:
-        hint = suggest(name, names) or f"; there are: {', '.join(names)}"
+        hint = suggest(name, names) or f"; available: {', '.join(names)}"
         raise UsageError(f"{analysis.name} has no column {name!r}{hint}")
     return shown[name]
 

@@ -46,4 +46,4 @@ def demo(folder: Path) -> None:
         print_overview(run)
         page = run.report(database.with_suffix(".html"))
     note(f"wrote {page}; open it in a browser")
-    note(f"ask on: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")
+    note(f"next: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")

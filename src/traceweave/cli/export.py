@@ -31,15 +31,17 @@ from traceweave.cli.options import DATABASE, OneOf, example
     "--output",
     type=click.Path(path_type=Path),
     help="The trace or the folder; default: the database's name with .pftrace or -parquet."
-    " What is there is replaced.",
+    " An existing one is replaced.",
 )
 @click.option("--ranks", metavar="N,N-N", help="Only these ranks.")
-@click.option("--steps", metavar="N,N-N", help="Only these steps; a GPU op counts where launched.")
+@click.option(
+    "--steps", metavar="N,N-N", help="Only these steps; GPU ops belong to the step of their launch."
+)
 @click.option(
     "--from",
     "start",
     metavar="TIME",
-    help="Only what ends after this: aligned ns, or an offset from the run's start as +1.5s.",
+    help="Only what ends after this: aligned ns, or an offset such as +1.5s from the run's start.",
 )
 @click.option("--until", "end", metavar="TIME", help="Only what starts before this.")
 @click.option(
@@ -60,7 +62,7 @@ def export(
     host: bool,
     gaps: bool,
 ) -> None:
-    """Write the run in DATABASE for other tools.
+    """Export the run in DATABASE for other tools.
 
     perfetto: all ranks on one clock, for https://ui.perfetto.dev. A rank is a process, a stream or
     thread a track; arrows join the ranks of a collective, and a launch with its GPU ops.

@@ -69,7 +69,7 @@ MOST_ALIKE = 3
     is_flag=True,
     help="Also read gzip files that unpack to more than 200 times their size, as bombs do.",
 )
-@click.option("--run", type=click.IntRange(min=1), help="Which run, if several lie there.")
+@click.option("--run", type=click.IntRange(min=1), help="Which run, if the input has several.")
 @click.option(
     "--one-run",
     is_flag=True,
@@ -101,7 +101,7 @@ def ingest(
     """Read the traces of every rank under PATHS (files, folders, globs) into one database.
 
     Kineto JSON (also .json.gz) and nsys SQLite exports are found by their content. Exit code 3 if
-    a trace could not be read to its end; the others are in the database all the same.
+    a trace could not be read to its end; the others are loaded anyway.
     """
     target = output or _no_output(paths)
 

@@ -52,7 +52,7 @@ Example:
   traceweave report run.duckdb -o run.html
 
 \b
-Exit codes: 0 done, 1 a check failed, 2 wrong use, 3 input bad or only partly loaded."""
+Exit codes: 0 success, 1 a check failed, 2 usage error, 3 input bad or only partly loaded."""
 
 
 @click.group(
@@ -65,7 +65,7 @@ Exit codes: 0 done, 1 a check failed, 2 wrong use, 3 input bad or only partly lo
 @click.version_option(__version__, message="traceweave %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Weave the profiler traces of every rank into one DuckDB database on one clock, and ask it.
+    """Weave the profiler traces of every rank into one DuckDB database on one clock, and query it.
 
     Reads PyTorch Profiler (Kineto) traces and Nsight Systems exports.
     """

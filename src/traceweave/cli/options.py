@@ -60,7 +60,7 @@ def printing_rows(function: F) -> F:
             type=click.IntRange(min=0),
             default=200,
             show_default=True,
-            help="Rows that a table shows at most; 0: all. Other formats always have all.",
+            help="Maximum number of rows in a table; 0: all. Other formats always have all.",
         ),
         click.option(
             "-o",
@@ -76,7 +76,7 @@ def printing_rows(function: F) -> F:
             type=OneOf(FORMATS),
             default="table",
             show_default=True,
-            help="table and markdown have human units, the others raw values (times in ns).",
+            help="table and markdown use readable units, the others raw values (times in ns).",
         ),
     ):
         function = option(function)

@@ -27,7 +27,7 @@ from traceweave.errors import QueryError, UsageError
 def query(database: Path, sql: str, format_: str, output: Path | None, most_rows: int) -> None:
     """Print the rows of a query. SQL is DuckDB's; '-' reads it from stdin.
 
-    The database is open read-only and cut off from other files. 'traceweave schema' lists the
+    The database is opened read-only, without access to other files. 'traceweave schema' lists the
     tables.
     """
     if is_file(sql) and not is_file(database):

@@ -10,7 +10,7 @@ from traceweave.cli.options import example
 
 @click.command(short_help="Print the version.", epilog=example("traceweave version"))
 def version() -> None:
-    """Print the version of traceweave and of what it rests on."""
+    """Print the versions of traceweave and its dependencies."""
     import platform
     from importlib.metadata import version as installed
 

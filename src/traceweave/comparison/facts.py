@@ -54,7 +54,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
 
     Raises InputError for a run without any work.
     """
-    kept, left_out, rows = read_steps(con, name, warmup)
+    _, kept, left_out, rows = read_steps(con, name, warmup)
     [known] = con.sql(query("facts")).to_arrow_table().to_pylist()
     steps = None if kept is None else list(kept)
     work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}

@@ -26,6 +26,8 @@ class Side:
     """Ranks with work, whose mean the numbers are."""
     ranks_without_work: int
     """Ranks without any: in a GPU run, those that recorded no GPU work."""
+    window: str
+    """What steps are measured by, a parameter of breakdown: 'device' or 'host'."""
     steps: tuple[int, ...] | None
     """Steps that count; None: the traces mark none, and the recording counts as one."""
     left_out: tuple[tuple[int, str], ...]
@@ -58,6 +60,8 @@ class Side:
 class Steps(NamedTuple):
     """Which steps of a run count."""
 
+    window: str
+    """What they are measured by, a parameter of breakdown: 'device' or 'host'."""
     kept: tuple[int, ...] | None
     """None: the traces mark none."""
     left_out: tuple[tuple[int, str], ...]
@@ -71,15 +75,23 @@ def read_steps(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Steps:
 
     Raises InputError for a run without any work.
     """
-    rows = ask(con, "breakdown", "steps")
+    window = _window(con)
+    rows = ask(con, "breakdown", "steps", window=window)
     if not len(rows):
         raise InputError(f"{name}: no work was recorded that could be compared")
     if not any(step is not None for step in rows["step"].to_pylist()):
-        return Steps(None, (), rows)
+        return Steps(window, None, (), rows)
     rows = rows.filter(rows["step"].is_valid())
-    kept, left_out = choose_steps(rows, warmup)
+    kept, left_out = choose_steps(rows, warmup, window)
     rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
-    return Steps(kept, left_out, rows)
+    return Steps(window, kept, left_out, rows)
+
+
+def _window(con: duckdb.DuckDBPyConnection) -> str:
+    """Return the windows in which steps have the length that the analysis steps gives them."""
+    steps = con.table(f"temp.{analysis_relation(con, 'steps')}")
+    by_host = steps.filter("device_ranks > 0 AND length_source = 'host'").count("*").fetchall()
+    return "device" if by_host == [(0,)] else "host"
 
 
 def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
@@ -87,28 +99,28 @@ def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
 
     Raises InputError for a run without any work.
     """
-    kept, left_out, rows = read_steps(con, name, warmup)
+    window, kept, left_out, rows = read_steps(con, name, warmup)
     totals = {
         name: np.asarray(rows[name], dtype=np.float64)
         for name in rows.schema.names
         if name not in ("step", "gpu")
     }
     ranks = int(totals["ranks"].max(initial=0))
-    idle = _idle_by_cause(con, kept)
+    idle = _idle_by_cause(con, kept, window)
     [(without_work,)] = con.execute(
         "SELECT count(*) FROM ranks WHERE rank NOT IN (SELECT rank FROM device_ops)"
     ).fetchall()
-    return Side(name, con, ranks, without_work, kept, left_out, totals, idle)
+    return Side(name, con, ranks, without_work, window, kept, left_out, totals, idle)
 
 
 def choose_steps(
-    rows: pa.Table, warmup: int
+    rows: pa.Table, warmup: int, window: str = "device"
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...]]:
     """Return the steps that count, and those that do not with the reason.
 
     Steps that not every rank recorded never count. The first `warmup` ones do not, then the last
-    one of a GPU run, whose window ends with its last op instead of the next step's first; both
-    only as long as FEWEST steps remain.
+    one of a GPU run, whose device window ends with its last op instead of the next step's first;
+    both only as long as FEWEST steps remain.
     """
     most = max(rows["ranks"].to_pylist())
     kept: list[int] = []
@@ -121,14 +133,16 @@ def choose_steps(
     first = max(min(warmup, len(kept) - FEWEST), 0)
     left_out += [(step, "warm-up") for step in kept[:first]]
     kept = kept[first:]
-    if rows["gpu"][-1].as_py() and kept[-1] == rows["step"][-1].as_py() and len(kept) > FEWEST:
+    is_open = window == "device" and rows["gpu"][-1].as_py()
+    if is_open and kept[-1] == rows["step"][-1].as_py() and len(kept) > FEWEST:
         left_out.append((kept.pop(), "last recorded: its window ends with its last op"))
     return tuple(kept), tuple(sorted(left_out))
 
 
-def ask(con: duckdb.DuckDBPyConnection, analysis: str, name: str) -> pa.Table:
+def ask(con: duckdb.DuckDBPyConnection, analysis: str, name: str, **params: object) -> pa.Table:
     """Return what queries/`name`.sql makes of the rows of an analysis, computed once for all."""
-    relation = con.table(f"temp.{analysis_relation(con, analysis)}").query("rows", query(name))
+    table = analysis_relation(con, analysis, **params)
+    relation = con.table(f"temp.{table}").query("rows", query(name))
     assert relation is not None  # only a statement that gives no rows is None
     return relation.to_arrow_table()
 
@@ -140,10 +154,10 @@ def query(name: str) -> str:
 
 
 def _idle_by_cause(
-    con: duckdb.DuckDBPyConnection, steps: tuple[int, ...] | None
+    con: duckdb.DuckDBPyConnection, steps: tuple[int, ...] | None, window: str
 ) -> dict[str, Values]:
     """Return the idle time of the kept steps by cause, summed over the ranks, ns."""
-    rows = ask(con, "idle_causes", "idle").to_pylist()
+    rows = ask(con, "idle_causes", "idle", window=window).to_pylist()
     kept: tuple[int | None, ...] = (None,) if steps is None else steps
     order = {step: place for place, step in enumerate(kept)}
     causes: dict[str, Values] = {}

@@ -41,5 +41,5 @@ def export(
             )
         write_parquet(con, path)
     else:
-        raise UsageError(f"there is no export to {to!r}; there are perfetto and parquet")
+        raise UsageError(f"there is no export to {to!r}; available: perfetto, parquet")
     return path

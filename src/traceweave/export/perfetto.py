@@ -2,6 +2,9 @@
 
 Times are aligned nanoseconds since the Unix epoch on Perfetto's boot clock, so that `ts` in
 Perfetto's SQL is `start_ns` here; a clock snapshot says that the wall clock reads the same.
+
+The queries only arrange events as tracks, slices and samples. What an analysis answers (gaps,
+exposed communication, memory in use) they take from it.
 """
 
 from __future__ import annotations
@@ -96,6 +99,8 @@ class _Export:
         self._create("export_tracks", _query("tracks"), {"gaps": chosen.gaps})
         self._create("export_calls", _query("calls"), {"ranks": ranks})
         self._create("export_windows", _query("windows"), {"steps": steps})
+        analyses.create_macros(self._con, _query("memory"))
+        self._create("export_memory", _query("memory"), {})
         if chosen.gaps:
             for name in ("gaps", "breakdown"):
                 self._temporary.append(f"export_{name}")

@@ -79,7 +79,7 @@ def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
         if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
-            raise UsageError(f"{text!r} is no list of numbers; write them like 0,3-5")
+            raise UsageError(f"{text!r} is not a list of numbers; write them like 0,3-5")
         ranges.append((int(found[1]), int(found[2] or found[1])))
     return tuple(ranges)
 
@@ -93,11 +93,11 @@ def parse_time(text: str, origin_ns: int) -> int:
         value = int(text)
     else:
         raise UsageError(
-            f"{text!r} is no time; write aligned nanoseconds, or an offset from the run's start"
+            f"{text!r} is not a time; write aligned nanoseconds, or an offset from the run's start"
             " such as +1.5s or +200ms"
         )
     if value > _MOST:
-        raise UsageError(f"{text!r} is beyond the times that a database can hold")
+        raise UsageError(f"{text!r} is outside the times that a database can hold")
     return value
 
 

@@ -144,7 +144,6 @@ class Tracks:
             "steps": "steps",
             "gpu steps": "steps on the GPU",
             "gaps": f"{where}idle gaps",
-            "exposed": "exposed communication per step",
         }
         label = track.label or ""
         if track.kind == "other":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceResult:
-    """What became of one file."""
+    """The outcome of one file."""
 
     path: Path
     format: str
@@ -36,9 +36,9 @@ class IngestResult:
     database: Path
     sources: tuple[SourceResult, ...]
     passed_over: tuple[PassedOver, ...]
-    """Files that are no traces, or of another run."""
+    """Files that are not traces, or belong to another run."""
     notes: tuple[str, ...]
-    """What was assumed, for the user to check."""
+    """Assumptions, for the user to check."""
     weave: WeaveSummary
     seconds: float
     """Wall time."""

@@ -1,7 +1,8 @@
-"""Rows for the report: named queries of this package, and analyses.
+"""Rows for the report: analyses, public relations, and the queries that draw the timeline.
 
-Rows that several queries read stay in DuckDB, which spills them to disk if memory is short: they
-are temporary relations of the connection, under the names that the queries say.
+Those only draw: what answers a question is an analysis, so that it has one number everywhere. Rows
+that several queries read stay in DuckDB, which spills them to disk if memory is short: they are
+temporary relations of the connection, under the names that the queries say.
 """
 
 from __future__ import annotations
@@ -72,3 +73,8 @@ def analysis_rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -
     """Return the rows of an analysis; one dictionary per row."""
     rows = con.table(analysis_relation(con, name, **params))
     return rows.to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+
+
+def relation_rows(con: duckdb.DuckDBPyConnection, name: str, order: str) -> list[Row]:
+    """Return the rows of a public relation, by the columns in `order`."""
+    return con.table(name).order(order).to_arrow_table().to_pylist()  # type: ignore[no-any-return]

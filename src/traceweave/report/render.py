@@ -69,7 +69,8 @@ def write_report(con: duckdb.DuckDBPyConnection, path: Path, title: str | None =
 
 def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Report:
     """Read everything that the page shows."""
-    inputs, budget, gaps = load_inputs(con), load_budget(con), load_gaps(con)
+    inputs, budget = load_inputs(con), load_budget(con)
+    gaps = load_gaps(con, budget)
     collectives, clocks = load_collectives(con), load_clocks(con)
     timeline = load_timeline(con, budget, collectives, gaps.relation)
     findings = load_findings(con)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traceweave.report.sections.budget import PARTS, Budget, budget_in_words, share
+from traceweave.report.sections.budget import Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
 from traceweave.report.sections.findings import (
     Findings,
@@ -111,20 +111,24 @@ def _figures(budget: Budget) -> tuple[Figure, ...]:
     if not budget.rows:
         return ()
     total = budget.total
+    several = ", median" if len(budget.steps) > 1 else ""
     length = Figure(
-        "Step time, mean" if budget.has_steps else "Recording, mean",
-        duration(budget.mean_window_ns),
+        f"Step time{several}" if budget.has_steps else "Recording, mean",
+        duration(budget.length_ns),
         "budget",
         "total",
     )
-    parts = [Figure(label, percent(share(total, key)), "budget", r) for key, label, r in PARTS]
+    parts = [
+        Figure(part.label, percent(share(total, part.key)), "budget", part.role)
+        for part in budget.parts
+    ]
     hidden = Figure("Communication hidden", percent(total["hidden"]), "overlap", "hidden")
     return (length, *parts, hidden)
 
 
 def _parts(budget: Budget) -> tuple[Part, ...]:
     total = budget.total
-    shares = [(label, share(total, key), role) for key, label, role in PARTS]
+    shares = [(part, share(total, part.key)) for part in budget.parts]
     return tuple(
-        Part(label, round(part, 5), percent(part), role) for label, part, role in shares if part
+        Part(part.label, round(much, 5), percent(much), part.role) for part, much in shares if much
     )

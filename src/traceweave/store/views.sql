@@ -7,7 +7,7 @@
 -- column: path VARCHAR | the file as it was named at ingest
 -- column: format VARCHAR | 'kineto' or 'nsys'
 -- column: producer VARCHAR | what wrote the file: 'PyTorch Profiler', 'Nsight Systems'
--- column: producer_version VARCHAR | version of the producer as far as the file tells it
+-- column: producer_version VARCHAR | version of the producer, if the file has it
 -- column: size_bytes BIGINT | size on disk
 -- column: events_read BIGINT | events found in the file = events_stored + events_skipped
 -- column: events_stored BIGINT | events whose content is in this database
@@ -15,16 +15,16 @@
 -- column: status VARCHAR | 'ok', 'partial' (something was lost; ingest_issues says whether it was counted) or 'failed' (nothing could be read)
 -- column: message VARCHAR | what was wrong; NULL if nothing
 
--- relation: ingest_issues | one row per source and kind of trouble
+-- relation: ingest_issues | one row per source and kind of problem
 -- column: source_id INTEGER | the file; NULL if it concerns the run
 -- column: kind VARCHAR | short stable name of the trouble
 -- column: count BIGINT | how many events it concerns; NULL: not known, as of what lies beyond a cut
 -- column: example VARCHAR | one of them
 -- column: message VARCHAR | what it means and what was done
 
--- relation: clocks | how to bring a rank's clock on the common one: aligned = local + offset_ns + drift_ppm * 1e-6 * (local - reference_local_ns)
+-- relation: clocks | how to convert a rank's clock to the common one: aligned = local + offset_ns + drift_ppm * 1e-6 * (local - reference_local_ns)
 -- column: rank INTEGER | global rank
--- column: from_local_ns BIGINT | this row holds from here to the rank's next row; NULL: from the beginning
+-- column: from_local_ns BIGINT | start of validity, up to the rank's next row; NULL: from the beginning
 -- column: reference_rank INTEGER | the rank whose clock is the common one
 -- column: offset_ns BIGINT | added to the local time
 -- column: drift_ppm DOUBLE | rate difference, parts per million
@@ -32,7 +32,7 @@
 -- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it, unless ingest_issues has 'causality_contradicts_itself'; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
 -- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise
--- column: anchors BIGINT | matched collectives the fit rests on
+-- column: anchors BIGINT | matched collectives in the fit
 -- column: method VARCHAR | how the offset was found
 -- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'
 
@@ -43,7 +43,7 @@
 -- column: size INTEGER | number of members
 -- column: ranks INTEGER[] | global ranks of the members as far as known, ascending
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
--- column: role_source VARCHAR | what the role rests on
+-- column: role_source VARCHAR | evidence for the role
 -- column: membership VARCHAR | what the members rest on: 'stated', 'inferred: ' and how clearly ends prove it, or 'unknown: ' and why
 
 -- relation: ranks | one row per rank
@@ -61,7 +61,7 @@
 -- column: last_local_ns BIGINT | end of the last event, rank's own clock
 -- column: windows BIGINT | profiling windows (files) of this rank
 -- column: rank_source VARCHAR | the evidence for the rank number
--- column: tick_ns INTEGER | smallest difference of times that its trace can tell: 1000 where all are whole microseconds, else 1
+-- column: tick_ns INTEGER | time resolution of its trace: 1000 where all are whole microseconds, else 1
 CREATE VIEW ranks AS
 SELECT
     rank,
@@ -82,10 +82,10 @@ SELECT
 FROM base.rank_sources
 GROUP BY rank;
 
--- relation: clock_spans | one row per rank and piece of its clock, with both ends, for every rank: aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns) brings a moment between them on the common clock
+-- relation: clock_spans | one row per rank and piece of its clock, with both ends, for every rank: aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns) converts a time between them to the common clock
 -- column: rank INTEGER | global rank
--- column: from_local_ns BIGINT | the row holds from here
--- column: until_local_ns BIGINT | to before here
+-- column: from_local_ns BIGINT | start of validity
+-- column: until_local_ns BIGINT | end of validity, exclusive
 -- column: offset_ns BIGINT | this and the following as in clocks; 0 for a rank that has no row there
 -- column: drift_ppm DOUBLE | rate difference, parts per million
 -- column: reference_local_ns BIGINT | local time at which offset_ns is exact
@@ -164,8 +164,8 @@ JOIN clock_spans AS c
 -- column: op_id BIGINT | unique in this database
 -- column: kind VARCHAR | 'kernel', 'memcpy' or 'memset'
 -- column: category VARCHAR | 'compute', 'communication' or 'memory'
--- column: class VARCHAR | what sort of work: gemm, attention, conv, norm, softmax, elementwise, reduction, embedding, optimizer, loss, copy, memset, indexing, sort_scan, random, moe, quantization, fft, triton (fused pointwise work), collective, p2p, other
--- column: class_source VARCHAR | what tells the class of a kernel: 'operator' (the one that launched it), else 'name'; NULL for copies and memsets
+-- column: class VARCHAR | kind of work: gemm, attention, conv, norm, softmax, elementwise, reduction, embedding, optimizer, loss, copy, memset, indexing, sort_scan, random, moe, quantization, fft, triton (fused pointwise work), collective, p2p, other
+-- column: class_source VARCHAR | what decided the class of a kernel: 'operator' (the one that launched it), else 'name'; NULL for copies and memsets
 -- column: name VARCHAR | kernel name, or the profiler's name of the copy
 -- column: device INTEGER | device number inside the process
 -- column: stream BIGINT | CUDA or HIP stream
@@ -178,11 +178,11 @@ JOIN clock_spans AS c
 -- column: launch_op_id BIGINT | host_ops.op_id of the launching call; NULL if not recorded
 -- column: bytes BIGINT | bytes copied or set
 -- column: copy_kind VARCHAR | 'HtoD', 'DtoH', 'DtoD', 'PtoP' ...; NULL for kernels
--- column: collective_id BIGINT | the collective instance this kernel carries; NULL if none or not matched
+-- column: collective_id BIGINT | the collective instance that this kernel executes; NULL if none or not matched
 -- column: graph_node BIGINT | CUDA graph node; NULL if launched directly
 -- column: context BIGINT | CUDA context
 -- column: source_id INTEGER | file it comes from
--- column: args JSON | everything else the trace says of it
+-- column: args JSON | all other fields of the event in the trace
 -- column: launch_start_ns BIGINT | start of the launching call, common clock; this and what follows: NULL if it is not recorded
 -- column: launch_end_ns BIGINT | end of the launching call, common clock
 -- column: launch_duration_ns BIGINT | length of the launching call
@@ -234,7 +234,7 @@ LEFT JOIN (
 WHERE o.rank IS NOT NULL;
 
 -- relation: host_ops | one row per operator, annotation, API call or range on the host
--- column: rank INTEGER | global rank; NULL for a process that is no rank
+-- column: rank INTEGER | global rank; NULL for a process that is not a rank
 -- column: op_id BIGINT | unique in this database
 -- column: kind VARCHAR | 'op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os' or 'mpi'
 -- column: name VARCHAR | as the profiler wrote it
@@ -251,7 +251,7 @@ WHERE o.rank IS NOT NULL;
 -- column: arguments_hash BIGINT | the same for calls of an operator with the same shapes, types and values of arguments; NULL if none were recorded (record_shapes)
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: source_id INTEGER | file it comes from
--- column: args JSON | everything else the trace says of it
+-- column: args JSON | all other fields of the event in the trace
 CREATE VIEW host_ops AS
 SELECT
     o.rank,
@@ -280,7 +280,7 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: group_id INTEGER | process group
 -- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
--- column: seq BIGINT | the trace's own sequence number in the group
+-- column: seq BIGINT | sequence number in the group, from the trace
 -- column: dtype VARCHAR | element type as the trace names it
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
 -- column: start_ns BIGINT | start, common clock
@@ -288,13 +288,13 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: duration_ns BIGINT | length as the profiler measured it, waiting included
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: stream BIGINT | stream or host thread it ran on
--- column: gpu_op_id BIGINT | the kernel that carried it; NULL for a host backend such as gloo
+-- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
 -- column: host_op_id BIGINT | the host operation that issued it
 -- column: step BIGINT | step in which it was issued
 -- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
--- column: evidence VARCHAR | what says that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+-- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
 CREATE VIEW collectives AS
 SELECT
     k.rank,
@@ -334,7 +334,7 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: collective_id BIGINT | unique per instance
 -- column: op VARCHAR | which operation ('send_recv' for a send with its recv)
 -- column: group_id INTEGER | process group
--- column: ranks_seen BIGINT | ranks whose part is in the traces
+-- column: ranks_seen BIGINT | ranks that recorded it
 -- column: ranks_expected INTEGER | members of the group; NULL if unknown
 -- column: bytes BIGINT | size S as nccl-tests defines it
 -- column: first_start_ns BIGINT | first rank's start, common clock
@@ -345,15 +345,15 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it
 -- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns
 -- column: last_rank INTEGER | the rank that arrived last
--- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; where complete is not true it was at least this
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
 -- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
--- column: below_resolution BOOLEAN | the arrival skew, first to last, is smaller than what the clocks can tell
--- column: resolution_ns BIGINT | what the clocks can tell: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
+-- column: below_resolution BOOLEAN | the arrival skew, first to last, is below the clock resolution
+-- column: resolution_ns BIGINT | clock resolution: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
 -- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
--- column: last_is_known BOOLEAN | the clocks can tell who came last: last_delay_ns is not below resolution_ns, and not 0
+-- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
 CREATE VIEW collective_instances AS
 WITH per_instance AS (
@@ -421,7 +421,7 @@ SELECT
     base.bus_factor(op, ranks_expected) AS bus_factor
 FROM timed;
 
--- relation: collective_waits | one row per rank and matched collective: how long it waited, and for whom
+-- relation: collective_waits | one row per rank and matched collective: how long it waited, and for which rank
 -- column: collective_id BIGINT | the instance
 -- column: rank INTEGER | global rank
 -- column: op VARCHAR | which operation
@@ -433,7 +433,7 @@ FROM timed;
 -- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock
 -- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
 -- column: is_last BOOLEAN | this rank arrived last
--- column: last_rank INTEGER | the rank that did
+-- column: last_rank INTEGER | the rank that arrived last
 -- column: start_local_ns BIGINT | start, rank's own clock
 CREATE VIEW collective_waits AS
 SELECT
@@ -507,7 +507,7 @@ WHERE k.gpu_op_id IS NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NU
 -- column: total_allocated_bytes BIGINT | allocated after the event, as the allocator counts it
 -- column: total_reserved_bytes BIGINT | reserved after the event
 -- column: op_id BIGINT | unique in this database
--- column: args JSON | everything else the trace says of it
+-- column: args JSON | all other fields of the event in the trace
 -- column: at_local_ns BIGINT | when, rank's own clock
 CREATE VIEW memory_events AS
 SELECT
@@ -537,7 +537,7 @@ LEFT JOIN clock_spans AS c
 
 -- relation: flows | one row per arrow between two ops
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'launch' (host call to GPU op), 'fwdbwd' (forward to backward operator) or the trace's own name
+-- column: kind VARCHAR | 'launch' (host call to GPU op), 'fwdbwd' (forward to backward operator) or the name in the trace
 -- column: from_op_id BIGINT | where it starts
 -- column: to_op_id BIGINT | where it ends
 CREATE VIEW flows AS
@@ -559,7 +559,7 @@ SELECT rank, kind, from_op_id, to_op_id FROM base.flows;
 -- column: duration_ns BIGINT | length; NULL for an instant
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: source_id INTEGER | file it comes from
--- column: args JSON | everything else the trace says of it
+-- column: args JSON | all other fields of the event in the trace
 CREATE VIEW other_events AS
 SELECT
     e.rank, e.op_id, e.phase, e.category, e.name, e.pid, e.tid,

@@ -7,9 +7,13 @@ CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_s
         WHEN incomplete > 0 THEN format('{} of {} lack ranks: waiting for them counts as transfer', incomplete, operations)
     END;
 
--- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest; the rest is transfer). Not those seen on one rank, nor broadcast, reduce, gather and scatter, which may end on one rank before another begins
+-- macro: tw_synchronizes(op) | whether a collective cannot end on any rank before the last one has begun: not broadcast, reduce, gather and scatter
+CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
+    op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier');
+
+-- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest; the rest is transfer). Not those seen on one rank, nor those that do not synchronize their ranks
 -- reads: collective_instances, collectives
 CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
 SELECT k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns, k.duration_ns - i.transfer_min_ns AS wait_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
-WHERE i.ranks_seen > 1 AND i.op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier', 'send_recv');
+WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');

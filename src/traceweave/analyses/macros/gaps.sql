@@ -10,12 +10,12 @@ FROM (VALUES
     ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU'),
     ('module_loading', 5, 'host', 'code is loaded onto the GPU'),
     ('compilation', 6, 'host', 'the host compiles code'),
-    ('profiler_overhead', 7, 'host', 'the profiler holds the host up'),
+    ('profiler_overhead', 7, 'host', 'the profiler blocks the host'),
     ('dependency', 8, 'device', 'it waits for another stream'),
-    ('kernel_delay', 9, 'device', 'what was launched takes its time to start'),
-    ('device_delay', 10, 'device', 'what was launched long ago does not start'),
+    ('kernel_delay', 9, 'device', 'start latency of launched work'),
+    ('device_delay', 10, 'device', 'launched work does not start'),
     ('unknown', 11, NULL, 'no launch is recorded'),
-    ('short', 12, NULL, 'gaps too short to have a cause')
+    ('short', 12, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
 -- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one

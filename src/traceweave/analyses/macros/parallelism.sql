@@ -159,7 +159,7 @@ read AS (
         END AS shown,
         CASE
             WHEN t.has_all_reduce AND s.stride = 1 THEN {'role': 'tp', 'source': 'ranks: neighbours'}
-            WHEN t.has_all_reduce AND s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: every ' || s.stride || '. one'}
+            WHEN t.has_all_reduce AND s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: stride ' || s.stride}
         END AS laid_out
     FROM shaped AS s LEFT JOIN traffic AS t USING (group_id)
 )

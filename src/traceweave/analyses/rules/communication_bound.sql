@@ -1,9 +1,9 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
--- finds: Transfer that no compute hides, beyond what `poor_overlap` claims. `info` below `comm_bound_share` (30 %), since some of it is in the nature of tensor parallelism. Where most of it is in calls of less than `small_bytes` (64 KiB) there is nothing to send less of, and the advice is another. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if by `min_share` of the step or more); not so in sends and recvs: see pipeline_wait.
--- try: Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice names what fits the kind of parallelism (`used_for` of `groups`) that has most of it: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or none if that is not known.
+-- finds: Transfer that no compute hides, beyond what `poor_overlap` claims. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs are in pipeline_wait instead.
+-- try: Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
--- param: comm_bound_share DOUBLE = 0.3 | transfer that no compute hides is a warning from this share of the step on, below it is information
+-- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
 -- param: min_share
 SELECT
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
@@ -12,24 +12,24 @@ SELECT
         WHEN e.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
-            CASE WHEN p.cost_ns > 0 THEN ' or could' ELSE '' END,
-            CASE WHEN w.may_wait THEN '; waiting for ranks that were not seen, or whose calls were not matched, may be part of it' ELSE '' END)
-        ELSE format('{} of each {} is communication that no compute hides; waiting is part of it, as {}', tw_time(e.transfer_ns), s.unit,
+            CASE WHEN p.cost_ns > 0 THEN ' or could hide' ELSE '' END,
+            CASE WHEN w.may_wait THEN '; it may include waiting for ranks that were not recorded or whose calls were not matched' ELSE '' END)
+        ELSE format('{} of each {} is communication that no compute hides; it includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency, or waiting, not bytes. Fewer calls, or none in every step',
+    CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls, or not in every step',
         tw_size($small_bytes))
     ELSE CASE e.transfer_use
         WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: send less (shards within a node only, fewer gathers, lower precision, larger batches)'
-        WHEN 'optimizer' THEN 'The optimizer''s own gathers and scatters: fewer and larger ones, lower precision, beside the compute of its other parameters'
+        WHEN 'optimizer' THEN 'The optimizer''s own gathers and scatters: fewer and larger ones, lower precision, overlapped with the update of other parameters'
         WHEN 'sharded' THEN 'Gathers and scatters of shards: send less (shards within a node only, fewer gathers, lower precision)'
-        WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or its transfers in pieces beside the matrix products (async TP): see tp'
+        WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or transfers in chunks overlapped with the matrix products (async TP): see tp'
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: groups within a node, lower precision'
         WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
         ELSE 'Send less (lower precision, groups within a node)'
-    END || '; or find out why it is slow: bandwidth against the links'' peak' END AS advice
+    END || '; or find out why it is slow: compare bandwidth with the links'' peak' END AS advice
 FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g
 LEFT JOIN rule_poor_overlap() AS p ON p.cost_ns >= $min_share * s.step_ns
 CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
 -- rule: compute_bound | compute
 -- topic: what costs no time
--- finds: Compute runs for at least `compute_bound_share` (80 %) of the step. Good news: faster kernels are what is left.
+-- finds: Compute runs for at least `compute_bound_share` (80 %) of the step. Good news: only faster kernels help.
 -- proof: breakdown
 -- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
 SELECT
@@ -9,7 +9,7 @@ SELECT
     CASE
         WHEN has_gpu AND is_torch THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
         WHEN has_gpu THEN 'Faster kernels: see kernels'
-        ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A file that was cut off lacks its kernels'
+        ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
     END AS advice
 FROM shared_mean_step() CROSS JOIN shared_program()
 WHERE compute_ns >= $compute_bound_share * step_ns

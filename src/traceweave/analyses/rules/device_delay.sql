@@ -1,12 +1,12 @@
 -- rule: device_delay | work that the GPU does not start
 -- topic: idling and copies
--- finds: What was launched starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the delay is on the side of the GPU, not of the host.
--- try: Look for other processes on the GPU; for work that waits for events of other streams or of the host; for more streams than the GPU has queues.
+-- finds: Launched work starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the GPU causes the delay, not the host.
+-- try: Look for other processes on the GPU, work that waits for events of other streams or of the host, or more streams than the GPU has queues.
 -- proof: gaps
 SELECT
     i.ranks,
     i.cost_ns,
-    i.opening || ' although work was launched, longer than work takes to start' || i.details AS evidence,
+    i.opening || ' although work was launched, longer than the usual start latency' || i.details AS evidence,
     'Not the host: look for another process on the GPU' || CASE WHEN p.is_cuda
         THEN ' (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
 FROM shared_idling() AS i CROSS JOIN shared_program() AS p

@@ -1,10 +1,10 @@
 -- rule: exposed_copies | copies that run alone
 -- topic: idling and copies
--- finds: Other copies and memsets that run alone.
--- try: A stream of their own, or none.
+-- finds: Other copies and memsets with neither compute nor communication at the same time.
+-- try: A separate stream, or fewer copies.
 -- proof: copies
 SELECT
     s.exposed_memory_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     format('Copies and memsets run alone for {} per {}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit) AS evidence,
-    'Move them to a stream of their own, or avoid them' AS advice
+    'Move them to a separate stream, or avoid them' AS advice
 FROM shared_mean_step() AS s LEFT JOIN rule_pageable_copies() AS p ON TRUE

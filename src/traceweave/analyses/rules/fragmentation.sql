@@ -1,10 +1,10 @@
 -- rule: fragmentation | fragmented memory
 -- topic: what costs no time
--- finds: At least `fragmentation` (20 %) of the reserved memory is not allocated at the peak. A warning if 90 % of `gpu_memory_bytes` is reserved; traces do not say how much a GPU has, so give it.
+-- finds: At least `fragmentation` (20 %) of the reserved memory is not allocated at the peak. A warning if 90 % of `gpu_memory_bytes` is reserved; traces do not have the size of the GPU's memory, so pass it.
 -- try: `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.
 -- proof: memory
 -- reads: memory_events
--- param: fragmentation DOUBLE = 0.2 | memory is fragmented if at least this share of what is reserved is not allocated at the peak
+-- param: fragmentation DOUBLE = 0.2 | memory is fragmented if at least this share of the reserved memory is not allocated at the peak
 -- param: gpu_memory_bytes BIGINT = NULL | memory of the GPU; fragmentation is a warning where 90 % of it is reserved; NULL: not known
 SELECT
     CASE WHEN max(peak_reserved_bytes) >= 0.9 * $gpu_memory_bytes THEN 'warning' END AS severity,

@@ -1,7 +1,7 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting mirrors how unevenly the recording began. Whether the work is uneven is what `pop` says: if the step of the busiest rank computes longer than the mean by a third of the waiting or more, the advice is to even it out, else to look for what else delays ranks.
--- try: Where compute differs, even out the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. `pop` decides whether the work is uneven: if the busiest rank computes longer than the mean by a third of the waiting or more, the advice is to balance the work, else to look for other delays.
+-- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- param: min_share
 WITH known AS (
@@ -34,7 +34,7 @@ SELECT
     || CASE WHEN is_uneven THEN 'their compute is uneven' ELSE 'their compute does not explain it' END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN is_uneven THEN 'Even out the work (sequence lengths, experts, shards); fewer synchronizing collectives'
+    CASE WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         ELSE 'Not the amount of work: see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'
     END AS advice
 FROM found

@@ -1,6 +1,6 @@
 -- rule: launch_bound | a host that launches too late
 -- topic: idling and copies
--- finds: The next kernel had not been launched yet when the device had run dry, and the host was in none of the calls that other rules are about. Stalls that hit few steps are one_off_stall.
+-- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall.
 -- try: CUDA graphs, torch.compile, fused operators, larger batches.
 -- proof: idle_causes
 SELECT

@@ -1,10 +1,10 @@
 -- rule: long_tail | collectives that take long now and then
 -- topic: communication
--- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the excess over the median as far as it is exposed.
--- try: What shares the network at those moments; retries and errors of links.
+-- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the exposed part of the excess over the median.
+-- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails
 -- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
--- param: tail_share DOUBLE = 0.25 | if more of them than this share are longer, they are no tail but two kinds
+-- param: tail_share DOUBLE = 0.25 | if a larger share of them is longer, they are not a tail but a second kind
 WITH transfers AS (
     SELECT
         c.collective_id,
@@ -32,7 +32,7 @@ SELECT
     format('{} of {} {} transfers take more than {} times the median of their size, the longest {} against {}',
         count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits($tail_factor), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
         tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,
-    'Look for what shares the network or the GPUs at those moments; check links for retries and errors' AS advice
+    'Look for other traffic on the network or load on the GPUs at those moments; check links for retries and errors' AS advice
 FROM (SELECT *, transfer_ns > $tail_factor * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN shared_mean_step() AS s
 GROUP BY t.op, t.group_id
 HAVING count(*) FILTER (WHERE t.is_tail) BETWEEN 1 AND $tail_share * count(*)

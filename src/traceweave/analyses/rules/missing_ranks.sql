@@ -3,7 +3,7 @@
 -- finds: Fewer ranks recorded than the job has.
 -- proof: pop
 SELECT
-    format('{} of {} ranks recorded: who the others wait for among the missing is not seen', count(*), max(world_size)) AS evidence,
+    format('{} of {} ranks recorded: waiting for the missing ranks cannot be attributed', count(*), max(world_size)) AS evidence,
     'Record every rank' AS advice
 FROM ranks
 HAVING count(*) < max(world_size)

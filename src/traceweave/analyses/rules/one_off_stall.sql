@@ -1,7 +1,7 @@
 -- rule: one_off_stall | a stall in few steps
 -- topic: idling and copies
--- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of what it idles for it: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own. What the other steps idle for the same cause is told by its own rule. Cost: what these steps idle longer, spread over all steps.
--- try: What happens once is no steady overhead: warm up before measuring, or find out why it came back.
+-- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of its idle time for that cause: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own. Idle time of the other steps for the same cause is in that cause's own rule. Cost: the excess of these steps, spread over all steps.
+-- try: A one-off stall is not steady overhead: warm up before measuring, or find out why it recurred.
 -- proof: slow_steps
 WITH stalled AS (
     SELECT
@@ -27,11 +27,11 @@ SELECT
     END
     || coalesce(', most in ' || tw_shortened(s.stall_host_op), '') AS evidence,
     CASE s.cause
-        WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that starts anew; prefetch more batches'
-        WHEN 'allocator' THEN 'Memory was allocated and freed anew: growth in the first steps is over after them; later it is a cache that was full or fragmented and flushed'
+        WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that restarts; prefetch more batches'
+        WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows; later it was full or fragmented, and was flushed'
             || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
-        WHEN 'profiler_overhead' THEN 'It is not there without the profiler: leave these steps out of account'
+        WHEN 'profiler_overhead' THEN 'It only occurs with the profiler: ignore these steps'
         WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice

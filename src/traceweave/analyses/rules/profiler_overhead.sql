@@ -1,12 +1,12 @@
 -- rule: profiler_overhead | the profiler's own overhead
 -- topic: idling and copies
--- finds: The profiler's records of its own overhead cover most of the time before work was launched: the run without it is faster by that.
+-- finds: The profiler's records of its own overhead cover most of the time before work was launched: without the profiler the run is faster by that.
 -- try: Record less: no stacks, no shapes, fewer steps.
 -- proof: idle_causes
 SELECT
     ranks,
     cost_ns,
     opening || ' while the profiler writes out what it recorded' || details AS evidence,
-    'It is not there without the profiler: record less (no stacks, no shapes), or leave these gaps out of account' AS advice
+    'It only occurs with the profiler: record less (no stacks, no shapes), or ignore these gaps' AS advice
 FROM shared_idling()
 WHERE cause = 'profiler_overhead'

@@ -1,10 +1,10 @@
 -- rule: slow_kernels | a rank with slow kernels
 -- topic: ranks and waiting
--- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: over the kernel names, calls per step times the difference of its median to that of the other ranks (the median over them). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more, and kernels with at least `slower_share` (80 %) of the time that are slower at all. Kernels whose own durations spread more than `kernel_spread` do different work from call to call and do not count. Not told again of a straggler by compute.
+-- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: over the kernel names, calls per step times the difference between its median and that of the other ranks (the median over them). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more; and kernels with at least `slower_share` (80 %) of the time have to be slower. Kernels whose own durations spread more than `kernel_spread` do different work from call to call and do not count. Not repeated for a straggler with the cause compute.
 -- try: Clock rates, power limit, temperature, ECC errors; else the shapes that rank works on.
 -- proof: kernels
 -- param: slow_kernels
--- param: slower_share DOUBLE = 0.8 | and kernels with at least this share of their time are slower on a slow rank
+-- param: slower_share DOUBLE = 0.8 | on a slow rank, kernels with at least this share of their time are slower
 SELECT
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,

@@ -1,9 +1,9 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
--- finds: Many collectives so small that latency is a good part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than what of them is exposed.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
--- param: bucket_bytes BIGINT = 25000000 | collectives smaller than what latency allows could be merged to about this size
+-- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
 WITH small AS (
     SELECT
         c.op,
@@ -23,12 +23,12 @@ SELECT
     k.group_id,
     -- per rank of the group; what latency costs cannot be more than what is exposed
     least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
-    format('{} {} per {} and rank, {} on average; each costs {} before its first byte, as much as {} take to transfer',
+    format('{} {} per {} and rank, {} on average; each has a latency of {}, the transfer time of {}',
         round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'
-        WHEN 'optimizer' THEN 'the optimizer''s parameters in larger buckets'
+        WHEN 'optimizer' THEN 'larger buckets of the optimizer''s parameters'
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
 FROM small AS k CROSS JOIN shared_mean_step() AS s

@@ -1,32 +1,29 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the time that the rank which waits most for it waits without compute, between the arrival of the last but one and its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late only because it waited in another group is not blamed.
--- try: For compute, compare clock rates, power and temperature; for the host, what else runs on its cores; for data, its loader and its storage.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late only because it waited in another group is not blamed.
+-- try: For compute, compare clock rates, power and temperature; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
     [b.rank] AS ranks,
     b.cost_ns,
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         b.known_last, tw_many(b.known_instances, 'collective'))
-    || CASE WHEN b.known_instances < b.instances THEN ' where the clocks can tell' ELSE '' END
-    || CASE WHEN b.known_instances <= 2 THEN ', too few to say what is usual' ELSE '' END
+    || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
+    || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
+    || ': ' || coalesce(c.words, 'no cause found')
     || CASE b.cause
-        WHEN 'compute' THEN ': it computes longer' || coalesce(', most in ' || b.cause_detail || ' kernels', '')
-        WHEN 'host_bound' THEN ': its host is late (' || b.cause_detail || ')'
-        WHEN 'data_loading' THEN ': it waits for data'
-        WHEN 'copies' THEN ': it copies longer'
-        WHEN 'device_delay' THEN ': its GPU starts late what was launched'
-        WHEN 'unknown_idle' THEN ': it idles longer, no cause recorded'
-        ELSE ': no cause found'
+        WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
+        WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
+        ELSE ''
     END AS evidence,
     CASE b.cause
         WHEN 'compute' THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
-        WHEN 'host_bound' THEN 'Look for what else runs on its CPU cores: binding, logging, checkpoints'
+        WHEN 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
         WHEN 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
-        WHEN 'copies' THEN 'Copy from pinned memory without blocking'
+        WHEN 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
         ELSE CASE WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
             ELSE 'Record CPU activity and a longer window' END
     END AS advice
-FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s
+FROM shared_blame() AS b LEFT JOIN tw_late_causes() AS c USING (cause) CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler

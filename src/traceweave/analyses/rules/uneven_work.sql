@@ -1,7 +1,7 @@
 -- rule: uneven_work | a rank with more work than the others
 -- topic: ranks and waiting
--- finds: The same kernels take longer on one rank by `slow_kernels` (3 %) in sum, but fewer than half of the kernel names do: it has more to do in some of them. The evidence counts the names that make up 90 % of what is longer, and names the first. Cost as for slow_kernels. What differs is mostly the share of the work: tables of embeddings, lengths of sequences, tokens of experts. Where every rank does the same in these kernels, a GPU with a lower clock or power limit shows like this too: matrix products get slower, copies and small kernels do not.
--- try: Even out shards and inputs; else compare clock rates and power limits.
+-- finds: The same kernels take longer on one rank by `slow_kernels` (3 %) in sum, but fewer than half of the kernel names do: it has more to do in some of them. The evidence counts the names that make up 90 % of the excess, and names the first. Cost as for slow_kernels. The usual reason is the share of the work: embedding tables, sequence lengths, tokens of experts. Where every rank does the same in these kernels, a GPU with a lower clock or power limit looks like this too: matrix products get slower, copies and small kernels do not.
+-- try: Balance shards and inputs; else compare clock rates and power limits.
 -- proof: kernels
 -- param: slow_kernels
 SELECT
@@ -10,6 +10,6 @@ SELECT
     format('Rank {} spends {} more per {} in the same kernels than {}, 90% of it in {} of {} kernel names, most in {}; half of the names are slower by {} at most',
         k.rank, tw_time(k.excess_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.heavy, k.names, tw_shortened(k.heaviest), tw_percent(greatest(k.typical_share, 0))) AS evidence,
-    'Even out what these kernels work on (shards of tables, lengths of sequences, experts); where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
+    'Balance the work of these kernels (table shards, sequence lengths, experts); where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
 FROM shared_kernel_times() AS k CROSS JOIN shared_mean_step() AS s
 WHERE k.typical_share < $slow_kernels

@@ -1,6 +1,6 @@
 -- rule: unified_memory | pages of managed memory that migrate
 -- topic: idling and copies
--- finds: Copies of unified (managed) memory between host and GPU, which the driver makes when a page is used where it is not: kernels wait for them. Cost: time in which they run, at most. Only nsys records them.
+-- finds: Copies of unified (managed) memory between host and GPU, which the driver makes when a page is accessed where it does not reside: kernels wait for them. Cost: time in which they run, at most. Only nsys records them.
 -- try: Prefetch with `cudaMemPrefetchAsync`, advise with `cudaMemAdvise`, or copy explicitly.
 -- proof: copies
 WITH migrations AS (
@@ -13,6 +13,6 @@ SELECT
     sum(m.time_ns / r.windows) / any_value(s.ranks) AS cost_ns,
     format('Pages of managed memory migrate for {} per {}: {} in {}', tw_time(sum(m.time_ns / r.windows) / any_value(s.ranks)), any_value(s.unit),
         tw_size(sum(m.bytes / r.windows) / any_value(s.ranks)), tw_about(sum(m.copies / r.windows) / any_value(s.ranks), 'migration')) AS evidence,
-    'Prefetch what a kernel will use (cudaMemPrefetchAsync), tell the driver where it belongs (cudaMemAdvise), or copy it explicitly' AS advice
+    'Prefetch data before its use (cudaMemPrefetchAsync), advise its location (cudaMemAdvise), or copy it explicitly' AS advice
 FROM migrations AS m JOIN shared_rank_windows() AS r USING (rank) CROSS JOIN shared_mean_step() AS s
 HAVING count(*) > 0

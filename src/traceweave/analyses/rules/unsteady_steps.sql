@@ -1,7 +1,7 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; a step is as long as `steps` says. The evidence names what grew most in the longest step, by `slow_steps`. Cost: mean less median.
--- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is allocated anew.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`. Cost: mean less median.
+-- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
 WITH grown AS (

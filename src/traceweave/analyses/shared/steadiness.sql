@@ -26,8 +26,8 @@ SELECT
     tw_percentile(length_ns, 0.5) AS p50_ns,
     tw_percentile(length_ns, 0.95) AS p95_ns,
     max(length_ns) AS max_ns,
-    arg_max(step, length_ns) AS longest,
-    arg_max(longest_rank, length_ns) AS rank,
+    arg_max(step, (length_ns, -step)) AS longest,
+    arg_max(longest_rank, (length_ns, -step)) AS rank,
     any_value(length_source) AS source,
     min(device_ns) AS device_min_ns,
     max(device_ns) AS device_max_ns

@@ -1,12 +1,13 @@
--- The samples of one rank's counters and what its memory events say of the allocator's totals.
+-- The samples of one rank's counters, and what is allocated and reserved after each of its memory events, as the analyses
+-- of memory count it.
 WITH samples AS (
     SELECT rank, at_ns, device, name, unit, value, op_id FROM counters
     UNION ALL
-    SELECT rank, at_ns, device, 'allocated memory' AS name, 'bytes' AS unit, total_allocated_bytes AS value, op_id
-    FROM memory_events
+    SELECT rank, at_ns, device, 'allocated memory' AS name, 'bytes' AS unit, allocated_bytes AS value, op_id
+    FROM export_memory
     UNION ALL
-    SELECT rank, at_ns, device, 'reserved memory' AS name, 'bytes' AS unit, total_reserved_bytes AS value, op_id
-    FROM memory_events
+    SELECT rank, at_ns, device, 'reserved memory' AS name, 'bytes' AS unit, reserved_bytes AS value, op_id
+    FROM export_memory
 )
 SELECT t.track, o.at_ns, CAST(o.value AS DOUBLE) AS value
 FROM samples AS o

@@ -1,8 +1,23 @@
--- The exposed communication of one rank's steps, from the analysis 'breakdown': a value that holds for the step's window.
-SELECT t.track, o.window_start_ns AS at_ns, CAST(o.exposed_comm_ns AS DOUBLE) AS value
-FROM export_breakdown AS o JOIN export_tracks AS t ON t.kind = 'exposed' AND t.rank = o.rank
-WHERE o.rank = $rank
-    AND ($steps IS NULL OR list_contains($steps, o.step))
-    AND ($from_ns IS NULL OR o.window_start_ns >= $from_ns)
-    AND ($to_ns IS NULL OR o.window_start_ns < $to_ns)
-ORDER BY t.track, o.window_start_ns
+-- The exposed communication of one rank's steps, its waiting and its transfer, from the analysis 'breakdown': values that hold
+-- for the step's window.
+WITH parts AS (
+    UNPIVOT (
+        SELECT
+            rank,
+            step,
+            window_start_ns AS at_ns,
+            exposed_comm_ns AS "exposed communication per step",
+            exposed_wait_ns AS "exposed waiting per step",
+            exposed_transfer_ns AS "exposed transfer per step"
+        FROM export_breakdown
+        WHERE rank = $rank
+    )
+    ON COLUMNS(* EXCLUDE (rank, step, at_ns))
+    INTO NAME label VALUE exposed_ns
+)
+SELECT t.track, o.at_ns, CAST(o.exposed_ns AS DOUBLE) AS value
+FROM parts AS o JOIN export_tracks AS t ON t.kind = 'exposed' AND t.rank = o.rank AND t.label = o.label
+WHERE ($steps IS NULL OR list_contains($steps, o.step))
+    AND ($from_ns IS NULL OR o.at_ns >= $from_ns)
+    AND ($to_ns IS NULL OR o.at_ns < $to_ns)
+ORDER BY t.track, o.at_ns

@@ -47,7 +47,12 @@ all_tracks AS (
         CASE WHEN phase = 'i' OR category = 'trace' THEN 'profiler' ELSE concat_ws(' ', category, tid) END, NULL, 3
     FROM other_events WHERE phase <> 'M' AND start_ns IS NOT NULL AND end_ns IS NOT NULL
     UNION ALL
-    SELECT 6, rank, 'exposed', NULL, NULL, NULL, 'ns', 0 FROM ranks WHERE $gaps
+    SELECT 6, r.rank, 'exposed', NULL, NULL, n.label, 'ns', n.rest
+    FROM ranks AS r
+    CROSS JOIN (VALUES
+        ('exposed communication per step', 0), ('exposed waiting per step', 1), ('exposed transfer per step', 2)
+    ) AS n (label, rest)
+    WHERE $gaps
     UNION ALL
     SELECT DISTINCT 7, rank, 'counter', NULL, NULL, concat_ws(' ', name, device), unit, 0 FROM counters
     UNION ALL

@@ -8,6 +8,17 @@ const TraceweaveCharts = (() => {
   const DIGITS = 3;
   const PERCENT = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
+  // What is told by a pattern, for those who cannot tell it by its colour: lines across it, of this angle, width and distance.
+  const LINES = { "exposed-wait": [Math.PI / 4, 2, 5], "exposed-unsplit": [Math.PI / 2, 2, 4] };
+
+  function fill(role, colour) {
+    if (!LINES[role]) return { color: colour(role) };
+    const [rotation, width, apart] = LINES[role];
+    return { color: colour(role), decal: { symbol: "rect", color: colour("exposed-comm"), dashArrayX: [1, 0], dashArrayY: [width, apart], rotation } };
+  }
+
+  const swatch = (role, colour) => colour(`${role}-swatch`) || colour(role);
+
   function palette(element) {
     const style = getComputedStyle(element);
     return (name) => style.getPropertyValue(`--${name}`).trim();
@@ -178,7 +189,7 @@ const TraceweaveCharts = (() => {
       const lines = spec.series.map((series, s) => {
         const raw = variant.values[s][i];
         const part = spec.stacked && raw !== null && totals[i] ? ` · ${text(raw / totals[i], "fraction")}` : "";
-        return [series.label, text(raw, spec.measure) + part, colour(series.role)];
+        return [series.label, text(raw, spec.measure) + part, swatch(series.role, colour)];
       });
       return tip(`${spec.axis} ${categories[i]}`.trim(), lines);
     };
@@ -191,7 +202,7 @@ const TraceweaveCharts = (() => {
       barMaxWidth: spec.stacked ? 56 : 28,
       barCategoryGap: "28%",
       barGap: "8%",
-      itemStyle: { color: spec.roles ? (p) => colour(spec.roles[p.dataIndex]) : colour(series.role), borderColor: colour("page"), borderWidth: spec.stacked && spec.categories.length < 40 ? 0.5 : 0 },
+      itemStyle: { ...(spec.roles ? { color: (p) => colour(spec.roles[p.dataIndex]) } : fill(series.role, colour)), borderColor: colour("page"), borderWidth: spec.stacked && spec.categories.length < 40 ? 0.5 : 0 },
       emphasis: { disabled: true },
       label: spec.horizontal
         ? { show: true, position: "right", color: colour("ink"), formatter: (p) => label(spec, variant.values, s, p.dataIndex) }

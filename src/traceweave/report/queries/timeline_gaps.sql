@@ -1,4 +1,4 @@
--- The gaps on the timeline, per rank and step at most the 500 longest, times from the beginning of the stretch shown;
+-- Drawing: the gaps on the timeline, per rank and step at most the 500 longest, times from the beginning of the stretch shown;
 -- `gaps` holds the rows of `traceweave analyze gaps run.duckdb`.
 SELECT
     s.role,

@@ -1,4 +1,4 @@
--- What ran on the timeline's ranks in its steps (`shown_ranks`, `shown_steps`: the queries above), times from the
+-- Drawing: what ran on the timeline's ranks in its steps (`shown_ranks`, `shown_steps`: the queries above), times from the
 -- beginning of the stretch shown. Per rank and step the 2000 longest operations stand alone; the shorter ones
 -- between them are one block as far as they follow each other on one stream within 1/2000 of the stretch. Of a rank's
 -- streams the eight busiest are kept. own: launched in this step. wait_ns: from the rank's arrival to the last rank's,

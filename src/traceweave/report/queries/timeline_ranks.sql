@@ -1,4 +1,4 @@
--- At most eight ranks for the timeline, and why each was chosen; `shown` tells which of them appear at first.
+-- Drawing: at most eight ranks for the timeline, and why each was chosen; `shown` tells which of them appear at first.
 -- `breakdown` and `waits` hold the rows of `traceweave analyze breakdown` and `traceweave analyze stragglers`,
 -- `shown_steps` those of “Steps on the timeline”.
 WITH placed AS (

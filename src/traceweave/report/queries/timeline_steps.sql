@@ -1,18 +1,18 @@
--- The steps on the timeline: the one of median length and the longest, by the mean over the ranks; `breakdown` holds the
--- rows of `traceweave analyze breakdown run.duckdb`. The stretch shown spans all ranks that were in the step while the
--- slowest one was: clocks that nothing aligned may put the others elsewhere.
+-- Drawing: the steps on the timeline, the one of median length and the longest. `breakdown` holds rows of `traceweave
+-- analyze breakdown run.duckdb`, `step_lengths` those of `traceweave analyze steps run.duckdb`. The stretch shown spans all
+-- ranks that were in the step while the slowest one was: clocks that nothing aligned may put the others elsewhere.
 WITH lengths AS (
     SELECT
-        step,
-        CAST(avg(window_ns) AS BIGINT) AS length_ns,
-        max(window_ns) AS slowest_ns,
-        arg_max(rank, (window_ns, -rank)) AS slowest_rank,
-        arg_max(window_start_ns, (window_ns, -rank)) AS slowest_from_ns
-    FROM breakdown
-    GROUP BY step
+        b.step,
+        coalesce(any_value(s.length_ns), CAST(avg(b.window_ns) AS BIGINT)) AS length_ns,
+        max(b.window_ns) AS slowest_ns,
+        arg_max(b.rank, (b.window_ns, -b.rank)) AS slowest_rank,
+        arg_max(b.window_start_ns, (b.window_ns, -b.rank)) AS slowest_from_ns
+    FROM breakdown AS b LEFT JOIN step_lengths AS s USING (step)
+    GROUP BY b.step
 ),
 placed AS (
-    SELECT *, row_number() OVER (ORDER BY length_ns, step) AS place, count(*) OVER () AS steps
+    SELECT *, row_number() OVER (ORDER BY length_ns, step DESC) AS place, count(*) OVER () AS steps
     FROM lengths
 ),
 chosen AS (

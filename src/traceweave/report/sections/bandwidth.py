@@ -90,7 +90,7 @@ def _reason(bandwidth: Bandwidth, ranks: int) -> str:
         return "No collective was recorded whose bandwidth could be measured."
     told = sorted({row["note"] for row in bandwidth.sizes if row["note"]})
     alone = " Only one rank was recorded." if ranks < 2 else ""
-    return f"No bandwidth can be told: {'; '.join(told)}.{alone}"
+    return f"No bandwidth could be computed: {'; '.join(told)}.{alone}"
 
 
 def _busbw(row: Row) -> float | None:
@@ -124,7 +124,7 @@ def _notes(bandwidth: Bandwidth) -> list[str]:
         )
     if any(row["busbw_p50_gbps"] is None for row in bandwidth.measured):
         notes.append(
-            "Hollow marks: transfers shorter than what the clocks can tell, measured without a"
+            "Hollow marks: transfers shorter than the clock resolution, measured without a"
             " common clock, by the shortest duration over the ranks. It may include waiting, so"
             " that the bandwidth was at least this."
         )
@@ -183,7 +183,7 @@ def _series(bandwidth: Bandwidth, op: str) -> list[dict[str, Any]]:
 def _group_series(bandwidth: Bandwidth, rows: list[Row]) -> dict[str, Any]:
     key = _key(rows[0])
     fit = next((f for f in bandwidth.fits if _key(f) == key and f["beta_gbps"]), None)
-    factor = next((_factor(row) for row in rows if _factor(row)), None)
+    factor = rows[0]["bus_factor"]
     line = None
     if fit and fit["alpha_ns"] is not None and factor:
         line = {
@@ -209,13 +209,6 @@ def _group_series(bandwidth: Bandwidth, rows: list[Row]) -> dict[str, Any]:
             for row in rows
         ],
     }
-
-
-def _factor(row: Row) -> float | None:
-    """Return the bus factor of nccl-tests, as the analysis has applied it."""
-    if row["busbw_p50_gbps"] and row["algbw_p50_gbps"]:
-        return float(row["busbw_p50_gbps"] / row["algbw_p50_gbps"])
-    return None
 
 
 def _fit_table(bandwidth: Bandwidth) -> list[Table]:
@@ -275,7 +268,7 @@ def _size_table(bandwidth: Bandwidth) -> Table:
             Column("Best", "rate", group="Bus bandwidth"),
             Column("Without clocks", "rate", "By the shortest duration", group="Bus bandwidth"),
             Column("Slow", "count", "Transfers of more than twice the median"),
-            Column("Unresolved", "count", "Transfers shorter than what the clocks can tell"),
+            Column("Unresolved", "count", "Transfers shorter than the clock resolution"),
             Column("Peers", "ratio", "Median transfer / that of groups alike"),
             Column("Note", "name"),
         ),

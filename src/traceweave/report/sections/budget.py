@@ -1,25 +1,63 @@
-"""Where the time of a step goes: compute, exposed communication, exposed memory, idle."""
+"""Where the time of a step goes: compute, waiting, transfer, copies, idle."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import duckdb
 
+from traceweave.analyses import shared_rows
+from traceweave.report.page import Column
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import duration, percent, plural
 
-PARTS = (
-    ("compute_ns", "Compute", "compute"),
-    ("exposed_comm_ns", "Exposed communication", "exposed-comm"),
-    ("exposed_memory_ns", "Exposed memory", "exposed-memory"),
-    ("idle_ns", "Idle", "idle"),
-)
-"""Column of `breakdown`, its name on the page, and the role that fixes its colour."""
 
-_SUMMED = ("window_ns", "comm_ns", "memory_ns", "overlap_ns", *(key for key, _, _ in PARTS))
+class BudgetPart(NamedTuple):
+    """One of the things that a moment of a step can be."""
+
+    key: str
+    """Column of `breakdown`."""
+    label: str
+    role: str
+    """What fixes its colour and pattern."""
+    doing: str
+    """What happens then, as a clause."""
+
+
+PARTS = (
+    BudgetPart("compute_ns", "Compute", "compute", "the rank computes"),
+    BudgetPart(
+        "exposed_wait_ns", "Exposed waiting", "exposed-wait", "it only waits for other ranks"
+    ),
+    BudgetPart("exposed_transfer_ns", "Exposed transfer", "exposed-comm", "it only transfers data"),
+    BudgetPart(
+        "exposed_unsplit_ns",
+        "Waiting or transfer",
+        "exposed-unsplit",
+        "it only communicates, waiting or transfer, not known which",
+    ),
+    BudgetPart("exposed_memory_ns", "Exposed copies", "exposed-memory", "it only copies memory"),
+    BudgetPart("idle_ns", "Idle", "idle", "nothing runs"),
+)
+"""Everything that a moment of a step can be, in the order in which it is shown."""
+
+
+def part_column(part: BudgetPart, note: str = "") -> Column:
+    """Return the column of a table that shows how long `part` takes."""
+    label = part.label.removeprefix("Exposed ")
+    exposed = "Exposed" if part.role.startswith("exposed-") else ""
+    return Column(label[0].upper() + label[1:], "duration", note, group=exposed)
+
+
+_SPLIT = ("exposed_wait_ns", "exposed_transfer_ns")
+_UNSPLIT = "exposed_unsplit_ns"
+_SUMMED = (
+    *("window_ns", "comm_ns", "memory_ns", "overlap_ns", "exposed_comm_ns"),
+    *(part.key for part in PARTS),
+)
 BREAKDOWN_COMMAND = "traceweave analyze breakdown run.duckdb"
 
 
@@ -30,6 +68,10 @@ class Budget:
     rows: list[Row]
     left_out: tuple[int, ...] = ()
     """Ranks without steps in a run that has steps: their whole span compares with no step."""
+    steady: Row | None = None
+    """How long the steps are, as `health` has it; None without steps."""
+    lengths: dict[int, int] = field(default_factory=dict)
+    """How long each step is, ns, as the analysis steps has it."""
 
     @property
     def has_steps(self) -> bool:
@@ -60,8 +102,24 @@ class Budget:
         return [{"rank": rank, **_sum(by_rank[rank])} for rank in sorted(by_rank)]
 
     @property
-    def mean_window_ns(self) -> int:
-        """Mean length of a window over ranks and steps."""
+    def parts(self) -> tuple[BudgetPart, ...]:
+        """What the run has of PARTS: waiting and transfer apart, or what cannot be told apart."""
+        if not self.total[_UNSPLIT]:
+            return tuple(part for part in PARTS if part.key != _UNSPLIT)
+        if not any(self.total[key] for key in _SPLIT):
+            return tuple(part for part in PARTS if part.key not in _SPLIT)
+        return PARTS
+
+    @property
+    def exposed_parts(self) -> tuple[BudgetPart, ...]:
+        """Those in which the rank only communicates."""
+        return tuple(part for part in self.parts if part.key in (*_SPLIT, _UNSPLIT))
+
+    @property
+    def length_ns(self) -> int:
+        """Length of a step, at the median; of a recording on average."""
+        if self.steady is not None:
+            return int(self.steady["p50_ns"])
         return round(self.total["window_ns"] / len(self.rows)) if self.rows else 0
 
 
@@ -72,7 +130,9 @@ def load_budget(con: duckdb.DuckDBPyConnection) -> Budget:
     if not stepped:
         return Budget(rows)
     left_out = {r["rank"] for r in rows} - {r["rank"] for r in stepped}
-    return Budget(stepped, tuple(sorted(left_out)))
+    steady = shared_rows(con, "steadiness").to_arrow_table().to_pylist()
+    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
+    return Budget(stepped, tuple(sorted(left_out)), next(iter(steady), None), lengths)
 
 
 def share(row: Row, key: str) -> float | None:
@@ -81,32 +141,37 @@ def share(row: Row, key: str) -> float | None:
 
 
 def budget_in_words(budget: Budget, cpu: bool) -> str:
-    """Say in two sentences how a step's time divides."""
+    """Say in a few sentences how long a step takes and how its time divides."""
     if not budget.rows:
         return ""
     total = budget.total
-    what = "step" if budget.has_steps else "recording"
-    doing = (
-        "the rank runs CPU operators" if cpu else "the rank computes",
-        "it only communicates",
-        "it only copies memory",
-        "nothing runs",
-    )
     clauses = [
-        f"for {percent(share(total, key))} {clause}"
-        for (key, _, _), clause in zip(PARTS, doing, strict=True)
-        if total[key]
+        f"{'for' if i else 'For'} {percent(share(total, part.key))}{'' if i else ' of the time'}"
+        f" {'the rank runs CPU operators' if cpu and part.key == 'compute_ns' else part.doing}"
+        for i, part in enumerate(part for part in budget.parts if total[part.key])
     ]
-    steps = f", {plural(len(budget.steps), 'step')}" if budget.has_steps else ""
-    text = (
-        f"A {what} lasts {duration(budget.mean_window_ns)} on average"
-        f" ({plural(len(budget.ranks), 'rank')}{steps}), of which {_listed(clauses)}."
-    )
+    text = f"{_length_in_words(budget)} {_listed(clauses)}."
     if total["hidden"] == 0:
         text += " None of the communication time hides behind compute."
     elif total["hidden"] is not None:
         text += f" {percent(total['hidden'])} of the communication time hides behind compute."
     return text
+
+
+def _length_in_words(budget: Budget) -> str:
+    ranks = plural(len(budget.ranks), "rank")
+    if not budget.has_steps:
+        return f"A recording lasts {duration(budget.length_ns)} on average ({ranks})."
+    usual = " at the median" if len(budget.steps) > 1 else ""
+    text = (
+        f"A step takes {duration(budget.length_ns)}{usual} ({ranks},"
+        f" {plural(len(budget.steps), 'step')}"
+    )
+    steady = budget.steady
+    if steady is None or steady["source"] != "host" or steady["device_min_ns"] is None:
+        return f"{text})."
+    least, most = (duration(steady[f"device_{end}_ns"]) for end in ("min", "max"))
+    return f"{text}; by host ranges, as GPU windows vary from {least} to {most})."
 
 
 def _listed(clauses: list[str]) -> str:

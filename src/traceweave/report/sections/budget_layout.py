@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import chain
 from typing import Any
 
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.query import Row
-from traceweave.report.sections.budget import BREAKDOWN_COMMAND, PARTS, Budget, share
+from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column, share
 from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
 from traceweave.words import count, folded, name_ranks, percent, plural
 
@@ -32,8 +31,8 @@ def budget_section(budget: Budget, cpu: bool) -> Section:
         anchor="budget",
         title="Step time by rank" if budget.has_steps else "Time by rank",
         lead=(
-            f"Every moment of a {unit} is one of four things: the rank computes; it only"
-            " communicates; it only copies memory; or nothing runs."
+            f"Every moment of a {unit} is one of these: the rank computes; it only waits for other"
+            " ranks or transfers data; it only copies memory; or nothing runs."
         ),
         notes=_notes(budget, cpu),
         figures=_figures(budget, shown),
@@ -66,7 +65,7 @@ def _window(budget: Budget, cpu: bool) -> str:
     if not budget.has_steps:
         return (
             f"The traces mark no steps, so a rank's whole recording, from its first {work} to the"
-            " end of its last, stands as one."
+            " end of its last, counts as one step."
         )
     if cpu:
         return "A step is the range that the profiler marked on the host."
@@ -81,18 +80,14 @@ def _kept_steps(budget: Budget) -> list[int]:
     keep = max(MAX_CELLS // max(rows, 1), 1)
     if len(budget.steps) <= keep:
         return budget.steps
-    lengths: defaultdict[int, list[int]] = defaultdict(list)
-    for row in budget.rows:
-        lengths[row["step"]].append(row["window_ns"])
-    mean = {step: sum(windows) / len(windows) for step, windows in lengths.items()}
-    return sorted(sorted(mean, key=lambda step: (-mean[step], step))[:keep])
+    return sorted(sorted(budget.steps, key=lambda step: (-budget.lengths[step], step))[:keep])
 
 
 def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:
     if not budget.rows:
         return ()
     per = "per step" if budget.has_steps else "whole recording"
-    shares = ", ".join(f"{label} {percent(share(budget.total, key))}" for key, label, _ in PARTS)
+    shares = ", ".join(f"{p.label} {percent(share(budget.total, p.key))}" for p in budget.parts)
     stacked = Figure(
         "budget",
         f"Time budget of {len(shown.rows)} of {plural(shown.ranks, 'rank')}"
@@ -113,7 +108,7 @@ def _figures(budget: Budget, shown: Selection) -> tuple[Figure, ...]:
 
 
 def _spread_figure(budget: Budget, per: str) -> Figure:
-    measures = (("window_ns", "Whole"), *((key, label) for key, label, _ in PARTS))
+    measures = (("window_ns", "Whole"), *((part.key, part.label) for part in budget.parts))
     spreads = [spread(round(r[key] / r["windows"]) for r in budget.per_rank) for key, _ in measures]
     return Figure(
         "budget-spread",
@@ -148,13 +143,14 @@ def _heat_figure(budget: Budget) -> Figure:
 def _stack(budget: Budget, shown: Selection) -> dict[str, Any]:
     ranks = [row["rank"] for row in shown.rows]
     cells = {(r["rank"], r["step"]): r for r in budget.rows}
-    means = [[round(r[key] / r["windows"]) for r in shown.rows] for key, _, _ in PARTS]
+    keys = [part.key for part in budget.parts]
+    means = [[round(r[key] / r["windows"]) for r in shown.rows] for key in keys]
     label = f"Mean of {plural(len(budget.steps), 'step')}" if budget.has_steps else ""
     variants: list[dict[str, Any]] = [{"label": label, "values": means}]
     if len(budget.steps) > 1:
         for step in _kept_steps(budget):
             found = [cells.get((rank, step)) for rank in ranks]
-            values = [[r[key] if r else None for r in found] for key, _, _ in PARTS]
+            values = [[r[key] if r else None for r in found] for key in keys]
             variants.append({"label": f"Step {step}", "values": values})
     return {
         "kind": "bars",
@@ -162,7 +158,7 @@ def _stack(budget: Budget, shown: Selection) -> dict[str, Any]:
         "axis": "Rank",
         "categories": [str(rank) for rank in ranks],
         "measure": "duration",
-        "series": [{"label": name, "role": role} for _, name, role in PARTS],
+        "series": [{"label": part.label, "role": part.role} for part in budget.parts],
         "variants": variants,
     }
 
@@ -191,10 +187,16 @@ def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
         "variants": [
             {
                 "label": label,
-                "role": role,
+                # one colour for all communication: shades are amounts here
+                "role": "exposed-comm"
+                if role.startswith("exposed-") and role != "exposed-memory"
+                else role,
                 "values": [[longest(block, step, key) for step in steps] for block in blocks],
             }
-            for key, label, role in (("window_ns", "Step time", "total"), *PARTS)
+            for key, label, role in (
+                ("window_ns", "Step time", "total"),
+                *(p[:3] for p in budget.parts),
+            )
         ],
     }
 
@@ -204,12 +206,12 @@ def _tables(budget: Budget, shown: Selection) -> tuple[Table, ...]:
         return ()
     rows = []
     for r in shown.rows:
-        pairs = ((round(r[key] / r["windows"]), share(r, key)) for key, _, _ in PARTS)
+        pairs = ((round(r[p.key] / r["windows"]), share(r, p.key)) for p in budget.parts)
         mean = round(r["window_ns"] / r["windows"])
         rows.append((r["rank"], r["windows"], mean, *chain.from_iterable(pairs)))
     steps = "Steps" if budget.has_steps else "Windows"
     columns = (Column("Rank", "int"), Column(steps, "int"), Column("Length", "duration"))
-    parts = [Column(label, kind, group=name) for _, name, _ in PARTS for label, kind in _PAIR]
+    parts = [Column(label, kind, group=p.label) for p in budget.parts for label, kind in _PAIR]
     summary = Table(
         "budget",
         "Time budget per rank (mean)",
@@ -221,7 +223,7 @@ def _tables(budget: Budget, shown: Selection) -> tuple[Table, ...]:
 
 
 def _step_table(budget: Budget) -> Table:
-    keys = ("step", "rank", "window_ns", *(key for key, _, _ in PARTS))
+    keys = ("step", "rank", "window_ns", *(part.key for part in budget.parts))
     longest = sorted(budget.rows, key=lambda r: (-r["window_ns"], r["step"], r["rank"]))
     rows = sorted(longest[:MAX_STEP_ROWS], key=lambda r: (r["step"], r["rank"]))
     note = f"The {MAX_STEP_ROWS} longest of {count(len(longest))}. All of them: {BREAKDOWN_COMMAND}"
@@ -232,7 +234,7 @@ def _step_table(budget: Budget) -> Table:
             Column("Step", "int"),
             Column("Rank", "int"),
             Column("Length", "duration"),
-            *(Column(name, "duration") for _, name, _ in PARTS),
+            *map(part_column, budget.parts),
         ),
         tuple(tuple(r[key] for key in keys) for r in rows),
         note=note if len(rows) < len(longest) else "",

@@ -8,17 +8,25 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.query import Row, query_rows, query_text
+from traceweave.report.query import Row, analysis_rows
+from traceweave.report.sections.matching import (
+    MATCHING,
+    Matching,
+    causality_in_words,
+    load_matching,
+)
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, duration, name_ranks, plural
+
+_COMMAND = "traceweave analyze clock_quality run.duckdb"
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Rows of query clocks, and the one row of query causality."""
+    """Rows of the analysis clock_quality, and what was matched."""
 
     rows: list[Row]
-    causality: Row
+    matching: Matching
 
     @property
     def unproven_ranks(self) -> list[int]:
@@ -26,15 +34,26 @@ class Clocks:
         return sorted({r["rank"] for r in self.rows if r["status"] in ("wall clock", "unaligned")})
 
     @property
+    def unknown_ranks(self) -> list[int]:
+        """Ranks of whose clock it is not known how well it agrees with the others."""
+        return sorted({r["rank"] for r in self.rows if r["residual_p95_ns"] is None})
+
+    @property
     def resolution_ns(self) -> int | None:
-        """Largest residual_p95_ns: smaller differences between ranks are noise; None if unknown."""
-        known = [r["residual_p95_ns"] for r in self.rows if r["residual_p95_ns"] is not None]
-        return max(known) if known else None
+        """Largest residual_p95_ns: smaller differences between ranks are noise.
+
+        None if that of any rank is not known.
+        """
+        return (
+            max((r["residual_p95_ns"] for r in self.rows), default=None)
+            if not self.unknown_ranks
+            else None
+        )
 
 
 def load_clocks(con: duckdb.DuckDBPyConnection) -> Clocks:
-    """Read the clock fits and check causality on the aligned times."""
-    return Clocks(query_rows(con, "clocks"), query_rows(con, "causality")[0])
+    """Read the clock fits, and whether causality holds on the aligned times."""
+    return Clocks(analysis_rows(con, "clock_quality"), load_matching(con))
 
 
 def clocks_in_words(clocks: Clocks) -> str:
@@ -54,11 +73,17 @@ def clocks_in_words(clocks: Clocks) -> str:
         who = name_ranks(clocks.unproven_ranks)
         clock = "clock" if len(clocks.unproven_ranks) == 1 else "clocks"
         said.append(f"the {clock} of {who} could not be checked against the other ranks")
-    violated, checked = clocks.causality["violated"], clocks.causality["checked"]
-    if violated:
+    elif clocks.unknown_ranks:
         said.append(
-            f"{count(violated)} of {plural(checked, 'collective')} break causality by up to"
-            f" {duration(clocks.causality['worst_ns'])}, so the fit is not good enough there"
+            f"how exactly clocks agree is not known: no collective tells for"
+            f" {name_ranks(clocks.unknown_ranks)}"
+        )
+    matching = clocks.matching
+    if matching.violations:
+        said.append(
+            f"{count(matching.violations)} of {plural(matching.synchronizing, 'collective')} break"
+            f" causality by up to {duration(matching.violation_max_ns)}, so the fit is not good"
+            " enough there"
         )
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}." if said else ""
@@ -66,15 +91,7 @@ def clocks_in_words(clocks: Clocks) -> str:
 
 def clocks_section(clocks: Clocks) -> Section:
     """Lay out charts and table of the clock fits."""
-    violated, checked = clocks.causality["violated"], clocks.causality["checked"]
-    causality = f"Causality holds in all {plural(checked, 'collective')} that synchronize."
-    if violated:
-        causality = (
-            f"{count(violated)} of {plural(checked, 'collective')} that synchronize end on one rank"
-            " before they start on another, which cannot be: by up to"
-            f" {duration(clocks.causality['worst_ns'])}."
-        )
-    notes = [clocks_in_words(clocks)] if clocks_in_words(clocks) else []
+    notes = (clocks_in_words(clocks), causality_in_words(clocks.matching))
     return Section(
         anchor="clocks",
         title="Clock quality",
@@ -82,14 +99,14 @@ def clocks_section(clocks: Clocks) -> Section:
             "Each rank writes times of its own clock. Collectives, which cannot end anywhere"
             " before the last rank has joined, tell how far the clocks are apart."
         ),
-        notes=tuple([*notes, causality] if checked else notes),
+        notes=tuple(note for note in notes if note),
         figures=_figures(clocks),
         tables=(_table(clocks),),
         origins=(
-            Origin("Clocks", query_text("clocks")),
-            Origin("Causality", query_text("causality")),
+            Origin("Clocks", _COMMAND),
+            MATCHING,
         ),
-        empty="" if clocks.rows else "No clock was fitted: there are no ranks to compare.",
+        empty="" if clocks.rows else "No clock was fitted: no ranks to compare.",
         terms={
             "Offset": "what is added to the rank's clock to get the common one",
             "Proven bound": "the offset cannot be wrong by more than this, or a collective would"
@@ -171,5 +188,5 @@ def _table(clocks: Clocks) -> Table:
             Column("Method", "name"),
         ),
         rows=tuple(tuple(r[key] for key in keys) for r in shown.rows),
-        note=shown.note("residual (95th percentile)", "SELECT * FROM clocks"),
+        note=shown.note("residual (95th percentile)", _COMMAND),
     )

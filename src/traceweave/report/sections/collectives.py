@@ -8,7 +8,13 @@ from typing import Any
 import duckdb
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.query import Row, analysis_rows, query_rows, query_text
+from traceweave.report.query import Row, analysis_rows, relation_rows
+from traceweave.report.sections.matching import (
+    MATCHING,
+    Matching,
+    load_matching,
+    matching_in_words,
+)
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, duration, percent, plural, size
 
@@ -20,11 +26,11 @@ _QUANTILES = ("p50", "p95", "p99", "max")
 
 @dataclass(frozen=True)
 class Collectives:
-    """Rows of the analyses tails and stragglers, the row of query matching, and group names."""
+    """Rows of the analyses tails and stragglers, what was matched, and the names of groups."""
 
     tails: list[Row]
     waits: list[Row]
-    matching: Row
+    matching: Matching
     groups: dict[int, str]
 
     @property
@@ -43,12 +49,12 @@ def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
     """Read the tails per kind of collective and the waiting per rank."""
     groups = {
         g["group_id"]: g["description"] or g["name"] or f"group {g['group_id']}"
-        for g in query_rows(con, "groups")
+        for g in relation_rows(con, "groups", "group_id")
     }
     return Collectives(
         tails=analysis_rows(con, "tails"),
         waits=sorted(analysis_rows(con, "stragglers"), key=lambda row: row["rank"]),
-        matching=query_rows(con, "matching")[0],
+        matching=load_matching(con),
         groups=groups,
     )
 
@@ -58,19 +64,19 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
     matching = collectives.matching
     if ranks < 2:
         return "With a single rank nothing can be said about waiting between ranks."
-    if not matching["shared"]:
+    if not matching.shared:
         return "No collective was matched between ranks, so who waits for whom is not known."
-    if not matching["decided"]:
+    if not matching.known_instances:
         return (
-            f"In none of {plural(matching['shared'], 'matched collective')} can the clocks tell"
+            f"In none of {plural(matching.shared, 'matched collective')} can the clocks tell"
             " which rank came last: no rank is shown to hold up the others."
         )
     first = collectives.culprits[0]
     part = first["resolved_wait_ns"] / collectives.waited_ns
     where = (
         f"it came last in {count(first['known_last'])} of"
-        f" {plural(matching['decided'], 'collective')} where the clocks can tell who did, and what"
-        " it alone was late, added up over the other ranks, is"
+        f" {plural(first['known_instances'], 'collective')} where the clocks resolve that, and"
+        " the delay that it alone caused, summed over the waiting ranks, is"
         f" {duration(first['resolved_wait_ns'])}, {percent(part)} of all waiting"
     )
     second = collectives.culprits[1]
@@ -100,9 +106,9 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
     """Lay out waiting per rank and tails per kind of collective."""
     matching = collectives.matching
     notes = []
-    if matching["calls"]:
+    if matching.calls:
         said = (waiting_in_words(collectives), waits_in_words(collectives, ranks))
-        notes = [" ".join(text for text in said if text), _matched(matching)]
+        notes = [" ".join(text for text in said if text), matching_in_words(matching)]
     figures = [*_wait_figure(collectives), *_tail_figure(collectives)]
     return Section(
         anchor="collectives",
@@ -117,36 +123,18 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
         origins=(
             Origin("Waiting per rank", "traceweave analyze stragglers run.duckdb"),
             Origin("Tails", "traceweave analyze tails run.duckdb"),
-            Origin("Matching", query_text("matching")),
+            MATCHING,
         ),
-        empty="" if matching["calls"] else "No collective operation was recorded.",
+        empty="" if matching.calls else "No collective operation was recorded.",
         terms={
             "Wait": "from a rank's arrival to the last rank's, on the common clock; it lengthens"
-            " the step as far as no compute runs meanwhile",
+            " the step where no compute runs at the same time",
             "Transfer": "from the last rank's arrival to the last rank's end",
             "Clock-free wait": "a rank's duration minus the shortest one of the same collective:"
             " needs no common clock",
             "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
         },
     )
-
-
-def _matched(matching: Row) -> str:
-    text = (
-        f"{plural(matching['calls'], 'call')} on all ranks make up"
-        f" {plural(matching['instances'], 'collective')}"
-    )
-    rest = []
-    if matching["incomplete"]:
-        doubt = ", so that transfer may be waiting for it" if matching["shared"] else ""
-        rest.append(f"{count(matching['incomplete'])} lack a rank{doubt}")
-    if matching["uncertain"]:
-        rest.append(f"of {count(matching['uncertain'])} it is not known whether all ranks are here")
-    if matching["unmatched"]:
-        rest.append(f"{plural(matching['unmatched'], 'call')} found no partner")
-    text = f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
-    close = matching["shared"] - matching["decided"]
-    return f"{text} In {count(close)} the clocks cannot tell who came last." if close else text
 
 
 def _shown(collectives: Collectives) -> Selection:
@@ -188,10 +176,14 @@ def _wait_table(collectives: Collectives) -> list[Table]:
     columns = (
         Column("Rank", "int"),
         Column("Collectives", "count"),
-        Column("Times", "count", note="Where the clocks can tell who did", group="Came last"),
+        Column("Times", "count", note="Where the clocks resolve who did", group="Came last"),
         Column("Share", "percent", note="Of these collectives", group="Came last"),
-        Column("Others waited for it", "duration", note="What it alone was late, for each of them"),
-        Column("Waited for others", "duration", note="Where the clocks can tell that it did"),
+        Column(
+            "Others waited for it",
+            "duration",
+            note="The delay that it alone caused, for each of them",
+        ),
+        Column("Waited for others", "duration", note="Where the clocks resolve that it did"),
         Column("Clock-free wait", "duration"),
         Column("Inside collectives", "duration", note="Waiting and transfer together"),
     )
@@ -282,7 +274,7 @@ def _tail_table(collectives: Collectives) -> list[Table]:
         Column("Number", "count"),
         *parts,
         Column("Tail", "ratio", note="p99 of the duration over its median"),
-        Column("Rank", "int", note="Where the clocks can tell who was", group="Last most often"),
+        Column("Rank", "int", note="Where the clocks resolve who was", group="Last most often"),
         Column("Share", "percent", note="Of these collectives", group="Last most often"),
     )
     rows = tuple(

@@ -10,7 +10,6 @@ import duckdb
 from traceweave.analyses import rules
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
-from traceweave.report.sections.gaps import CAUSES
 from traceweave.words import name_ranks, percent, plural
 
 MOST_TOLD = 3
@@ -60,7 +59,7 @@ def findings_in_words(findings: Findings) -> tuple[Point, ...]:
     return tuple(
         Point(
             row["severity"],
-            _plain(row["evidence"]),
+            row["evidence"],
             "" if row["step_share"] is None else f"{percent(row['step_share'])} of the time",
             row["advice"],
         )
@@ -72,13 +71,6 @@ def rest_in_words(findings: Findings) -> str:
     """Say how many findings the list leaves out."""
     rest = len(findings.faults) - MOST_TOLD
     return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
-
-
-def _plain(evidence: str) -> str:
-    """Leave out the names of causes, which the table keeps: the words before them say it."""
-    for cause in CAUSES:
-        evidence = evidence.replace(f" ({cause})", "")
-    return evidence
 
 
 def findings_section(findings: Findings) -> Section:
@@ -106,7 +98,7 @@ def _table(findings: Findings) -> Table:
         (
             Column(
                 "Severity",
-                note="critical and warning by what it costs; info: small, or so by design",
+                note="critical and warning by what it costs; info: small, or expected by design",
             ),
             Column("Found"),
             Column("Cost per step", "duration", "What the step would gain at most"),

@@ -6,90 +6,102 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.analyses import analysis_relation
+from traceweave.analyses import analysis_relation, gap_causes
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.query import Row, query_rows, query_text, standing_as
+from traceweave.report.query import Row
+from traceweave.report.sections.budget import Budget
 from traceweave.words import duration, percent
 
-CAUSES = {
-    "launch_bound": "the host launched the next operation only after the device had run dry",
-    "dependency": "the next operation was queued but waited for another stream, usually for a"
-    " collective",
-    "sync": "the host sat in a call that waits for the device",
-    "data_loading": "the host was loading data",
-    "kernel_delay": "the next operation was ready and started within the usual launch delay",
-    "unknown": "the traces do not tell",
-}
-"""What each cause of a gap means, in plain words."""
+LONGEST = 25
+"""Gaps that are listed one by one."""
 
 _SHOWN = ("rank", "step", "duration_ns", "cause", "host_op", "after_op", "before_op")
-_COMMAND = "traceweave analyze gaps run.duckdb"
+_CAUSES = "traceweave analyze idle_causes run.duckdb"
+_WORST = f"traceweave analyze gaps run.duckdb --largest duration_ns --rows {LONGEST}"
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """Rows of queries gaps_by_cause and worst_gaps, over those of analysis gaps."""
+    """Rows of the analysis idle_causes, summed over ranks and steps, and the longest of gaps."""
 
     causes: list[Row]
     worst: list[Row]
+    meaning: dict[str, str]
+    """What each cause is, in words."""
     relation: str
-    """The temporary table that holds the rows of the analysis."""
+    """The temporary table that holds the rows of the analysis gaps."""
 
     @property
-    def total_ns(self) -> int:
-        """Length of all device gaps together."""
-        return sum(c["total_ns"] for c in self.causes)
+    def idle_ns(self) -> int:
+        """Time in which nothing ran, over all ranks and steps."""
+        return sum(c["idle_ns"] for c in self.causes)
 
 
-def load_gaps(con: duckdb.DuckDBPyConnection) -> Gaps:
-    """Read the device gaps, counted and summed by cause, and the longest of them."""
+def load_gaps(con: duckdb.DuckDBPyConnection, budget: Budget) -> Gaps:
+    """Read the idle time of the windows of the budget by its cause, and the longest gaps."""
+    windows = "step IS NOT NULL" if budget.has_steps else "TRUE"
     relation = analysis_relation(con, "gaps")
-    with standing_as(con, gaps=f"FROM {relation}"):
-        return Gaps(query_rows(con, "gaps_by_cause"), query_rows(con, "worst_gaps"), relation)
+    causes = (
+        con.table(analysis_relation(con, "idle_causes"))
+        .filter(windows)
+        .aggregate(
+            "cause, CAST(sum(idle_ns) AS BIGINT) AS idle_ns, CAST(sum(gaps) AS BIGINT) AS gaps,"
+            " max(longest_ns) AS longest_ns"
+        )
+        .order("idle_ns DESC, cause")
+    )
+    worst = con.table(relation).filter(windows).order("duration_ns DESC, rank, start_ns")
+    return Gaps(_rows(causes), _rows(worst.limit(LONGEST)), gap_causes(con), relation)
+
+
+def _rows(found: duckdb.DuckDBPyRelation) -> list[Row]:
+    return found.to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
 
 def gaps_in_words(gaps: Gaps) -> str:
-    """Say in one sentence what most of the time in gaps comes from, and the longest gap."""
-    if not gaps.causes or not gaps.total_ns:
+    """Say in one sentence what most of the idle time comes from, and the longest gap."""
+    if not gaps.idle_ns:
         return ""
-    first, longest = gaps.causes[0], gaps.worst[0]
-    meaning = CAUSES.get(first["cause"], "")
-    step = "" if longest["step"] is None else f" in step {longest['step']}"
-    part = first["total_ns"] / gaps.total_ns
+    first = gaps.causes[0]
+    part = first["idle_ns"] / gaps.idle_ns
     much = "all of it" if part == 1 else f"{'most' if part > 0.5 else 'the largest part'} of it"
+    text = (
+        f"Idle time adds up to {duration(gaps.idle_ns)} over all ranks and steps; {much}"
+        f"{'' if part == 1 else f' ({percent(part)})'} is {first['cause']}:"
+        f" {gaps.meaning[first['cause']]}."
+    )
+    if not gaps.worst:
+        return text
+    longest = gaps.worst[0]
+    step = "" if longest["step"] is None else f" in step {longest['step']}"
     return (
-        f"Gaps add up to {duration(gaps.total_ns)} in total; {much}"
-        f"{'' if part == 1 else f' ({percent(part)})'} is {first['cause']}"
-        f"{': ' + meaning if meaning else ''}. The longest lasts"
-        f" {duration(longest['duration_ns'])}, on rank {longest['rank']}{step}."
+        f"{text} The longest gap lasts {duration(longest['duration_ns'])}, on rank"
+        f" {longest['rank']}{step}."
     )
 
 
 def gaps_section(gaps: Gaps) -> Section:
-    """Lay out gaps by cause and the worst gaps."""
+    """Lay out idle time by cause and the longest gaps."""
+    found = bool(gaps.idle_ns)
     return Section(
         anchor="gaps",
         title="Gaps",
         lead="A gap is a stretch of a step in which the rank has nothing at all running.",
-        notes=(gaps_in_words(gaps),) if gaps.causes else (),
-        figures=(_figure(gaps),) if gaps.causes else (),
-        tables=(_cause_table(gaps), _worst_table(gaps)) if gaps.causes else (),
-        origins=(
-            Origin("All gaps", _COMMAND),
-            Origin("Gaps by cause", query_text("gaps_by_cause")),
-            Origin("Longest gaps", query_text("worst_gaps")),
-        ),
-        empty="" if gaps.causes else "No gap was found inside the windows measured.",
-        terms={c["cause"]: CAUSES[c["cause"]] for c in gaps.causes if c["cause"] in CAUSES},
+        notes=(gaps_in_words(gaps),) if found else (),
+        figures=(_figure(gaps),) if found else (),
+        tables=(_cause_table(gaps), _worst_table(gaps)) if found else (),
+        origins=(Origin("Idle time by cause", _CAUSES), Origin("Longest gaps", _WORST)),
+        empty="" if found else "No gap was found inside the windows measured.",
+        terms={c["cause"]: gaps.meaning[c["cause"]] for c in gaps.causes},
     )
 
 
 def _figure(gaps: Gaps) -> Figure:
     return Figure(
         "gaps",
-        "Gap time by cause",
+        "Idle time by cause",
         "total over ranks and steps",
-        f"Bar chart: {gaps_in_words(gaps)} The table “Gaps by cause” holds the numbers.",
+        f"Bar chart: {gaps_in_words(gaps)} The table “Idle time by cause” holds the numbers.",
         {
             "kind": "bars",
             "horizontal": True,
@@ -97,37 +109,35 @@ def _figure(gaps: Gaps) -> Figure:
             "categories": [c["cause"] for c in gaps.causes],
             "measure": "duration",
             "series": [{"label": "Total", "role": "gap"}],
-            "variants": [{"label": "", "values": [[c["total_ns"] for c in gaps.causes]]}],
+            "variants": [{"label": "", "values": [[c["idle_ns"] for c in gaps.causes]]}],
         },
         height=72 + 34 * len(gaps.causes),
-        origin="Gaps by cause",
     )
 
 
 def _cause_table(gaps: Gaps) -> Table:
     return Table(
         "gap-causes",
-        "Gaps by cause",
+        "Idle time by cause",
         (
             Column("Cause", "name"),
-            Column("Gaps", "count"),
             Column("Total", "duration", own_unit=True),
-            Column("Share", "percent"),
-            Column("Median", "duration"),
+            Column("Share", "percent", "Of the idle time"),
+            Column("Gaps", "count", "Or parts of gaps, where a gap has several causes"),
+            Column("Mean", "duration", "Total / gaps"),
             Column("Longest", "duration"),
         ),
         tuple(
             (
                 c["cause"],
+                c["idle_ns"],
+                c["idle_ns"] / gaps.idle_ns,
                 c["gaps"],
-                c["total_ns"],
-                c["total_ns"] / gaps.total_ns if gaps.total_ns else None,
-                c["median_ns"],
+                round(c["idle_ns"] / c["gaps"]) if c["gaps"] else None,
                 c["longest_ns"],
             )
             for c in gaps.causes
         ),
-        origin="Gaps by cause",
     )
 
 
@@ -140,7 +150,7 @@ def _worst_table(gaps: Gaps) -> Table:
             Column("Step", "int"),
             Column("Length", "duration"),
             Column("Cause", "name"),
-            Column("Host meanwhile", "name", note="What covers most of the gap on the host"),
+            Column("Host activity", "name", note="What covers most of the gap on the host"),
             Column("After", "name", note="Operation that ended when the gap began"),
             Column("Before", "name", note="Operation that ended the gap"),
         ),

@@ -8,17 +8,22 @@ from itertools import compress
 import duckdb
 
 from traceweave.report.page import Column, Origin, Section, Table, Value
-from traceweave.report.query import Row, query_rows, query_text
+from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import MANY_RANKS, first_rows
 from traceweave.words import count, folded, name_ranks, percent, plural
 
 MOST_ROWS = 64
 """Hosts, process groups and files that the tables show."""
 
+_RANKS = "traceweave analyze ranks run.duckdb"
+_GROUPS = "traceweave analyze groups run.duckdb"
+_FILES = "traceweave analyze files run.duckdb"
+_TIMELINES = {"gpu": "GPU", "cpu": "CPU operators", None: "none"}
+
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows of queries ranks, groups, sources and issues."""
+    """Rows of the analyses ranks, groups, files and issues."""
 
     ranks: list[Row]
     groups: list[Row]
@@ -45,7 +50,7 @@ class Inputs:
     @property
     def cpu_ranks(self) -> list[int]:
         """Ranks without GPU work. If that is all, times are those of CPU operators."""
-        return [r["rank"] for r in self.ranks if not r["has_gpu"]]
+        return [r["rank"] for r in self.ranks if r["timeline"] != "gpu"]
 
     @property
     def is_cpu_run(self) -> bool:
@@ -62,10 +67,10 @@ class Inputs:
 def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
     """Read ranks, groups, sources and issues."""
     return Inputs(
-        ranks=query_rows(con, "ranks"),
-        groups=query_rows(con, "groups"),
-        sources=query_rows(con, "sources"),
-        issues=query_rows(con, "issues"),
+        ranks=analysis_rows(con, "ranks"),
+        groups=analysis_rows(con, "groups"),
+        sources=analysis_rows(con, "files"),
+        issues=analysis_rows(con, "issues"),
     )
 
 
@@ -85,10 +90,9 @@ def losses(inputs: Inputs) -> str:
     parts = []
     if inputs.events_skipped:
         share = percent(inputs.events_skipped / inputs.events_read)
-        reason = f" (most often: {inputs.issues[0]['kind']})" if inputs.issues else ""
         parts.append(
             f"{count(inputs.events_skipped)} of {plural(inputs.events_read, 'event')} ({share})"
-            f" from {files} were not stored{reason}"
+            f" from {files} were not stored"
         )
     if inputs.cut_short:
         parts.append(
@@ -98,10 +102,10 @@ def losses(inputs: Inputs) -> str:
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
     if inputs.missing_ranks:
-        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job left no trace here")
+        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job are not in these traces")
     if not parts:
         return f"All {plural(inputs.events_read, 'event')} of {files} were stored."
-    return "Mind what is missing: " + "; ".join(parts) + "."
+    return "Incomplete input: " + "; ".join(parts) + "."
 
 
 def without_gpu_work(inputs: Inputs) -> str:
@@ -135,14 +139,11 @@ def inputs_section(inputs: Inputs) -> Section:
             _files(inputs),
             _issues(inputs),
         ),
-        origins=tuple(
-            Origin(title, query_text(name))
-            for title, name in (
-                ("Ranks", "ranks"),
-                ("Process groups", "groups"),
-                ("Input files", "sources"),
-                ("Issues", "issues"),
-            )
+        origins=(
+            Origin("Ranks", _RANKS),
+            Origin("Process groups", _GROUPS),
+            Origin("Input files", _FILES),
+            Origin("Issues", "traceweave analyze issues run.duckdb"),
         ),
         empty="" if inputs.ranks or inputs.sources else "The database holds no input files.",
     )
@@ -184,7 +185,7 @@ def _ranks_table(inputs: Inputs) -> Table:
                 r["host"],
                 r["device"],
                 r["gpu_name"],
-                "GPU" if r["has_gpu"] else "CPU operators",
+                _TIMELINES[r["timeline"]],
                 r["world_size"],
                 r["backend"],
                 r["nccl_version"],
@@ -225,7 +226,7 @@ def _hosts_table(inputs: Inputs) -> Table:
                 folded([r["rank"] for r in rows]),
                 len(rows),
                 key[1],
-                "GPU" if key[2] else "CPU operators",
+                _TIMELINES[rows[0]["timeline"]],
                 *key[3:6],
                 min(spans[key], default=None),
                 max(spans[key], default=None),
@@ -233,13 +234,13 @@ def _hosts_table(inputs: Inputs) -> Table:
             )
             for key, rows in list(alike.items())[:MOST_ROWS]
         ),
-        note=first_rows(MOST_ROWS, len(alike), "SELECT * FROM ranks"),
+        note=first_rows(MOST_ROWS, len(alike), _RANKS),
     )
 
 
 def _alike(inputs: Inputs) -> dict[tuple[Value, ...], list[Row]]:
     """Put ranks together that share host and environment."""
-    keys = ("host", "gpu_name", "has_gpu", "world_size", "backend", "nccl_version", "rank_source")
+    keys = ("host", "gpu_name", "timeline", "world_size", "backend", "nccl_version", "rank_source")
     alike: dict[tuple[Value, ...], list[Row]] = {}
     for row in inputs.ranks:
         alike.setdefault(tuple(row[key] for key in keys), []).append(row)
@@ -247,28 +248,30 @@ def _alike(inputs: Inputs) -> dict[tuple[Value, ...], list[Row]]:
 
 
 def _groups_table(inputs: Inputs) -> Table:
-    keys = ("group_id", "name", "description", "role", "size", "ranks", "calls")
+    keys = ("group_id", "name", "description", "role", "used_for", "size", "ranks", "ops", "calls")
     return Table(
         name="groups",
-        caption="Process groups",
+        caption="Process groups that communicate",
         columns=(
             Column("Group", "int"),
             Column("Name", "name"),
             Column("Description", "name"),
-            Column("Role"),
+            Column("Role", note="What its name, its operations or its ranks say that it is"),
+            Column("Used for", note="The role; of a group of all ranks, what its operations show"),
             Column("Size", "int"),
             Column("Ranks"),
-            Column("Calls", "count", note="Collective calls recorded in this group, all ranks"),
+            Column("Operations", "name"),
+            Column("Calls", "count", note="Counted once per rank"),
         ),
         rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups[:MOST_ROWS]),
-        note=first_rows(MOST_ROWS, len(inputs.groups), "SELECT * FROM groups"),
+        note=first_rows(MOST_ROWS, len(inputs.groups), _GROUPS),
     )
 
 
 def _files(inputs: Inputs) -> Table:
     rows = sorted(inputs.sources, key=lambda s: (s["status"] == "ok", s["source_id"]))
     counts = ("size_bytes", "events_read", "events_stored", "events_skipped")
-    keys = ("path", "format", "producer", *counts, "status", "message")
+    keys = ("path", "format", "producer", "producer_version", *counts, "status", "message")
     return Table(
         name="sources",
         caption="Input files",
@@ -276,6 +279,7 @@ def _files(inputs: Inputs) -> Table:
             Column("File", "name"),
             Column("Format"),
             Column("Written by", "name"),
+            Column("Version", "name"),
             Column("Size", "bytes"),
             Column("Events read", "count"),
             Column("Stored", "count"),
@@ -284,12 +288,12 @@ def _files(inputs: Inputs) -> Table:
             Column("Message", "name"),
         ),
         rows=tuple(tuple(s[key] for key in keys) for s in rows[:MOST_ROWS]),
-        note=first_rows(MOST_ROWS, len(rows), "SELECT * FROM sources"),
+        note=first_rows(MOST_ROWS, len(rows), _FILES),
     )
 
 
 def _issues(inputs: Inputs) -> Table:
-    keys = ("kind", "events", "files", "message", "example")
+    keys = ("kind", "events", "files", "path", "message", "example")
     return Table(
         name="issues",
         caption="What was met while reading",
@@ -297,6 +301,7 @@ def _issues(inputs: Inputs) -> Table:
             Column("Kind", "name"),
             Column("Events", "count"),
             Column("Files", "count"),
+            Column("The first", "name", note="The first of these files"),
             Column("Meaning", "name"),
             Column("Example", "name"),
         ),

@@ -8,11 +8,14 @@ import duckdb
 
 from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels
-from traceweave.report.query import Row, analysis_rows, query_rows, query_text, standing_as
+from traceweave.report.query import Row, analysis_rows
 from traceweave.words import percent, plural, shortened
 
 MOST_KERNELS = 100
 """Kernels in the table."""
+
+COMPARED = 12
+"""Kernels compared rank by rank."""
 
 _BARS = 15
 _ROLES = {"compute": "compute", "communication": "exposed-comm", "memory": "exposed-memory"}
@@ -24,7 +27,7 @@ _RANKS = "Kernels per rank"
 
 @dataclass(frozen=True)
 class Kernels:
-    """Rows of analysis kernels by name and by class, and of query kernel_ranks."""
+    """Rows of the analyses kernels, by name and by class, and kernel_ranks."""
 
     names: list[Row]
     classes: list[Row]
@@ -39,8 +42,7 @@ class Kernels:
 def load_kernels(con: duckdb.DuckDBPyConnection) -> Kernels:
     """Read the kernels by name, by class, and how far the ranks differ in the largest."""
     relation = analysis_relation(con, "kernels")
-    with standing_as(con, kernels=f"FROM {relation}"):
-        ranks = query_rows(con, "kernel_ranks")
+    ranks = analysis_rows(con, "kernel_ranks", kernels=COMPARED)
     names = con.table(relation).limit(MOST_KERNELS).to_arrow_table().to_pylist()
     return Kernels(names, analysis_rows(con, "kernels", per="class"), ranks)
 
@@ -86,9 +88,9 @@ def kernels_section(kernels: Kernels, cpu: bool) -> Section:
         origins=(
             Origin(_TOP, _COMMAND),
             Origin(_CLASSES, f"{_COMMAND} -p per=class"),
-            Origin(_RANKS, query_text("kernel_ranks")),
+            Origin(_RANKS, f"traceweave analyze kernel_ranks run.duckdb -p kernels={COMPARED}"),
         ),
-        empty="" if found else f"There are no kernels to show: {reason}.",
+        empty="" if found else f"No kernels to show: {reason}.",
     )
 
 

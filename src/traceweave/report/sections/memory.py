@@ -9,7 +9,7 @@ import duckdb
 
 from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.query import Row, query_rows, query_text, standing_as
+from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, percent, plural, shortened, size
 
@@ -19,12 +19,19 @@ MOST_ROWS = 40
 DRAWN = 8
 """Ranks and devices whose memory is drawn over time."""
 
+STRETCHES = 400
+"""Points of a curve."""
+
 _PEAKS = "traceweave analyze memory run.duckdb"
+_CURVES = (
+    f"traceweave analyze memory_timeline run.duckdb -p stretches={STRETCHES} -p curves={DRAWN}"
+)
+_LIVE = "traceweave analyze memory_live run.duckdb"
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Rows of analysis memory and of queries memory_curves and memory_operators."""
+    """Rows of the analyses memory and memory_timeline, and of memory_live at the highest peak."""
 
     peaks: list[Row]
     curves: list[Row]
@@ -33,19 +40,24 @@ class Memory:
     @property
     def highest(self) -> Row:
         """The row of the rank and device with the highest peak."""
-        return min(self.peaks, key=lambda row: (-row["peak_allocated_bytes"], row["rank"]))
+        return _highest(self.peaks)
 
 
 def load_memory(con: duckdb.DuckDBPyConnection) -> Memory:
     """Read the peaks, the curves of the ranks with the highest ones, and what was live there."""
-    relation = analysis_relation(con, "memory")
-    peaks = con.table(relation).to_arrow_table().to_pylist()
+    peaks = analysis_rows(con, "memory")
     if not peaks:
         return Memory([], [], [])
-    highest = f"FROM {relation} ORDER BY peak_allocated_bytes DESC, rank LIMIT {DRAWN}"
-    live = f"FROM {analysis_relation(con, 'memory_live')}"
-    with standing_as(con, shown_memory=highest, memory_live=live):
-        return Memory(peaks, query_rows(con, "memory_curves"), query_rows(con, "memory_operators"))
+    curves = analysis_rows(con, "memory_timeline", stretches=STRETCHES, curves=DRAWN)
+    rank, device = (_highest(peaks)[key] for key in ("rank", "device"))
+    live = con.table(analysis_relation(con, "memory_live")).filter(f"rank = {rank}")
+    operators = [row for row in live.to_arrow_table().to_pylist() if row["device"] == device]
+    return Memory(peaks, curves, operators)
+
+
+def _highest(peaks: list[Row]) -> Row:
+    """Return the highest peak of a GPU; of the host if no GPU has any."""
+    return min(peaks, key=lambda row: (row["on_host"], -row["peak_allocated_bytes"], row["rank"]))
 
 
 def memory_in_words(memory: Memory) -> str:
@@ -84,9 +96,8 @@ def memory_section(memory: Memory) -> Section:
         tables=(_operator_table(memory), _peak_table(memory)) if found else (),
         origins=(
             Origin("Peaks", _PEAKS),
-            Origin("Live at the peak, all ranks", "traceweave analyze memory_live run.duckdb"),
-            Origin("Live at the peak", query_text("memory_operators")),
-            Origin("Memory over time", query_text("memory_curves")),
+            Origin("Live at the peak", _LIVE),
+            Origin("Memory over time", _CURVES),
         ),
         empty=""
         if found
@@ -113,11 +124,9 @@ def _notes(memory: Memory) -> list[str]:
 def _curves(memory: Memory) -> Figure:
     reserved = any(row["reserved_bytes"] is not None for row in memory.curves)
     keys = ("allocated_bytes", "reserved_bytes") if reserved else ("allocated_bytes",)
-    curves: dict[tuple[int, str], list[Row]] = {}
+    curves: dict[int, list[Row]] = {}
     for row in memory.curves:
-        curves.setdefault((row["rank"], row["device"]), []).append(row)
-    peaks = {(r["rank"], r["device"] or ""): r["peak_allocated_bytes"] for r in memory.peaks}
-    order = sorted(curves, key=lambda place: (-peaks[place], place))
+        curves.setdefault(row["place"], []).append(row)
     chart = {
         "kind": "curves",
         "axis": "since the first memory event",
@@ -127,17 +136,17 @@ def _curves(memory: Memory) -> Figure:
         ][0 if reserved else 1 :],
         "variants": [
             {
-                "label": _where({"rank": rank, "device": device}).capitalize(),
-                "at": [row["at_ns"] for row in curves[rank, device]],
-                "values": [[row[key] for row in curves[rank, device]] for key in reversed(keys)],
+                "label": _where(rows[0]).capitalize(),
+                "at": [row["since_ns"] for row in rows],
+                "values": [[row[key] for row in rows] for key in reversed(keys)],
             }
-            for rank, device in order
+            for rows in curves.values()
         ],
     }
     return Figure(
         "memory",
         "Memory over time",
-        "bytes, the most in each of 400 stretches",
+        f"bytes, the most in each of {STRETCHES} stretches",
         f"Line chart of allocated and reserved memory. {memory_in_words(memory)} The table “Peak"
         " per rank” holds the numbers.",
         chart,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row
-from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget
+from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column
 from traceweave.report.selection import Selection, select_ranks
+
+_EXPOSED = "Communication while no compute runs"
 
 
 def overlap_section(budget: Budget) -> Section:
@@ -67,6 +69,7 @@ def _round(fraction: float | None) -> float | None:
 
 def _overlap_table(shown: Selection, budget: Budget) -> Table:
     per = "step" if budget.has_steps else "recording"
+    keys = ("comm_ns", "overlap_ns", *(part.key for part in budget.exposed_parts))
     return Table(
         "overlap",
         "Overlap per rank",
@@ -74,14 +77,14 @@ def _overlap_table(shown: Selection, budget: Budget) -> Table:
             Column("Rank", "int"),
             Column("Communication", "duration", note=f"Mean per {per}"),
             Column("Hidden", "duration", note="Communication while compute runs"),
-            Column("Exposed", "duration", note="Communication while no compute runs"),
+            *(part_column(part, _EXPOSED) for part in budget.exposed_parts),
             Column("Communication hidden", "percent"),
             Column("Overlap efficiency", "percent"),
         ),
         tuple(
             (
                 r["rank"],
-                *(round(r[k] / r["windows"]) for k in ("comm_ns", "overlap_ns", "exposed_comm_ns")),
+                *(round(r[key] / r["windows"]) for key in keys),
                 r["hidden"],
                 r["efficiency"],
             )

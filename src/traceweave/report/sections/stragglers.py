@@ -6,22 +6,13 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.analyses import late_causes
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import count, duration, percent, plural
 
 MOST_ROWS = 32
 """Ranks in the table."""
-
-CAUSES = {
-    "compute": "computed longer than the others",
-    "host_bound": "had its GPU idle because the host was late",
-    "data_loading": "waited for data",
-    "copies": "copied longer",
-    "other_group": "was held up in another process group",
-    "unknown_idle": "was idle for a reason that the traces do not tell",
-}
-"""What each cause means, in plain words."""
 
 _COMMAND = "traceweave analyze stragglers run.duckdb"
 
@@ -31,35 +22,38 @@ class Stragglers:
     """Rows of the analysis `stragglers`, the rank that was waited for longest first."""
 
     rows: list[Row]
+    meaning: dict[str, str]
+    """What each cause is, in words."""
 
     @property
-    def late(self) -> list[Row]:
-        """Those that the clocks prove to have been last."""
-        return [r for r in self.rows if r["resolved_wait_ns"] and not r["below_resolution"]]
+    def waited_ns(self) -> int:
+        """All waiting, where the clocks can tell that ranks waited."""
+        return sum(row["waited_ns"] for row in self.rows)
 
 
 def load_stragglers(con: duckdb.DuckDBPyConnection) -> Stragglers:
     """Read who was last, how often, for how long and why."""
     rows = analysis_rows(con, "stragglers")
-    return Stragglers(sorted(rows, key=lambda r: (-(r["caused_wait_ns"] or 0), r["rank"])))
+    rows.sort(key=lambda r: (-r["resolved_wait_ns"], -r["caused_wait_ns"], r["rank"]))
+    return Stragglers(rows, late_causes(con))
 
 
 def stragglers_in_words(stragglers: Stragglers) -> str:
     """Say in a sentence or two who is waited for most, and why."""
     if not stragglers.rows:
         return ""
-    if not stragglers.late:
-        return "No rank is clearly late by more than what the clocks can tell."
-    first = max(stragglers.late, key=lambda row: (row["resolved_wait_ns"], -row["rank"]))
-    total = sum(row["resolved_wait_ns"] for row in stragglers.late)
+    first = stragglers.rows[0]
+    if not first["resolved_wait_ns"]:
+        return "No rank is late by more than the clock resolution."
     text = (
         f"Most waiting is for rank {first['rank']}: {duration(first['resolved_wait_ns'])} over all"
-        f" ranks and steps, {percent(first['resolved_wait_ns'] / total)} of what late ranks cause."
+        f" ranks and steps, {percent(first['resolved_wait_ns'] / stragglers.waited_ns)} of all"
+        " waiting."
     )
-    if first["cause"] not in CAUSES:
+    if first["cause"] is None:
         return f"{text} Why is not known{': ' + first['note'] if first['note'] else ''}."
     detail = f" ({first['cause_detail']})" if first["cause_detail"] else ""
-    return f"{text} On its way it {CAUSES[first['cause']]}{detail}."
+    return f"{text} On its way {stragglers.meaning[first['cause']]}{detail}."
 
 
 def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
@@ -70,17 +64,17 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
         anchor="stragglers",
         title="Stragglers",
         lead=(
-            "A straggler arrives last, and the others wait for what it alone is late: the time"
-            " from the last but one to it, for every rank that waits."
+            "A straggler arrives last, and the others wait for the delay that it alone caused: the"
+            " time from the last but one to it, for every rank that waits."
         ),
         notes=(stragglers_in_words(stragglers),) if found else (),
         tables=(_table(stragglers),) if found else (),
         origins=(Origin("Stragglers", _COMMAND),),
         empty="" if found else f"Nobody can be called late: {reason}.",
         terms={
-            cause: f"on its way to the collectives the rank {CAUSES[cause]}"
+            cause: f"on its way to the collectives {stragglers.meaning[cause]}"
             for cause in dict.fromkeys(row["cause"] for row in stragglers.rows[:MOST_ROWS])
-            if cause in CAUSES
+            if cause is not None
         },
     )
 
@@ -96,9 +90,13 @@ def _table(stragglers: Stragglers) -> Table:
         "Who is waited for, and why",
         (
             Column("Rank", "int"),
-            Column("Times", "count", "Where the clocks can tell who did", group="Came last"),
+            Column("Times", "count", "Where the clocks resolve who did", group="Came last"),
             Column("Share", "percent", "Of these collectives", group="Came last"),
-            Column("Waiting for it", "duration", "What it alone was late, for each waiting rank"),
+            Column(
+                "Waiting for it",
+                "duration",
+                "The delay that it alone caused, for each waiting rank",
+            ),
             Column("Longest delay", "duration", own_unit=True),
             Column("Cause", "name"),
             Column("Namely", "name", "Class of kernels, cause of the gaps, or the other group"),

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import (
     Row,
@@ -20,7 +21,7 @@ from traceweave.report.query import (
     rows_as,
     standing_as,
 )
-from traceweave.report.sections.budget import Budget
+from traceweave.report.sections.budget import PARTS, Budget, BudgetPart, part_column
 from traceweave.report.sections.collectives import Collectives
 from traceweave.words import count, duration, name_ranks, plural
 
@@ -33,10 +34,9 @@ _WINDOWS = {
     "step": "BIGINT",
     "window_start_ns": "BIGINT",
     "window_ns": "BIGINT",
-    "compute_ns": "BIGINT",
+    **{part.key: "BIGINT" for part in PARTS},
 }
 _WAITS = {"rank": "INTEGER", "resolved_wait_ns": "BIGINT"}
-_WAITING = "For the last rank to arrive; also where the clocks cannot tell who that was"
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
     ("Ranks on the timeline", "timeline_ranks"),
@@ -55,6 +55,8 @@ class Timeline:
     ops: pa.Table
     gaps: pa.Table
     summary: list[Row]
+    parts: tuple[BudgetPart, ...]
+    """What the time of the steps divides into."""
 
 
 def load_timeline(
@@ -64,17 +66,18 @@ def load_timeline(
     with ExitStack() as stack:
         stack.enter_context(rows_as(con, "breakdown", budget.rows, _WINDOWS))
         stack.enter_context(rows_as(con, "waits", collectives.waits, _WAITS))
-        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}"))
+        lengths = analysis_relation(con, "steps")
+        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}", step_lengths=f"FROM {lengths}"))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
         ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
         ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
         shown_gaps = stack.enter_context(query_as(con, "shown_gaps", "timeline_gaps"))
         summary = query_rows(con, "timeline_summary")
-    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary)
+    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary, budget.parts)
 
 
 def timeline_section(timeline: Timeline, ranks: int) -> Section:
-    """Lay out the drawing and, for those who cannot see it, its sums; `ranks`: of the whole run."""
+    """Lay out the drawing and, for those who cannot see it, numbers; `ranks`: of the whole run."""
     drawn = bool(timeline.ops.num_rows)
     return Section(
         anchor="timeline",
@@ -95,7 +98,8 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
     yield (
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
         " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
-        " N and P step from operation to operation, ↑ and ↓ from row to row, and say what is there."
+        " N and P step from operation to operation, ↑ and ↓ from row to row, and read out what"
+        " is there."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
@@ -131,7 +135,7 @@ def _figure(timeline: Timeline) -> Figure:
         "time since the step began on the first rank",
         f"Timeline of {steps}, for {name_ranks([r['rank'] for r in timeline.ranks])}. Plus and"
         " minus zoom, left and right move, up and down change the row, N and P step from operation"
-        " to operation. The table “Steps of the timeline” holds the sums.",
+        " to operation. The table “Steps of the timeline” holds numbers.",
         _chart(timeline),
         origin="Operations on the timeline",
     )
@@ -224,7 +228,7 @@ def _gap_lanes(gaps: pa.Table, names: _Numbers, causes: list[str]) -> Iterator[t
 
 
 def _table(timeline: Timeline) -> Table:
-    keys = ("ops", "compute_ns", "wait_ns", "transfer_ns", "gap_ns", "longest_ns")
+    keys = ("ops", *(part.key for part in timeline.parts), "longest_ns", "cause", "host_op")
     return Table(
         "timeline",
         "Steps of the timeline",
@@ -233,16 +237,11 @@ def _table(timeline: Timeline) -> Table:
             Column("Chosen as"),
             Column("Rank", "int"),
             Column("Rank chosen for"),
-            Column("Operations", "count"),
-            Column(
-                "Compute", "duration", note="Summed over the operations of the step that are drawn"
-            ),
-            Column("Waiting", "duration", _WAITING, group="Collectives"),
-            Column("Transfer", "duration", group="Collectives"),
-            Column("Total", "duration", group="Gaps"),
-            Column("Longest", "duration", group="Gaps"),
-            Column("Cause of the longest", group="Gaps"),
-            Column("Host meanwhile", "name", group="Gaps"),
+            Column("Operations", "count", note="Those of the step that are drawn"),
+            *(part_column(part) for part in timeline.parts),
+            Column("Length", "duration", group="Longest gap"),
+            Column("Cause", group="Longest gap"),
+            Column("Host activity", "name", group="Longest gap"),
         ),
         tuple(
             (
@@ -251,8 +250,6 @@ def _table(timeline: Timeline) -> Table:
                 row["rank"],
                 row["why"],
                 *(row[key] for key in keys),
-                row["cause"],
-                row["host_op"],
             )
             for row in timeline.summary
         ),

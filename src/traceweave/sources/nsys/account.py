@@ -204,8 +204,8 @@ def _unknown_schema(export: Export) -> Iterator[Issue]:
         yield Issue(
             "unknown export schema",
             1,
-            f"the export is of a schema newer than {newest}, the last one known here: what was"
-            " renamed since is missing",
+            f"the export is of a schema newer than {newest}, the last one known here: columns"
+            " renamed since are missing",
             match[0],
         )
 

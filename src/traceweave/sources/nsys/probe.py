@@ -158,7 +158,7 @@ def _notes(
     if export.damaged:
         notes.append(export.damaged)
     if not candidates:
-        notes.append("it holds no process with CUDA, NVTX, MPI or OS calls")
+        notes.append("it has no process with CUDA, NVTX, MPI or OS calls")
     notes += [
         f"process {pid_of(c.global_pid)} drives {len(c.devices)} GPUs: it counts as one rank"
         for c in candidates

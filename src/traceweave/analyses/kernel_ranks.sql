@@ -1,0 +1,41 @@
+-- analysis: kernel_ranks | how long the same kernel takes on each rank
+-- answers: Is the same kernel slower on some rank, and by how much?
+-- topic: time
+-- grain: one row per kernel name and rank
+-- reads: gpu_ops
+-- param: kernels BIGINT = NULL | number of compute kernels, those that take most time; NULL: all that run on two ranks or more
+-- column: kernel VARCHAR | the name
+-- column: rank INTEGER | global rank
+-- column: count BIGINT | how often it ran there
+-- column: total_ns BIGINT | sum of its durations there
+-- column: p50_ns BIGINT | median of its durations there
+-- column: usual_p50_ns BIGINT | the median of these medians over the ranks
+-- column: ratio DOUBLE | p50_ns / usual_p50_ns; NULL if that is 0
+-- column: place BIGINT | of the kernel, by its time on all ranks: 1 takes most
+-- order: place, rank
+-- caveat: only compute: a collective's kernel waits for other ranks, so that its length says nothing of the rank it runs on.
+-- caveat: kernels of one name may do different work on different ranks: args of gpu_ops has their grids and shapes.
+WITH shown AS (
+    SELECT kernel, row_number() OVER (ORDER BY total_ns DESC, kernel) AS place
+    FROM analysis_kernels()
+    WHERE category = 'compute' AND ranks > 1
+    QUALIFY $kernels IS NULL OR place <= $kernels
+),
+medians AS (
+    SELECT
+        s.place,
+        s.kernel,
+        o.rank,
+        count(*) AS count,
+        CAST(sum(o.duration_ns) AS BIGINT) AS total_ns,
+        tw_percentile(o.duration_ns, 0.5) AS p50_ns
+    FROM gpu_ops AS o JOIN shown AS s ON s.kernel = o.name
+    WHERE o.kind = 'kernel'
+    GROUP BY s.place, s.kernel, o.rank
+),
+usual AS (
+    SELECT place, tw_percentile(p50_ns, 0.5) AS usual_p50_ns FROM medians GROUP BY place
+)
+SELECT kernel, rank, count, total_ns, p50_ns, usual_p50_ns, tw_ratio(p50_ns, usual_p50_ns) AS ratio, place
+FROM medians JOIN usual USING (place)
+ORDER BY place, rank

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import resources
+
+import duckdb
+import pytest
+
+from traceweave.analyses import find, gap_causes, late_causes
+
+Causes = Callable[[duckdb.DuckDBPyConnection], dict[str, str]]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "causes", "besides"),
+    [("gaps", gap_causes, {"short"}), ("stragglers", late_causes, set())],
+)
+def test_every_cause_of_an_analysis_has_words(
+    empty_run: duckdb.DuckDBPyConnection, analysis: str, causes: Causes, besides: set[str]
+) -> None:
+    [column] = [c for c in find(analysis).columns if c.name == "cause"]
+    named = set(re.findall(r"'(\w+)'", column.meaning))
+    words = causes(empty_run)
+    # gaps shorter than min_gap_ns are no rows of gaps
+    assert set(words) == named | besides
+    assert len(set(words.values())) == len(words)
+
+
+def test_every_cause_of_a_gap_has_a_colour_of_its_own(empty_run: duckdb.DuckDBPyConnection) -> None:
+    page = resources.files("traceweave.report").joinpath("assets", "page.css").read_text("utf-8")
+    causes = set(gap_causes(empty_run)) - {"short"}
+    colours = re.findall(r"--cause-(\w+): (#\w+);", page)
+    # once in the light page, once in the dark one
+    assert sorted(cause for cause, _ in colours) == sorted([*causes, *causes])
+    assert len({colour for _, colour in colours}) == len(colours)

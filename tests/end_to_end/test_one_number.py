@@ -1,0 +1,418 @@
+"""A question has one number: commands, analyses, findings, page, export, compare and check agree.
+
+Held on real runs. Whoever answers from rows of its own instead of an analysis is found here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import traceweave
+from tests.export.reading import Timeline
+from tests.export.reading import read as read_timeline
+from tests.report.reading import Page
+from tests.report.reading import read as read_page
+from traceweave.checks import check_run, read_rules
+from traceweave.comparison import Comparison
+from traceweave.export import Selection, write_perfetto
+from traceweave.words import count, duration, percent, size
+
+RUNS = (
+    "fixtures/ddp_gloo_straggler",
+    "fixtures/ddp_gloo_4ranks",
+    "corpus/kineto/deepseek_train",
+    "corpus/kineto/megatron_tp2",
+    "corpus/kineto/nanogpt_8xh100",
+    "corpus/kineto/torchrec_4",
+    "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
+)
+PARTS = {
+    "Compute": "compute_ns",
+    "Exposed waiting": "exposed_wait_ns",
+    "Exposed transfer": "exposed_transfer_ns",
+    "Waiting or transfer": "exposed_unsplit_ns",
+    "Exposed copies": "exposed_memory_ns",
+    "Idle": "idle_ns",
+}
+"""What a moment is, as the page calls it, and the column of breakdown."""
+
+HEADS = {
+    "Exposed waiting": "Exposed: Waiting",
+    "Exposed transfer": "Exposed: Transfer",
+    "Waiting or transfer": "Exposed: Waiting or transfer",
+    "Exposed copies": "Exposed: Copies",
+}
+"""The headers of these in tables, where they differ."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A run, and what those say of it that are no analysis."""
+
+    run: traceweave.Run
+    page: Page
+    timeline: Timeline
+    itself: Comparison
+    """The run beside itself."""
+    folder: Path
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """The time budget of every step; of the recordings in a run without steps."""
+        rows = self.run.breakdown()
+        rows = rows[rows["window_ns"] > 0]
+        return rows[rows["step"].notna()] if rows["step"].notna().any() else rows
+
+    @property
+    def compared(self) -> pd.DataFrame:
+        """The windows of those steps that compare counts, measured as it does."""
+        base = self.itself.base
+        rows = self.run.breakdown(window=base.window)
+        return rows if base.steps is None else rows[rows["step"].isin(base.steps)]
+
+    @property
+    def health(self) -> pd.Series:
+        """The values of health by their answer."""
+        return self.run.health().set_index("answer")["value"]
+
+    def evidence(self, rule: str) -> list[str]:
+        """Return what a rule of findings says of the run."""
+        found = self.run.findings()
+        return found[found["rule"] == rule]["evidence"].tolist()
+
+    def checked(self, analysis: str, column: str, aggregate: str, where: str = "TRUE") -> float:
+        """Return what check measures."""
+        rules = self.folder / "rules.toml"
+        rules.write_text(
+            f'[[rule]]\nname = "one number"\nanalysis = "{analysis}"\ncolumn = "{column}"\n'
+            f'aggregate = "{aggregate}"\nwhere = "{where}"\nmax = 1\n'
+        )
+        [outcome] = check_run(self.run.con, read_rules(rules)).outcomes
+        assert outcome.value is not None
+        return outcome.value
+
+    def samples(self, rank: int, track: str) -> list[float]:
+        """Return the values of a counter of the Perfetto export."""
+        return [
+            value
+            for uuid, samples in self.timeline.samples.items()
+            if self.timeline.rank(uuid) == rank and self.timeline.path(uuid)[1] == track
+            for _, value in samples
+        ]
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def answers(
+    request: pytest.FixtureRequest,
+    database_of: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Answers]:
+    where, name = request.param.split("/", 1)
+    database = database_of(request.getfixturevalue(where) / name)
+    folder = tmp_path_factory.mktemp("answers")
+    with traceweave.open(database) as run:
+        write_perfetto(run.con, folder / "run.pftrace", Selection(host=False, gaps=True))
+        yield Answers(
+            run,
+            read_page(run.report(folder / "run.html")),
+            read_timeline(folder / "run.pftrace"),
+            traceweave.compare(run, run),
+            folder,
+        )
+
+
+def nanoseconds(row: dict[str, str], *columns: str) -> list[int]:
+    return [int(row[column]) for column in columns]
+
+
+def test_the_length_of_a_step(answers: Answers) -> None:
+    page, windows = answers.page, answers.windows
+    has_gpu = "gpu" in set(windows["timeline"])
+    # what launched nothing is no step
+    steps = answers.run.steps().query("device_ranks > 0" if has_gpu else "ranks > 0")
+    if not len(steps):
+        mean = windows["window_ns"].mean()
+        assert answers.health["recording"] * 1e6 == pytest.approx(mean)
+        assert f"A recording lasts {duration(round(mean))} on average" in page.text
+        return
+    lengths = steps.set_index("step")["length_ns"]
+    median = int(lengths.quantile(0.5, "lower"))
+    assert answers.health["step time"] * 1e6 == pytest.approx(median)
+    where = "device_ranks > 0" if has_gpu else "TRUE"
+    assert answers.checked("steps", "length_ns", "median", where) == median
+    assert f"A step takes {duration(median)}" in page.text
+    for chosen in page.charts["timeline"]["steps"]:
+        step, told = re.fullmatch(r"Step (\d+) \(\w+, (.*)\)", chosen["label"]).groups()
+        assert told == duration(lengths[int(step)])
+    for evidence in answers.evidence("unsteady_steps"):
+        assert f"{duration(median)} at the median, {duration(lengths.mean())} on av" in evidence
+        assert f"longest, step {lengths.idxmax()}, {duration(lengths.max())}" in evidence
+    # compare divides up the same lengths
+    kept = lengths.loc[list(answers.itself.base.steps or ())]
+    assert answers.itself.time.base_ns == pytest.approx(kept.mean(), abs=1)
+
+
+def test_what_the_time_of_a_step_is_made_of(answers: Answers) -> None:
+    windows, page = answers.windows, answers.page
+    total = windows[[*PARTS.values(), "window_ns", "comm_ns", "overlap_ns"]].sum()
+    shown = {f"{label}: Time" for label in PARTS} & set(page.tables["budget"][0])
+    labels = [label for label in PARTS if f"{label}: Time" in shown]
+    # what has no column of its own is nothing
+    assert total[[PARTS[label] for label in PARTS if label not in labels]].sum() == 0
+    assert total[[PARTS[label] for label in labels]].sum() == total["window_ns"]
+    for label in labels:
+        part = total[PARTS[label]] / total["window_ns"]
+        assert f"{label} {percent(part)} " in page.text
+        means = windows.groupby("rank")[PARTS[label]].mean()
+        for row in page.tables["budget"]:
+            assert int(row[f"{label}: Time"]) == round(means[int(row["Rank"])])
+    check_tables_of_steps(answers, labels)
+    answered = {"compute": "compute_ns", "exposed copies": "exposed_memory_ns",
+                "exposed waiting": "exposed_wait_ns", "exposed transfer": "exposed_transfer_ns",
+                "exposed comm": "exposed_unsplit_ns"}  # fmt: skip
+    found = {name: column for name, column in answered.items() if name in answers.health}
+    assert {"compute", "exposed copies"} < set(found)
+    for name, column in found.items():
+        share = 100 * total[column] / total["window_ns"]
+        assert answers.health[name] == pytest.approx(share)
+        where = "step IS NOT NULL" if windows["step"].notna().all() else "TRUE"
+        assert answers.checked("breakdown", column, "sum", where) == total[column]
+    if total["comm_ns"]:
+        hidden = total["overlap_ns"] / total["comm_ns"]
+        assert answers.health["overlap"] == pytest.approx(100 * hidden)
+        assert f"Communication hidden {percent(hidden)} " in page.text
+
+
+def check_tables_of_steps(answers: Answers, labels: list[str]) -> None:
+    """Look at the tables of the page with a row per rank and step."""
+    by_step = answers.windows.set_index(["rank", "step"])
+    for table in ("budget-steps", "timeline"):
+        for row in answers.page.tables.get(table, []):
+            rank, step = int(row["Rank"]), row["Step"]
+            expected = by_step.loc[(rank, int(step))] if step else by_step.loc[rank].iloc[0]
+            for label in labels:
+                assert int(row[HEADS.get(label, label)]) == expected[PARTS[label]], (table, label)
+
+
+def test_what_compare_and_the_export_say_of_the_budget(answers: Answers) -> None:
+    parts = dict(answers.itself.table("budget").select(["part", "base_ns"]).to_pandas().values)
+    kept = answers.compared
+    means = kept[[*PARTS.values(), "exposed_comm_ns"]].mean()
+    exposed = sum(ns for part, ns in parts.items() if part.startswith("exposed ")
+                  and part not in ("exposed memory", "exposed copies"))  # fmt: skip
+    assert parts["compute"] == pytest.approx(means["compute_ns"], abs=1)
+    assert exposed == pytest.approx(means["exposed_comm_ns"], abs=3)
+    if "exposed waiting" in parts:
+        assert parts["exposed waiting"] == pytest.approx(means["exposed_wait_ns"], abs=1)
+    counters = {
+        "exposed communication per step": "exposed_comm_ns",
+        "exposed waiting per step": "exposed_wait_ns",
+        "exposed transfer per step": "exposed_transfer_ns",
+    }
+    for rank, rows in answers.run.breakdown().groupby("rank"):
+        for track, column in counters.items():
+            expected = rows.sort_values("window_start_ns")[column].tolist()
+            assert answers.samples(int(str(rank)), track) == expected
+
+
+def test_why_nothing_runs(answers: Answers) -> None:
+    windows, page = answers.windows, answers.page
+    causes = answers.run.idle_causes()
+    causes = causes[causes["step"].notna()] if windows["step"].notna().all() else causes
+    idle = causes.groupby("cause")["idle_ns"].sum()
+    assert idle.sum() == windows["idle_ns"].sum()
+    shown = {row["Cause"]: int(row["Total"]) for row in page.tables.get("gap-causes", [])}
+    assert shown == idle.to_dict()
+    if shown:
+        chart = page.charts["gaps"]
+        assert dict(zip(chart["categories"], *chart["variants"][0]["values"], strict=True)) == shown
+        assert f"Idle time adds up to {duration(int(idle.sum()))} over all ranks" in page.text
+    told = {f"idle: {cause.replace('_', ' ')}": ns for cause, ns in idle.items()}
+    health = answers.health[[name for name in answers.health.index if name.startswith("idle: ")]]
+    assert set(health.index) == set(told)
+    for name, ns in told.items():
+        assert health[name] == pytest.approx(100 * ns / windows["window_ns"].sum())
+    base = answers.itself.base
+    causes = answers.run.idle_causes(window=base.window)
+    kept = causes if base.steps is None else causes[causes["step"].isin(base.steps)]
+    parts = dict(answers.itself.table("budget").select(["part", "base_ns"]).to_pandas().values)
+    for cause, ns in kept.groupby("cause")["idle_ns"].sum().items():
+        part = parts[f"idle: {str(cause).replace('_', ' ')}"]
+        assert part == pytest.approx(ns / len(answers.compared), abs=1)
+
+
+def test_who_is_waited_for(answers: Answers) -> None:
+    page, ranks = answers.page, answers.run.stragglers().set_index("rank")
+    rows = {int(row["Rank"]): row for row in page.tables.get("waits", [])}
+    assert set(rows) == set(ranks.index)
+    columns = {
+        "Came last: Times": "known_last",
+        "Others waited for it": "resolved_wait_ns",
+        "Waited for others": "waited_ns",
+        "Clock-free wait": "waited_free_ns",
+        "Inside collectives": "inside_ns",
+    }
+    for rank, row in rows.items():
+        assert nanoseconds(row, *columns) == ranks.loc[rank, [*columns.values()]].tolist()
+    for row in page.tables.get("stragglers", []):
+        found = ranks.loc[int(row["Rank"])]
+        assert nanoseconds(row, "Came last: Times", "Waiting for it") == [
+            *found[["known_last", "resolved_wait_ns"]]
+        ]
+    recorded = answers.itself.base.recorded
+    for row in answers.itself.table("stragglers").to_pylist():
+        found = ranks.loc[row["rank"]]
+        assert row["base_resolved_wait_ns"] == round(found["resolved_wait_ns"] / recorded)
+    for evidence in answers.evidence("straggler"):
+        rank, last, known = re.match(
+            r"Rank (\d+) .* last in (\d+) of (\d+) coll", evidence
+        ).groups()
+        assert [int(last), int(known)] == ranks.loc[
+            int(rank), ["known_last", "known_instances"]
+        ].tolist()
+    waited = answers.run.sql("SELECT sum(wait_free_ns) AS ns FROM collective_waits JOIN"
+        " collective_instances USING (collective_id) WHERE ranks_seen > 1")["ns"][0]  # fmt: skip
+    assert ranks["waited_free_ns"].sum() == (0 if pd.isna(waited) else waited)
+
+
+def test_how_many_collectives_there_are(answers: Answers) -> None:
+    matching = answers.run.matching(per="run")
+    info = answers.run.info()
+    calls = answers.run.ranks().set_index("rank")
+    if not len(matching):
+        assert (info.instances, calls["collectives"].sum()) == (0, 0)
+        return
+    [found] = matching.to_dict("records")
+    assert (info.instances, info.complete_instances) == (found["instances"], found["complete"])
+    assert calls["collectives"].sum() == found["calls"]
+    assert calls["matched"].sum() == found["calls"] - found["unmatched"]
+    assert [(r.rank, r.collectives, r.matched) for r in info.ranks] == list(
+        calls[["collectives", "matched"]].itertuples(name=None)
+    )
+    columns = ["calls", "unmatched", "instances", "shared", "known_instances", "violations"]
+    assert answers.run.matching()[columns].sum().to_dict() == {c: found[c] for c in columns}
+    assert answers.run.groups()["calls"].sum() <= found["calls"]
+    assert f"{count(found['calls'])} call" in answers.page.text
+    assert f"make up {count(found['instances'])} collective" in answers.page.text
+
+
+def test_how_fast_collectives_are(answers: Answers) -> None:
+    measured = answers.run.bandwidth()
+    assert len(answers.page.tables.get("bandwidth", [])) in (0, len(measured))
+    speeds = sorted(measured["busbw_p50_gbps"].dropna())
+    shown = [row["Bus bandwidth: Median"] for row in answers.page.tables.get("bandwidth", [])]
+    assert sorted(float(one) for one in shown if one) == (speeds if shown else [])
+    drawn = {
+        point[1]
+        for variant in answers.page.charts.get("bandwidth", {"variants": []})["variants"]
+        for series in variant["series"]
+        for point in series["points"]
+    }
+    told = set(measured["busbw_p50_gbps"]) | set(measured["busbw_free_p50_gbps"])
+    assert drawn <= told
+    factors = measured["busbw_p50_gbps"] / measured["algbw_p50_gbps"]
+    assert factors.dropna().tolist() == pytest.approx(measured["bus_factor"][factors.notna()])
+
+
+def test_how_long_kernels_run(answers: Answers) -> None:
+    kernels, classes = answers.run.kernels(), answers.run.kernels(per="class")
+    assert kernels["total_ns"].sum() == classes["total_ns"].sum()
+    shown = [(row["Kernel"], int(row["Total"])) for row in answers.page.tables.get("kernels", [])]
+    assert shown == [*kernels[["kernel", "total_ns"]].head(100).itertuples(index=False, name=None)]
+    by_class = classes.set_index("kernel")["total_ns"].to_dict()
+    tables = answers.page.tables.get("kernel-classes", [])
+    assert {row["Class"]: int(row["Total"]) for row in tables} == by_class
+    by_rank = answers.run.kernel_ranks().groupby("kernel")["total_ns"].sum()
+    whole = kernels.set_index("kernel")["total_ns"]
+    assert by_rank.to_dict() == whole[by_rank.index].to_dict()
+    kept = answers.itself.base.steps
+    rows = classes if kept is None else pd.concat(
+        answers.run.kernels(per="class", step=step) for step in kept
+    )  # fmt: skip
+    expected = rows.groupby("kernel")["total_ns"].sum() / len(answers.compared)
+    table = answers.itself.table("classes").to_pandas().groupby("item")["base_ns"].sum()
+    for item, ns in table.items():
+        assert ns == pytest.approx(expected[item], abs=len(classes))
+    ran = {
+        op
+        for (op,) in answers.run.con.execute(
+            "SELECT op_id FROM gpu_ops WHERE kind = 'kernel'"
+        ).fetchall()
+    }
+    drawn = [
+        name for op, each in answers.timeline.by_op().items() if op in ran for name in [each.name]
+    ]
+    assert (
+        pd.Series(drawn).value_counts().to_dict() == kernels.set_index("kernel")["count"].to_dict()
+    )
+
+
+def test_how_much_memory_is_in_use(answers: Answers) -> None:
+    memory = answers.run.memory()
+    if not len(memory):
+        assert "memory allocated" not in answers.health
+        assert "memory" not in answers.page.charts
+        assert len(answers.run.memory_timeline()) == 0
+        return
+    peaks = memory.groupby(["rank", "device"])["peak_allocated_bytes"].max()
+    curves = answers.run.memory_timeline().groupby(["rank", "device"])["allocated_bytes"].max()
+    assert curves.to_dict() == peaks.to_dict()
+    for (rank, device), peak in peaks.items():
+        assert max(answers.samples(rank, f"allocated memory {device}")) == peak
+    highest = int(memory["peak_allocated_bytes"].max())
+    assert f"At most {size(highest)} were allocated at once" in answers.page.text
+    assert (
+        max(int(row["At the peak: Allocated"]) for row in answers.page.tables["memory"]) == highest
+    )
+    assert answers.checked("memory", "peak_allocated_bytes", "max") == highest
+    table = answers.itself.table("memory").to_pandas().set_index("measure")["base_bytes"]
+    assert table["largest allocated at the peak"] == highest
+    on_gpu = memory[~memory["on_host"]]["peak_allocated_bytes"].max()
+    assert pd.isna(on_gpu) or answers.health["memory allocated"] * 1e9 == pytest.approx(on_gpu)
+
+
+def test_how_far_clocks_tell_ranks_apart(answers: Answers) -> None:
+    residuals = answers.run.clock_quality()["residual_p95_ns"]
+    info = [clock.residual_p95_ns for clock in answers.run.info().clocks]
+    assert info == [None if pd.isna(one) else one for one in residuals]
+    shown = [row["Residual p95"] for row in answers.page.tables["clocks"]]
+    assert shown == ["" if one is None else str(one) for one in info]
+    if residuals.isna().any():
+        assert pd.isna(answers.health["clock resolution"])
+        assert "clocks agree to" not in answers.page.text
+        return
+    worst = int(residuals.max())
+    assert answers.health["clock resolution"] * 1e3 == pytest.approx(worst)
+    assert len(residuals) == 1 or f"clocks agree to {duration(worst)} (" in answers.page.text
+    for evidence in answers.evidence("weak_clocks"):
+        assert evidence.startswith(f"Clocks tell ranks apart by {duration(worst)};")
+
+
+def test_what_is_found(answers: Answers) -> None:
+    found = answers.run.findings()
+    shown = answers.page.tables.get("findings", [])
+    assert [row["Found"] for row in shown] == found["evidence"].tolist()
+    costs = [None if pd.isna(cost) else str(int(cost)) for cost in found["cost_ns"]]
+    assert [row["Cost per step"] or None for row in shown] == costs
+    costly = found.dropna(subset=["cost_ns"])
+    mean = answers.windows["window_ns"].mean()
+    assert costly["step_share"].tolist() == pytest.approx(
+        (costly["cost_ns"] / mean).tolist(), rel=1e-4
+    )
+
+
+def test_what_was_read(answers: Answers) -> None:
+    info, issues = answers.run.info(), answers.run.issues()
+    sources = answers.run.sql("FROM sources ORDER BY source_id")
+    shown = answers.page.tables["sources"]
+    assert sum(int(row["Events read"]) for row in shown) == sources["events_read"].sum()
+    assert sum(s.events_read for s in info.sources) == sources["events_read"].sum()
+    warned = {w.kind: w.count for w in info.warnings if w.kind != "missing ranks"}
+    told = {row["Kind"]: int(row["Events"]) for row in answers.page.tables.get("issues", [])}
+    assert warned == told == issues.groupby("kind")["events"].last().to_dict()
