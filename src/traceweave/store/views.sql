@@ -44,6 +44,7 @@
 -- column: ranks INTEGER[] | global ranks of the members as far as known, ascending
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
 -- column: role_source VARCHAR | evidence for the role
+-- column: membership VARCHAR | what the members rest on: 'stated', 'inferred: ' and how clearly ends prove it, or 'unknown: ' and why
 
 -- relation: ranks | one row per rank
 -- column: rank INTEGER | global rank
