@@ -1,6 +1,6 @@
 """Judge matching and clocks against the truth, beside two plain baselines on the same calls.
 
-    python benchmarks/clock_sweep.py [--quick] [--only TEXT] [--seeds 1]
+    python benchmarks/clock_sweep.py [--quick | --apart] [--only TEXT] [--seeds 1]
 
 Every case simulates the collectives of a run whose clocks are known, lets `weave` match and fit
 them, and reports the error of aligned time differences between all pairs of ranks at 60 moments of
@@ -31,11 +31,15 @@ from traceweave_simulator.traffic import (
     DDP,
     FSDP,
     TP_DP,
+    TP_DP_ALIKE,
+    TWO_STREAMS,
     UNIFORM,
     Job,
+    Labels,
     Op,
     Traffic,
     pipeline,
+    pipeline_dp,
     simulate_traffic,
 )
 from traceweave_simulator.traffic_tables import (
@@ -140,6 +144,46 @@ def host_cases() -> Iterator[Case]:
     yield Case("tp x dp, 8 x 8, no Seq, cut, any rank 100 ms late", job, 4.0)
     wander = Job(hosts=4, per_host=4, steps=300, wander_us=100.0, **A100, **NOSEQ)
     yield Case("ddp, 4 x 4, no Seq, cut, 100 us wander", wander, 12.0)
+
+
+def apart_cases() -> Iterator[Case]:
+    """Hosts that step and wander each on their own, GPUs with constants, profilers that say less;
+    ends lie apart as they do in real runs. Needs the corpus."""
+    from real_ends import real_skews
+
+    plain = Job(
+        hosts=4, per_host=4, steps=40, offset_s=0.8, drift_ppm=40, gpu_us=2.0, skews=real_skews(),
+        hiccup_us=150, with_hosts=True, with_seq=True,
+    )  # fmt: skip
+    ddp, fsdp, tp_dp, alike, two, pp_dp = (
+        tuple(replace(op, compute_us=8 * op.compute_us) for op in program)
+        for program in (DDP, FSDP, TP_DP, TP_DP_ALIKE, TWO_STREAMS, pipeline_dp(4))
+    )
+    plain, tp = replace(plain, program=ddp), replace(plain, program=tp_dp)
+    apart = {"step_apart_us": 300.0, "wander_apart_us": 100.0}
+    yield Case("apart: steady", plain, 2.5)
+    yield Case("apart: hosts step", replace(plain, step_apart_us=300), 3)
+    yield Case("apart: hosts wander", replace(plain, wander_apart_us=100), 3)
+    yield Case("apart: drift, step and wander", replace(plain, **apart), 5)
+    yield Case("apart: the same, tp x dp", replace(tp, **apart), 5)
+    yield Case("apart: tp x dp, hosts step", replace(tp, step_apart_us=300), 5)
+    yield Case("apart: tp x dp, hosts wander", replace(tp, wander_apart_us=100), 6)
+    yield Case("apart: end skew times 3", replace(plain, skew_scale=3), 10)
+    yield Case("apart: a clock per rank", replace(plain, own_clocks=True, gpu_us=0), 2.5)
+    half: tuple[Labels, ...] = ("named", "bare")
+    yield Case("mixed: nsys with payloads", replace(plain, labels=("named", "communicator")), 2.5)
+    yield Case("mixed: nsys without", replace(plain, labels=half), 2.5)
+    yield Case("mixed: nsys without, tp x dp", replace(tp, labels=half), 2.5)
+    for name, program in (
+        ("two streams", two),
+        ("fsdp", fsdp),
+        ("pp x dp", pp_dp),
+        ("tp x dp", tp_dp),
+    ):
+        yield Case(f"no labels: {name}", replace(plain, program=program, labels="bare"), 2.5)
+    old = replace(plain, labels="old", with_hosts=False)
+    for name, program in (("ddp", ddp), ("tp x dp", tp_dp), ("alike", alike), ("pp x dp", pp_dp)):
+        yield Case(f"old Kineto: {name}", replace(old, program=program), 4)
 
 
 def size_cases() -> Iterator[Case]:
@@ -316,6 +360,7 @@ def file_row(woven: traceweave.Run, config: Config, name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="six small cases, a few seconds")
+    parser.add_argument("--apart", action="store_true", help="clocks and labels of the worst sort")
     parser.add_argument("--only", default="", help="only cases with this text in their name")
     parser.add_argument("--seeds", type=int, default=1, help="how often, each with another seed")
     options = parser.parse_args()
@@ -323,12 +368,12 @@ def main() -> None:
     print(HEADER)
     print("| --- |" + " ---: |" * 13)
     everything = (ring_cases, shape_cases, law_cases, host_cases, size_cases)
-    groups = (quick_cases,) if options.quick else everything
+    groups = (quick_cases,) if options.quick else (apart_cases,) if options.apart else everything
     for case in (case for group in groups for case in group()):
         if options.only in case.name:
             for seed in range(options.seeds):
                 print(row(case, score(replace(case.job, seed=seed))), flush=True)
-    if not options.quick and not options.only:
+    if groups is everything and not options.only:
         print()
         for line in through_files():
             print(line, flush=True)

@@ -139,7 +139,7 @@ def test_help_tells_the_parameters_and_columns_of_an_analysis(run: traceweave.Ru
         " kernel_delay_ns: int = 30000, window: Literal['device', 'host', 'span'] = 'device')"
         " -> 'pandas.DataFrame'\n"
     ) in text
-    assert "\n        window='device'  the stretch of time that is measured" in text
+    assert "\n        window='device'  the time window that is measured" in text
     assert "\n            span: from the rank's first op to the end of its last" in text
     assert "\n    Columns (names end in the unit; _ns: integer nanoseconds)\n" in text
     assert "\n        duration_ns  BIGINT: length on the rank's own clock\n" in text

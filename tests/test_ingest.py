@@ -423,7 +423,7 @@ def test_a_real_report_of_two_ranks(
 
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,)]
     notes = rows(database, "SELECT message FROM ingest_issues WHERE kind = 'note'")
-    assert any("rest on the order of devices in the report" in str(note) for (note,) in notes)
+    assert any("taken from the order of devices in the report" in str(note) for (note,) in notes)
 
 
 def test_real_ranks_of_one_host_are_ingested_with_every_collective_matched(

@@ -63,9 +63,9 @@ def system_environment(vm: int, host: str) -> list[dict[str, object]]:
     facts = [
         ("CpuCores", 1, "96"),
         ("CpuDescription", 13, "AMD EPYC"),
-        ("NvDriverVersion", 205, "550.54.15"),
+        ("NvDriverVersion", 205, "580.95.05"),
         ("OsDescription", 605, "Ubuntu 22.04.4 LTS"),
-        ("CudaDriverVersion", 611, "12040"),
+        ("CudaDriverVersion", 611, "13000"),
         ("Hostname", 619, host),
     ]
     return [

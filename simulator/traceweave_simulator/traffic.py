@@ -11,14 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from traceweave_simulator import ring
+from traceweave_simulator.traffic_clocks import Clocks, draw_clocks
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+Labels = Literal["named", "communicator", "stream", "old", "bare"]
+"""What a profiler says of a call besides operation and stream. named: group, members, size, type
+and number (`Job.with_seq`), as Kineto since torch 2.2; communicator: its hash, size and the bytes,
+as nsys with payloads; stream: bytes and type; old: the same in whole microseconds, from the
+operator around the launch, as Kineto before; bare: nothing, as nsys without payloads."""
 
 EPOCH = 1_760_000_000_000_000_000
 """UTC epoch ns of the run's start."""
@@ -35,6 +43,8 @@ class Op:
     bytes: int
     transfer_us: float
     compute_us: float = 500.0
+    synchronous: bool = False
+    """On the stream of the computation, not on its group's."""
 
 
 DDP = (
@@ -55,6 +65,21 @@ TP_DP = (
     Op("dp", "reduce_scatter", 67_108_864, 420.0, 800.0),
     Op("dp", "all_gather", 67_108_864, 390.0, 300.0),
 )
+TP_DP_ALIKE = (
+    Op("tp", "all_reduce", 33_554_432, 190.0, 350.0),
+    Op("tp", "all_reduce", 33_554_432, 190.0, 500.0),
+    Op("tp", "all_reduce", 33_554_432, 190.0, 450.0),
+    Op("tp", "all_reduce", 33_554_432, 190.0, 600.0),
+    Op("dp", "all_reduce", 33_554_432, 230.0, 900.0),
+    Op("dp", "all_reduce", 33_554_432, 230.0, 400.0),
+)
+"""Nothing but the stream tells the groups apart."""
+TWO_STREAMS = (
+    Op("world", "all_reduce", 26_214_400, 380.0, 1500.0),
+    Op("world", "all_reduce", 26_214_400, 380.0, 900.0),
+    Op("world", "all_reduce", 26_214_400, 380.0, 700.0),
+    Op("world", "all_reduce", 8, 22.0, 400.0, synchronous=True),
+)
 UNIFORM = (Op("world", "all_reduce", 1_048_576, 60.0, 1000.0),)
 
 
@@ -68,6 +93,16 @@ def pipeline(stages: int) -> tuple[Op, ...]:
     return (*forth, *forth, *back, *back, gradients)
 
 
+def pipeline_dp(stages: int) -> tuple[Op, ...]:
+    """Return a pipeline with two microbatches in turns, and two all-reduces of one size over the
+    ranks of each stage."""
+    size, time = 33_554_432, 150.0
+    forth = tuple(Op(f"pp{s}", "send", size, time, 700.0) for s in range(stages - 1))
+    back = tuple(Op(f"pp-{s}", "send", size, time, 900.0) for s in reversed(range(stages - 1)))
+    reduce = Op("tp", "all_reduce", 67_108_864, 420.0, 600.0)
+    return (*forth, *back, *forth, *back, reduce, reduce)
+
+
 @dataclass(frozen=True)
 class Job:
     """The parameters of a simulated run; times in us unless named otherwise."""
@@ -78,6 +113,8 @@ class Job:
     program: tuple[Op, ...] = DDP
     offset_s: float = 1.0
     drift_ppm: float = 50.0
+    own_clocks: bool = False
+    """A clock per rank, not per host."""
     gpu_us: float = 0.0
     """Clocks of GPUs of one host differ by up to this."""
     end_jitter: float = 10.0
@@ -88,14 +125,23 @@ class Job:
     """Height of the systematic part, at ring.REFERENCE_US of transfer."""
     ring_shape: ring.Shape = "v"
     ring_law: ring.Law = "linear"
+    skews: Floats | None = field(default=None, compare=False, repr=False)
+    """Skews of real ends, us, a row per instance, drawn anew for every instance in place of the
+    lags and jitter above."""
+    skew_scale: float = 1.0
     compute_noise: float = 0.05
+    hiccup_us: float = 0.0
+    """One call in four starts late by this on average, exponentially."""
     transfer_noise: float = 0.0
     straggler_ms: float = 0.0
     """Delay of one rank before one collective of every 20th step."""
     one_straggler: bool = True
     """Always the same rank; False: drawn anew."""
     with_seq: bool = True
-    with_groups: bool = True
+    labels: Labels | tuple[Labels, ...] = "named"
+    """What the profilers say of a call; several: one per host, in turns."""
+    stream_per_pair: bool = False
+    """Every pair of ranks has a stream for its messages; False: all share one."""
     with_steps: bool = False
     with_hosts: bool = False
     cut: int = 0
@@ -103,15 +149,24 @@ class Job:
     lost: float = 0.0
     """Probability that a call is missing from a rank's trace."""
     jump_us: float = 0.0
-    """Step of one host's clock in the middle of the run."""
+    """Step of every other clock in the middle of the run."""
     wander_us: float = 0.0
-    """Amplitude of a slow sine of every host's clock but the first."""
+    """Amplitude of a slow sine of every clock but the first."""
+    step_apart_us: float = 0.0
+    """Every clock steps once, by two thirds of this to all of it, at a moment of its own."""
+    wander_apart_us: float = 0.0
+    """Every clock wanders by up to this, each in its own way."""
     seed: int = 0
 
     @property
     def world(self) -> int:
         """Number of ranks."""
         return self.hosts * self.per_host
+
+    def labels_of(self, rank: int) -> Labels:
+        """Return what this rank's profiler says of its calls."""
+        kinds = (self.labels,) if isinstance(self.labels, str) else self.labels
+        return kinds[rank // self.per_host % len(kinds)]
 
 
 @dataclass
@@ -122,23 +177,19 @@ class Traffic:
     calls: dict[str, Ints]
     """Per call: rank, start_local_ns, duration_ns, seq, step, op (position in the program), group
     (number among those of its kind), truth (the instance) and column (place in the group)."""
-    offset: Floats
-    drift: Floats
-    gpu: Floats
-    middle: float
+    clocks: Clocks
     span: float
     groups: dict[str, Ints] = field(default_factory=dict)
     """Per kind of group: a row of ranks per group."""
 
+    @property
+    def middle(self) -> float:
+        """True time of the middle of the run, ns since EPOCH."""
+        return self.clocks.middle
+
     def local(self, rank: int, true_ns: Floats) -> Floats:
         """Return the rank's own clock (ns since EPOCH) at true times (ns since EPOCH)."""
-        t = true_ns - self.middle
-        host = rank // self.job.per_host
-        local = true_ns - self.offset[host] - self.drift[host] * t + self.gpu[rank]
-        if host % 2 == 1:
-            local = local + self.job.jump_us * 1e3 * (t > 0)
-        phase = 2 * np.pi * (t / self.span + 0.13 * host)
-        return np.asarray(local + self.job.wander_us * 1e3 * np.sin(phase) * (host > 0))
+        return self.clocks.local(rank, true_ns)
 
 
 def groups_of(job: Job, kind: str) -> Ints:
@@ -186,6 +237,9 @@ def _run(
             group = groups[op.group]
             noise = 1 + job.compute_noise * rng.standard_normal(job.world)
             start = ready + np.maximum(op.compute_us * stretch * noise, 5.0)
+            if job.hiccup_us:
+                late = rng.random(job.world) < 0.25
+                start = start + late * rng.exponential(job.hiccup_us, job.world)
             if number == delayed and job.straggler_ms:
                 rank = lazy if job.one_straggler else int(rng.integers(job.world))
                 start[rank] += job.straggler_ms * 1e3
@@ -210,6 +264,10 @@ def _run(
 def _ends(job: Job, op: Op, start: Floats, bias: Floats, rng: np.random.Generator) -> Floats:
     """When each member of each group is done, us."""
     count, size = start.shape
+    if job.skews is not None:
+        skew = job.skew_scale * _drawn(job.skews, start.shape, rng)
+        transfer = op.transfer_us * np.exp(job.transfer_noise * rng.standard_normal(count))
+        return np.asarray((start.max(axis=1) + transfer)[:, None] + skew)
     center = start.argmax(axis=1) if job.ring_center == "last" else rng.integers(0, size, count)
     scale = ring.grow(job.ring_law, op.transfer_us)
     lag = scale * job.ring_bias * bias
@@ -219,6 +277,15 @@ def _ends(job: Job, op: Op, start: Floats, bias: Floats, rng: np.random.Generato
     transfer = op.transfer_us * np.exp(job.transfer_noise * rng.standard_normal(count))
     jitter = np.abs(rng.normal(0, job.end_jitter, start.shape))
     return np.asarray((start.max(axis=1) + transfer)[:, None] + lag + jitter)
+
+
+def _drawn(skews: Floats, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Skews for `shape` ends: rows side by side until all members have one; nobody ends before the
+    transfer is done."""
+    count, size = shape
+    rows = -(-size // skews.shape[1])
+    drawn = skews[rng.integers(0, len(skews), (count, rows))].reshape(count, -1)[:, :size]
+    return np.asarray(drawn - drawn.min(axis=1, keepdims=True))
 
 
 _TRUE = ("start", "end")
@@ -233,10 +300,7 @@ def _observe(
 ) -> Traffic:
     """What the profilers write: local clocks, cut windows, lost events."""
     span = float(np.asarray(calls["end"], dtype=np.float64).max() * 1e3)
-    offset = rng.uniform(-job.offset_s, job.offset_s, job.hosts) * 1e9
-    drift = rng.uniform(-job.drift_ppm, job.drift_ppm, job.hosts) * 1e-6
-    gpu = rng.uniform(-job.gpu_us, job.gpu_us, job.world) * 1e3
-    run = Traffic(job, {}, offset, drift, gpu, span / 2, span, groups)
+    run = Traffic(job, {}, draw_clocks(job, span, rng), span, groups)
     order = np.lexsort((calls["start"], calls["rank"]))
     borders = np.searchsorted(calls["rank"][order], np.arange(job.world + 1))
     parts: list[dict[str, Ints]] = []
@@ -251,6 +315,8 @@ def _observe(
             for edge in ("start", "end")
         )
         kept = {n: np.asarray(v[mine], np.int64) for n, v in calls.items() if n not in _TRUE}
+        if job.labels_of(rank) == "old":
+            start, end = start // 1000 * 1000, end // 1000 * 1000
         times = {"start_local_ns": start + EPOCH, "duration_ns": np.maximum(end - start, 1)}
         parts.append(kept | times)
     run.calls = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave_simulator.traffic import EPOCH, Job, Traffic
+from traceweave_simulator.traffic import EPOCH, Job, Labels, Op, Traffic
 
 if TYPE_CHECKING:
     import duckdb
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 MOMENTS = 60
 """Moments of the run at which clocks are compared with the truth."""
@@ -25,14 +26,23 @@ def store_traffic(con: duckdb.DuckDBPyConnection, run: Traffic) -> None:
     con.execute("INSERT INTO base.collective_calls BY NAME SELECT * FROM traffic_calls")
     con.unregister("traffic_calls")
     job = run.job
+    # what tells the stream of the computation
+    con.execute(
+        "INSERT INTO base.gpu_ops BY NAME SELECT rank, -1 - rank AS op_id, rank AS source_id,"
+        " 'kernel' AS kind, 'compute' AS category, 'gemm' AS class, 'gemm' AS name, 7 AS stream,"
+        " min(start_local_ns) AS start_local_ns, 0 AS duration_ns"
+        " FROM base.collective_calls GROUP BY rank"
+    )
+    nsys = [r for r in range(job.world) if job.labels_of(r) in ("communicator", "bare")]
     con.execute(
         "INSERT INTO base.rank_sources BY NAME"
         " SELECT rank, rank AS source_id, 'test' AS rank_source,"
         " CASE WHEN $named THEN 'node' || rank // $per_host END AS host, $world AS world_size,"
-        " 'kineto' AS format, min(start_local_ns) AS first_local_ns,"
+        " CASE WHEN list_contains($nsys, rank) THEN 'nsys' ELSE 'kineto' END AS format,"
+        " min(start_local_ns) AS first_local_ns,"
         " max(start_local_ns + duration_ns) AS last_local_ns"
         " FROM base.collective_calls GROUP BY rank",
-        {"named": job.with_hosts, "per_host": job.per_host, "world": job.world},
+        {"named": job.with_hosts, "per_host": job.per_host, "world": job.world, "nsys": nsys},
     )
 
 
@@ -48,36 +58,56 @@ def _rows(run: Traffic) -> pa.Table:
     which = np.array([first[p.group] for p in program])[op] + np.where(pipe, 0, calls["group"])
     which = np.where(pipe, first.get("pp", 0) + rank % job.per_host, which)
     sizes = np.array([len(ranks) for ranks in lists])
-    hidden = np.full(len(op), not job.with_groups)
     kinds = ["pp" if p.group.startswith("pp") else p.group for p in program]
-    streams = np.array([{"world": 20, "tp": 21, "dp": 22, "pp": 23}[kind] for kind in kinds])
     numbered = calls["seq"] if job.with_seq else np.full(len(op), -1)
+    said = np.array([job.labels_of(r) for r in range(job.world)])[rank]
+    unnamed, communicator = said != "named", said == "communicator"
 
-    def text(values: list[str], index: npt.NDArray[np.int64], absent: bool = False) -> pa.Array:
-        mask = np.full(len(index), absent)
-        return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32), mask=mask), values)
+    def text(values: list[str], index: npt.NDArray[np.int64], absent: Flags) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32), mask=absent), values)
 
+    nowhere = np.full(len(op), False)
+    evidence = ["metadata", "nvtx", "name", "host op", "nvtx"]
     return pa.table(
         {
             "call_id": np.arange(len(op)),
+            "gpu_op_id": np.arange(len(op)),
             "rank": pa.array(rank.astype(np.int32)),
             "source_id": pa.array(rank.astype(np.int32)),
-            "op": text([*names, "send", "recv"], code),
-            "group_name": text(kinds, op, not job.with_groups),
-            "group_desc": text([f"mesh_{kind}" for kind in kinds], op, not job.with_groups),
-            "group_ranks": pa.array(lists, pa.list_(pa.int32())).take(pa.array(which, mask=hidden)),
-            "group_size": pa.array(sizes[which].astype(np.int32), mask=hidden),
-            "seq": pa.array(numbered, mask=(numbered < 0) | pipe),
-            "dtype": text(["Float"], np.zeros(len(op), dtype=np.int64)),
-            "bytes": np.array([p.bytes for p in program])[op],
-            "peer": pa.array(_peers(run).astype(np.int32), mask=~pipe),
-            "stream": streams[op],
+            "op": text([*names, "send", "recv"], code, nowhere),
+            "group_name": text(kinds, op, unnamed),
+            "group_desc": text([f"mesh_{kind}" for kind in kinds], op, unnamed),
+            "group_ranks": pa.array(lists, pa.list_(pa.int32())).take(
+                pa.array(which, mask=unnamed)
+            ),
+            "group_size": pa.array(sizes[which].astype(np.int32), mask=unnamed & ~communicator),
+            "comm_id": text([f"0x{n:x}" for n in range(len(lists))], which, ~communicator),
+            "seq": pa.array(numbered, mask=(numbered < 0) | pipe | unnamed),
+            "dtype": text(["Float"], np.zeros(len(op), dtype=np.int64), said == "bare"),
+            "bytes": pa.array(np.array([p.bytes for p in program])[op], mask=said == "bare"),
+            "peer": pa.array(_peers(run).astype(np.int32), mask=~pipe | (unnamed & ~communicator)),
+            "stream": _streams(run),
             "start_local_ns": calls["start_local_ns"],
             "duration_ns": calls["duration_ns"],
             "step": pa.array(calls["step"], mask=np.full(len(op), not job.with_steps)),
-            "evidence": text(["metadata", "name"], hidden.astype(np.int64)),
+            "evidence": [evidence[list(get_args(Labels)).index(kind)] for kind in said],
         }
     )
+
+
+def _streams(run: Traffic) -> npt.NDArray[np.int64]:
+    """The stream of every call: 7 of the computation, or one per kind of group."""
+    streams = np.array([_stream(run.job, op) for op in run.job.program])[run.calls["op"]]
+    if not run.job.stream_per_pair:
+        return np.asarray(streams)
+    peer = _peers(run)
+    return np.where(peer >= 0, 23 + np.minimum(peer, run.calls["rank"]), streams)
+
+
+def _stream(job: Job, op: Op) -> int:
+    if op.synchronous:
+        return 7
+    return {"world": 20, "tp": 21, "dp": 22}.get(op.group, 23)
 
 
 def _members(run: Traffic) -> tuple[dict[str, int], list[list[int]]]:

@@ -23,6 +23,7 @@ from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
 from traceweave.matching.calls import Calls, read_calls
 from traceweave.matching.groups import find_groups, read_labels
+from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.match import match_calls
 from traceweave.matching.peers import resolve_peers
 from traceweave.matching.tables import (
@@ -64,7 +65,8 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     if len(calls):
         calls.label[:] = group_of_label[calls.label]
     clock_of = read_known_clocks(con)
-    matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]))
+    job = Job(len(ranks), read_world_size(con))
+    matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
     clocks, slack, left = _fit(calls, matches.instance, ranks, None, True)
     con.execute("BEGIN")
     write_groups(con, groups)

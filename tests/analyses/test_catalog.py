@@ -285,13 +285,13 @@ def test_an_unknown_analysis_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UsageError) as error:
         find("brakedown")
     assert str(error.value) == (
-        "there is no analysis 'brakedown'; did you mean 'breakdown'?;"
+        "no such analysis: 'brakedown'; did you mean 'breakdown'?;"
         " 'traceweave analyze --list' or run.analyses() in Python lists them all"
     )
     with pytest.raises(UsageError) as error:
         find("quartz")
     assert str(error.value) == (
-        "there is no analysis 'quartz';"
+        "no such analysis: 'quartz';"
         " 'traceweave analyze --list' or run.analyses() in Python lists them all"
     )
 

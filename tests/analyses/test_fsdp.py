@@ -60,7 +60,7 @@ def test_without_waits_in_the_trace_there_is_no_first_use(build: Builder) -> Non
     got = rows(build.con, "fsdp")
     assert pick(got, "pass", "first_use_ns") == [(None, None), (None, None)]
     assert got[0]["note"] == (
-        "no thread gathers only: forward and backward cannot be told apart;"
+        "no thread gathers only: forward and backward cannot be separated;"
         " no wait of the compute stream for it is in the trace; seen on one rank only"
     )
 

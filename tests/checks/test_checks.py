@@ -179,7 +179,7 @@ def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_pa
     ("keys", "message"),
     [
         ("compare = 'kernel'\ncolumn = 'item'", "no table 'kernel'; did you mean 'kernels'?"),
-        ("compare = 'x'\ncolumn = 'item'", "compare has no table 'x'; there are budget, "),
+        ("compare = 'x'\ncolumn = 'item'", "compare has no table 'x'; available: budget, "),
         ("compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'", "not both"),
         ("compare = 'step'\ncolumn = 'new_ns'\nmax_increase = 1", "max_increase makes no sense"),
         (
@@ -392,9 +392,9 @@ HEAD = '[[rule]]\nname = "r"\n'
         ("rules = 1", "it has rules besides"),
         ("[[rule]]\nmax = 1", "rule 1 has no name"),
         (HEAD + 'sql = "SELECT 1"', "sets no limit"),
-        (HEAD + 'sql = "SELECT 1"\nmax = "5 parsecs"', "max = '5 parsecs' is no quantity"),
-        (HEAD + 'sql = "SELECT 1"\nmax = true', "max = True is no quantity"),
-        (HEAD + 'sql = "SELECT 1"\nmaximum = 1', "there is no key 'maximum'"),
+        (HEAD + 'sql = "SELECT 1"\nmax = "5 parsecs"', "max = '5 parsecs' is not a quantity"),
+        (HEAD + 'sql = "SELECT 1"\nmax = true', "max = True is not a quantity"),
+        (HEAD + 'sql = "SELECT 1"\nmaximum = 1', "no such key: 'maximum'"),
         (HEAD + "max = 1", "give either sql, or analysis and column"),
         (HEAD + 'sql = "SELECT 1"\ncolumn = "a"\nmax = 1', "give either sql, or analysis"),
         (HEAD + 'column = "a"\nmax = 1', "analysis is missing"),
@@ -412,10 +412,13 @@ HEAD = '[[rule]]\nname = "r"\n'
             "max = '5 ms' has another unit than the column new_n, which has none",
         ),
         (HEAD + 'sql = "SELECT 1"\nmax = "1 GB"\nmin = "1 ms"', "another unit than the number"),
-        (HEAD + 'analysis = "stepz"\ncolumn = "a"\nmax = 1', "no analysis 'stepz'; did you mean"),
+        (
+            HEAD + 'analysis = "stepz"\ncolumn = "a"\nmax = 1',
+            "no such analysis: 'stepz'; did you mean",
+        ),
         (
             HEAD + 'analysis = "steps"\ncolumn = "step"\naggregate = "avg"\nmax = 1',
-            "there is no aggregate 'avg'",
+            "no such aggregate: 'avg'",
         ),
         (HEAD + 'sql = "SELECT 1"\nmax_increase = -1', "it cannot be negative"),
         (HEAD + 'sql = "SELECT 1"\nmax = 1\noptional = 1', "optional = true"),
@@ -439,11 +442,11 @@ def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str)
     [
         ('sql = "SELECT 1, 2"', "one row with one column; it gives 1 row with 2 columns"),
         ('sql = "SELECT 1 WHERE false"', "it gives 0 rows"),
-        ("sql = \"SELECT 'a'\"", "is no number: 'a'"),
+        ("sql = \"SELECT 'a'\"", "is not a number: 'a'"),
         ('sql = "DROP TABLE groups"', "has to be one SELECT"),
         ('sql = "SELECT 1; SELECT 2"', "has to be one SELECT"),
         ('sql = "SELECT nothing"', "rule 'r': Referenced column"),
-        ('analysis = "nope"\ncolumn = "a"', "rule 'r': there is no analysis 'nope'"),
+        ('analysis = "nope"\ncolumn = "a"', "rule 'r': no such analysis: 'nope'"),
         ('analysis = "steps"\ncolumn = "a"', "steps has no column 'a'; it has step"),
         ('analysis = "steps"\ncolumn = "step"\nwhere = "nothing"', "rule 'r': Referenced column"),
         (

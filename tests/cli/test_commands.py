@@ -91,7 +91,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nope"], 2, "there is no command 'nope'; available: ingest, info, "),
+        (["nope"], 2, "no such command: 'nope'; available: ingest, info, "),
         (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
         (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
         (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),
@@ -99,7 +99,7 @@ def test_help_loads_nothing_heavy() -> None:
         (["info", "none.duckdb"], 3, "none.duckdb: does not exist; make a database with"),
         (["analyze", "--format", "xml"], 2, "'xml' is not one of 'table'"),
         (["analyze"], 2, "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb'"),
-        (["schema", "rank"], 2, "there is no table 'rank'; did you mean 'ranks'?"),
+        (["schema", "rank"], 2, "no such table: 'rank'; did you mean 'ranks'?"),
     ],
 )
 def test_errors_are_one_line_with_the_right_exit_code(

@@ -45,29 +45,29 @@ FIRST = "the analysis comes first, then the database; "
             " traceweave ingest 'my traces' -o run.duckdb"),
         (["rank0.json", "-o", "x"], "'rank0.json' is not a command; type what to do with it, such"
             " as: traceweave ingest rank0.json -o run.duckdb"),
-        (["reprot", "run.duckdb"], "there is no command 'reprot'; did you mean 'report'?"),
-        (["helth", "run.duckdb"], "there is no command 'helth'; did you mean 'analyze health'?"),
+        (["reprot", "run.duckdb"], "no such command: 'reprot'; did you mean 'report'?"),
+        (["helth", "run.duckdb"], "no such command: 'helth'; did you mean 'analyze health'?"),
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
-        (["x" * 5000], f"there is no command '{'x' * 5000}'; available: ingest, info, analyze,"
-            " query, report, compare, check, export, schema, align, demo, version"),
+        (["x" * 5000], f"no such command: '{'x' * 5000}'; available: ingest, info, analyze,"
+            " query, what-if, report, compare, check, export, schema, align, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
         (["analyze", "missing.duckdb", "health"],
             FIRST + "type: traceweave analyze health missing.duckdb"),
         (["analyze", "run.duckdb", "helth"],
-            FIRST + "there is no analysis 'helth'; did you mean 'health'?"),
+            FIRST + "no such analysis: 'helth'; did you mean 'health'?"),
         (["analyze", "straglers", "run.duckdb"],
-            "there is no analysis 'straglers'; did you mean 'stragglers'?"),
+            "no such analysis: 'straglers'; did you mean 'stragglers'?"),
         (["analyze", "quartz", "run.duckdb"],
-            "there is no analysis 'quartz'; 'traceweave analyze --list' has all"),
+            "no such analysis: 'quartz'; 'traceweave analyze --list' has all"),
         (["analyze", "clocks", "run.duckdb"], "'clocks' is a table, not an analysis;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["analyze", "run.duckdb"], "which analysis of it? type, for instance:"
             " traceweave analyze health run.duckdb"),
         (["analyze", "gaps"], "which database? type: traceweave analyze gaps DATABASE"),
         (["analyze", "gap"],
-            "there is no analysis 'gap'; did you mean 'gaps'?; after it comes the database"),
+            "no such analysis: 'gap'; did you mean 'gaps'?; after it comes the database"),
         (["analyze", "gaps", "missing.duckdb", "-p", "windw=span"],
             "gaps has no parameter 'windw'; did you mean 'window'?; its parameters: per,"
             " min_gap_ns, kernel_delay_ns, window"),
@@ -84,7 +84,7 @@ FIRST = "the analysis comes first, then the database; "
             'Table with name gpu_op does not exist!; Did you mean "gpu_ops"?'),
         (["schema", "gaps"], "'gaps' is an analysis, not a table;"
             " type: traceweave analyze gaps --list"),
-        (["schema", "colectives"], "there is no table 'colectives'; did you mean 'collectives'?"),
+        (["schema", "colectives"], "no such table: 'colectives'; did you mean 'collectives'?"),
         (["ingest", "my traces"], "name the database to write with -o;"
             " type: traceweave ingest 'my traces' -o run.duckdb"),
         (["ingest", "a.json", "b.json", "ab.duckdb"], "name the database to write with -o;"

@@ -178,7 +178,7 @@ def test_a_drift_is_found(empty_run: Connection, steps: int) -> None:
     found = empty_run.execute("SELECT drift_ppm FROM clocks ORDER BY rank").fetchall()
     # aligned = local + drift * ..., relative to rank 0's own drift
     near = 10 if steps == 60 else 0.5
-    assert found[1][0] == pytest.approx((run.drift[1] - run.drift[0]) * 1e6, abs=near)
+    assert found[1][0] == pytest.approx((run.clocks.drift[1] - run.clocks.drift[0]) * 1e6, abs=near)
     assert np.abs(clock_errors(empty_run, run)).max() < 3
 
 

@@ -201,7 +201,7 @@ def test_a_run_without_work_and_senseless_values_are_said(
         compare_runs(base_run, base_run, warmup=-1)
     with pytest.raises(UsageError, match="smallest_change is a share of the step"):
         compare_runs(base_run, base_run, smallest_change=1)
-    with pytest.raises(UsageError, match="there is no table 'x'; there are comparability, step"):
+    with pytest.raises(UsageError, match="no such table: 'x'; available: comparability, step"):
         compare_runs(base_run, base_run).table("x")
 
 

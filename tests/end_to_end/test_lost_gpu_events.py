@@ -14,7 +14,7 @@ from tests.conftest import MakeOnce
 from traceweave_simulator import Config, simulate, write_kineto
 
 ON_THE_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
-NOTE = "rank 1 recorded no GPU work, though others did: no number counts it"
+NOTE = "rank 1 recorded no GPU work, though others did: left out of all numbers"
 
 
 class Runs(NamedTuple):
@@ -57,5 +57,5 @@ def test_info_and_the_page_say_so(runs: Runs, tmp_path: Path) -> None:
 
 def test_compared_with_the_whole_run_nothing_has_changed(runs: Runs) -> None:
     compared = traceweave.compare(runs.whole, runs.cut)
-    assert set(compared.table("classes")["change"].to_pylist()) == {"not significant"}
+    assert set(compared.table("classes")["change"].to_pylist()) == {"same"}
     assert "2 ranks (1 more recorded no GPU work)" in " ".join(compared.words)

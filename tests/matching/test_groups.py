@@ -14,7 +14,7 @@ def label(number: int, rank: int, name: str | None = None, **facts: object) -> L
 
 
 def facts(group: Group) -> tuple[object, ...]:
-    return (group.name, group.size, group.ranks, group.role, group.ambiguous)
+    return (group.name, group.size, group.ranks, group.role, group.open)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_cut_list_of_members_joins_the_group_that_lists_the_rank() -> None:
     assert index.tolist() == [0, 0]
 
 
-def test_a_name_on_more_ranks_than_the_group_has_members_is_ambiguous() -> None:
+def test_a_name_on_more_ranks_than_the_group_has_members_is_open() -> None:
     groups, _ = find_groups([label(r, r, "3", size=2) for r in range(3)], {0, 1, 2}, 8)
     assert [facts(g) for g in groups] == [("3", 2, [0, 1, 2], "unknown", True)]
 
@@ -78,17 +78,11 @@ def test_a_call_without_label_belongs_to_the_group_of_its_stream() -> None:
     assert index.tolist() == [0, 0, 0, 0]
 
 
-def test_without_any_label_there_is_one_group_of_all_ranks() -> None:
+def test_calls_without_any_label_may_be_any_groups() -> None:
     groups, index = find_groups([label(r, r) for r in range(4)], {0, 1, 2, 3}, 4)
-    assert [facts(g) for g in groups] == [(None, 4, [0, 1, 2, 3], "world", False)]
-    assert groups[0].role_source == "assumed: the traces name no group"
+    assert [facts(g) for g in groups] == [(None, None, [0, 1, 2, 3], "unknown", True)]
+    assert groups[0].membership == "unknown: the traces name no group"
     assert index.tolist() == [0, 0, 0, 0]
-
-
-def test_calls_without_label_on_several_streams_may_be_any_group() -> None:
-    labels = [label(0, 0, stream=20), label(1, 0, stream=21), label(2, 1, stream=20)]
-    groups, _ = find_groups(labels, {0, 1}, 4)
-    assert [facts(g) for g in groups] == [(None, 4, [0, 1], "unknown", True)]
 
 
 def test_a_communicator_is_a_group_whatever_its_labels() -> None:

@@ -185,9 +185,10 @@ def test_cut_windows_and_lost_events_are_repaired(
 
 
 def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> None:
-    run = simulate_traffic(Job(program=TP_DP, with_seq=False, with_groups=False))
+    run = simulate_traffic(Job(program=TP_DP, with_seq=False, labels="stream"))
     store_traffic(empty_run, run)
-    assert weave(empty_run).matched == {}
+    assert weave(empty_run).matched == {"order": 1600}
+    assert wrong_matches(empty_run, run) == 0
 
 
 @settings(max_examples=18, deadline=None)

@@ -62,7 +62,7 @@ def test_the_kernel_charts_hold_the_rows(make_run: MakeRun) -> None:
 def test_a_run_without_kernels_says_why(make_run: MakeRun) -> None:
     section = kernels_section(load_kernels(make_run(ranks=2, steps=1, gpu=False)), cpu=True)
     assert (section.figures, section.tables) == ((), ())
-    assert section.empty == "There are no kernels to show: no rank recorded work on a GPU."
+    assert section.empty == "No kernels to show: no rank recorded work on a GPU."
 
 
 @pytest.fixture

@@ -105,9 +105,9 @@ def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> Non
         (3, 3, 3, 3, 3 * (30 * MS + 300), 0),
     ]
     assert waits_in_words(collectives, 4) == (
-        "The ranks wait most for rank 3: it came last in 3 of 3 collectives where the clocks can"
-        " tell who did, and what it alone was late, added up over the other ranks, is 90.0 ms,"
-        " >99.9% of all waiting."
+        "The ranks wait most for rank 3: it came last in 3 of 3 collectives where the clocks"
+        " resolve that, and the delay that it alone caused, summed over the waiting ranks, is"
+        " 90.0 ms, >99.9% of all waiting."
     )
 
 
@@ -143,13 +143,13 @@ def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> Non
     assert (collectives.matching.shared, collectives.matching.known_instances) == (3, 2)
     # 60 of the 80 ms that ranks wait
     assert waits_in_words(collectives, 4) == (
-        "The ranks wait most for rank 3: it came last in 2 of 2 collectives where the clocks can"
-        " tell who did, and what it alone was late, added up over the other ranks, is 60.0 ms,"
-        " 75.0% of all waiting."
+        "The ranks wait most for rank 3: it came last in 2 of 2 collectives where the clocks"
+        " resolve that, and the delay that it alone caused, summed over the waiting ranks, is"
+        " 60.0 ms, 75.0% of all waiting."
     )
     assert collectives_section(collectives, 4).notes[1] == (
-        "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks cannot tell"
-        " who came last."
+        "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks do not"
+        " resolve which rank came last."
     )
 
 
@@ -215,8 +215,8 @@ def test_losses_at_ingest_are_counted(make_run: MakeRun) -> None:
     con.execute("UPDATE base.rank_sources SET world_size = 8")
     inputs = load_inputs(con)
     assert losses(inputs) == (
-        "Mind what is missing: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
-        " could not be read at all; 6 ranks of the job left no trace here."
+        "Incomplete input: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
+        " could not be read at all; 6 ranks of the job are not in these traces."
     )
     assert hardware(inputs) == "2 ranks on 1 host (NVIDIA H100)"
 

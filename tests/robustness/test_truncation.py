@@ -149,7 +149,7 @@ def test_what_lies_beyond_a_cut_is_not_known_wherever_it_is_shown(
         "all of the job; 1 file incomplete, how much is missing is not known"
     ]
     assert (
-        "Mind what is missing: 1 file could not be read to the end: how many events are missing"
+        "Incomplete input: 1 file could not be read to the end: how many events are missing"
         " there is not known."
     ) in page
     assert "were not stored" not in page

@@ -192,7 +192,7 @@ def test_without_nsys_the_command_to_run_is_told(
     with pytest.raises(InputError) as error:
         nsys.export_report(Path("runs/r 1.nsys-rep"), tmp_path)
     assert str(error.value) == (
-        "runs/r 1.nsys-rep: a binary nsys report, and there is no nsys on PATH to export it; run"
+        "runs/r 1.nsys-rep: a binary nsys report, and nsys is not on PATH to export it; run"
         " `nsys export --type=sqlite --force-overwrite=true --include-blobs=true"
         " '--output=runs/r 1.sqlite' 'runs/r 1.nsys-rep'`"
         " where nsys is installed and ingest the .sqlite"

@@ -79,7 +79,7 @@ def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> Non
 
     assert list(ranks_of(found)) == ["b0.json", "b1.json", "b2.json", "b3.json"]
     assert {item.reason for item in found.passed_over} == {"belongs to run 1, not to run 2"}
-    with pytest.raises(UsageError, match="--run 3: there is no such run; here are run 1"):
+    with pytest.raises(UsageError, match="--run 3: no such run; available: run 1"):
         look(tmp_path, run=3)
 
 

@@ -6,7 +6,7 @@
 -- param: group_id BIGINT = NULL | as in ddp_buckets
 -- param: min_bytes BIGINT = 1024 | as in ddp_buckets
 -- param: time VARCHAR = 'transfer' | which time of the collectives is fitted, as in alpha_beta
--- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks can tell it
+-- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
 -- column: group_id INTEGER | process group
 -- column: merged BIGINT | k: every k recorded buckets, in their order, become one; 1 is as recorded

@@ -127,7 +127,7 @@ def find(name: str) -> Analysis:
     """Return the analysis called `name`; raise UsageError, with the nearest name, if none is."""
     known = {analysis.name: analysis for analysis in catalog()}
     if name not in known:
-        raise UsageError(f"there is no analysis {name!r}{suggest(name, known)}; {LIST}")
+        raise UsageError(f"no such analysis: {name!r}{suggest(name, known)}; {LIST}")
     return known[name]
 
 

@@ -1,5 +1,5 @@
 -- analysis: data_loading | time that the host spent getting data, and the idle time of the GPU that it caused
--- answers: How long did the training loop wait for data, and was the GPU idle meanwhile?
+-- answers: How long did the training loop wait for data, and was the GPU idle at that time?
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
 -- reads: device_ops, gpu_ops, host_ops, other_events, steps

@@ -166,7 +166,7 @@ SELECT
     u.first_use_ns - p.end_ns AS slack_ns,
     nullif(concat_ws('; ',
         CASE WHEN p.tid IS NULL THEN 'issued outside the trace'
-             WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be told apart' END,
+             WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be separated' END,
         CASE WHEN p.op = 'all_gather' AND u.first_use_ns IS NULL THEN 'no wait of the compute stream for it is in the trace' END,
         CASE WHEN p.bytes IS NULL THEN 'the trace does not say how many bytes' END,
         CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END

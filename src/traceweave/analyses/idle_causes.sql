@@ -1,5 +1,5 @@
 -- analysis: idle_causes | idle time of each rank and step by cause
--- answers: How much time does each cause of idling take, and what does the host do meanwhile?
+-- answers: How much time does each cause of idling take, and what does the host do at that time?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
 -- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, steps

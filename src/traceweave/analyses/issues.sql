@@ -1,7 +1,7 @@
 -- analysis: issues | what was lost or odd while the files were read
 -- answers: Was anything lost or odd at ingest, how much, and in which files?
 -- topic: overview
--- grain: one row per kind of trouble and what is said of it
+-- grain: one row per kind of problem and message
 -- reads: ingest_issues, sources
 -- column: kind VARCHAR | short stable name of the trouble
 -- column: events BIGINT | how many events it concerns, over all files; 0: none in particular; NULL: not known, as of what lies beyond a cut

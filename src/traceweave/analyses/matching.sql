@@ -1,5 +1,5 @@
 -- analysis: matching | how many collective calls found their partners on the other ranks, and where the clocks resolve which rank came last
--- answers: Were the collectives of different ranks found to belong together, on every rank of their group, and can the clocks tell who came last?
+-- answers: Were the collectives of different ranks found to belong together, on every rank of their group, and do the clocks resolve who came last?
 -- topic: communication
 -- grain: one row per operation and process group, or one for the run
 -- reads: collective_instances, collectives

@@ -211,7 +211,7 @@ def measure(
         )
     value = rows[0][0]
     if not isinstance(value, int | float | Decimal):
-        raise UsageError(f"rule {rule.name!r}: {rule.metric} is no number: {str(value)[:60]!r}")
+        raise UsageError(f"rule {rule.name!r}: {rule.metric} is not a number: {str(value)[:60]!r}")
     # no limit is ever crossed by NaN
     return Measured(None, "it is NaN") if math.isnan(value) else Measured(float(value))
 

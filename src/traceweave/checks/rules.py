@@ -128,7 +128,7 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     where = f"{path}: rule {name!r}"
     for key in table:
         if key not in _KNOWN:
-            raise UsageError(f"{where}: there is no key {key!r}{_meant(key, _KNOWN)}")
+            raise UsageError(f"{where}: no such key: {key!r}{_meant(key, _KNOWN)}")
     if ("sql" in table) == any(key in table for key in _COLUMN):
         raise UsageError(f"{where}: give either sql, or analysis and column")
     if all(key in table for key in _ROWS):
@@ -137,7 +137,7 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     aggregate = _text(where, table, "aggregate", "mean")
     if aggregate not in AGGREGATES:
         raise UsageError(
-            f"{where}: there is no aggregate {aggregate!r}{_meant(aggregate, AGGREGATES)}"
+            f"{where}: no such aggregate: {aggregate!r}{_meant(aggregate, AGGREGATES)}"
         )
     params = table.get("params", {})
     if not isinstance(params, dict):
@@ -230,7 +230,7 @@ def _unit(where: str, table: dict[str, Any]) -> str:
 def _limits(where: str, table: dict[str, Any], unit: str, column: str | None) -> tuple[Limit, ...]:
     given = {key: value for key in LIMITS if (value := table.get(key)) is not None}
     if not given:
-        raise UsageError(f"{where}: sets no limit; there are {', '.join(LIMITS)}")
+        raise UsageError(f"{where}: sets no limit; available: {', '.join(LIMITS)}")
     return tuple(_limit(where, kind, value, unit, column) for kind, value in given.items())
 
 
@@ -253,7 +253,7 @@ def _quantity(where: str, key: str, given: object) -> tuple[float, str]:
     found = re.fullmatch(r"\s*([-+]?\d+(?:\.\d+)?)\s*([A-Za-z%]+)\s*", str(given))
     if found is None or found[2] not in _UNITS:
         raise UsageError(
-            f"{where}: {key} = {given!r} is no quantity; write a number, or one with a unit of"
+            f"{where}: {key} = {given!r} is not a quantity; write a number, or one with a unit of"
             f" {', '.join(_UNITS)}"
         )
     unit, factor = _UNITS[found[2]]
@@ -269,4 +269,4 @@ def _text(where: str, table: dict[str, Any], key: str, default: str | None = Non
 
 def _meant(name: str, known: Collection[str]) -> str:
     """Say which of the known names is near, or else all of them."""
-    return suggest(name, known) or f"; there are {', '.join(sorted(known))}"
+    return suggest(name, known) or f"; available: {', '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""traceweave align: fit the clocks anew."""
+"""traceweave align: refit the clocks."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageE
         line = shlex.join(["traceweave", *what])
         return UsageError(f"{name!r} is not a command; type what to do with it, such as: {line}")
     if near := nearest(name, listed):
-        return UsageError(f"there is no command {name!r}; did you mean {near!r}?")
+        return UsageError(f"no such command: {name!r}; did you mean {near!r}?")
     if _is_table(name):
         line = shlex.join(["traceweave", "query", *(rest or ["DATABASE"])[:1], f"FROM {name}"])
         return UsageError(f"{name!r} is a table, not a command; type: {line}")
     if near := nearest(name, analysis_names(), cutoff=0.75):
-        return UsageError(f"there is no command {name!r}; did you mean 'analyze {near}'?")
-    return UsageError(f"there is no command {name!r}; available: {', '.join(listed)}")
+        return UsageError(f"no such command: {name!r}; did you mean 'analyze {near}'?")
+    return UsageError(f"no such command: {name!r}; available: {', '.join(listed)}")
 
 
 def analysis_and_database(name: str | None, database: Path | None) -> tuple[str, Path]:
@@ -95,7 +95,7 @@ def _what_is_missing(name: str | None) -> str:
 
 
 def _unknown_analysis(name: str) -> str:
-    return f"there is no analysis {name!r}{suggest(name, analysis_names()) or _LIST}"
+    return f"no such analysis: {name!r}{suggest(name, analysis_names()) or _LIST}"
 
 
 def _ingest(name: str) -> list[str]:

@@ -31,7 +31,7 @@ def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows
                 line = f"traceweave analyze {name} --list"
                 raise UsageError(f"{name!r} is an analysis, not a table; type: {line}")
             hint = suggest(name, relations) or f"; available: {', '.join(relations)}"
-            raise UsageError(f"there is no table {name!r}{hint}")
+            raise UsageError(f"no such table: {name!r}{hint}")
     chosen = [relations[name] for name in tables] or list(relations.values())
     if format_ == "table" and output is None:
         _print_prose(chosen)

@@ -94,7 +94,8 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: 
         np.minimum.at(first, block.ranks, np.fmin.reduce(block.end, axis=0, initial=np.inf))
         np.maximum.at(last, block.ranks, np.fmax.reduce(block.end, axis=0, initial=-np.inf))
         np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
-    span = np.where(anchors > 0, last - first, 0.0)
+    first[anchors == 0] = last[anchors == 0] = 0.0
+    span = last - first
     if piece:
         middle = np.where(anchors > 0, np.rint((first + last) / 2), middle)
     component, shared = connect(blocks, count)

@@ -93,7 +93,7 @@ _LEADS = {
     "budget": "Where the difference went. Every moment of a step is one of these parts, so they add"
     " up to the whole.",
     "overlap": "Communication that runs while the rank computes costs nothing.",
-    "classes": "GPU time by sort of kernel, over all streams.",
+    "classes": "GPU time by class of kernel, over all streams.",
     "kernels": "GPU time by kernel and launch grid. A difference comes from the number of calls or"
     " from the time of each.",
     "ops": "Operators by their own time on the host, without what they call.",

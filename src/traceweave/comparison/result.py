@@ -61,8 +61,8 @@ class Comparison:
     def table(self, name: str) -> pa.Table:
         """Return a table. Raises UsageError for a name that is not in TABLES."""
         if name not in self.tables:
-            hint = suggest(name, TABLES) or f"; there are {', '.join(TABLES)}"
-            raise UsageError(f"there is no table {name!r}{hint}")
+            hint = suggest(name, TABLES) or f"; available: {', '.join(TABLES)}"
+            raise UsageError(f"no such table: {name!r}{hint}")
         return self.tables[name]
 
     def meaning(self, name: str) -> str:

@@ -137,6 +137,6 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     if not found:
         return ()
     ranks = [rank for (rank,) in found]
-    whom = "it" if len(ranks) == 1 else "them"
-    what = "recorded no GPU work, though others did: no number counts"
-    return (f"{name_ranks(ranks)} {what} {whom}",)
+    return (
+        f"{name_ranks(ranks)} recorded no GPU work, though others did: left out of all numbers",
+    )

@@ -16,7 +16,7 @@ from traceweave.matching.by_time import match_by_time, tolerance
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
-from traceweave.matching.voting import vote
+from traceweave.matching.voting import QUORUM, SOME, vote
 
 STRETCH = 32
 """Calls that a stretch needs to be judged by itself."""
@@ -63,12 +63,24 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     return Alignment(partner, line, plain)
 
 
-def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignment:
+def align_some(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
+    """Align by time alone what fits, however few of the calls that is."""
+    if same_clock:
+        partner = np.full(len(a), -1, dtype=np.int64)
+        match_by_time(a, b, Line(0.0, 0.0, 0.0, 0.0), partner)
+        return Alignment(partner, Line(0.0, 0.0, 0.0, 0.0), False)
+    return _align_by_votes(a, b, same_clock, TOO_FEW, some=True)
+
+
+def _align_by_votes(
+    a: Calls, b: Calls, same_clock: bool, reason: str, *, some: bool = False
+) -> Alignment:
     """Align by time where no single shift explains the sequences, as when events are lost in
-    between.
+    between; `some`: only part of the calls need to fit.
     """
     refused = Alignment(np.full(len(a), -1, dtype=np.int64), None, False, reason)
-    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS)
+    quorum = SOME if some else QUORUM
+    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, quorum)
     if seed is None:
         return refused
     line = seed
@@ -91,7 +103,7 @@ def _align_by_votes(a: Calls, b: Calls, same_clock: bool, reason: str) -> Alignm
         if len(near) == len(a):
             break
         reach *= 4
-    if not _supported(a, b, line, partner):
+    if not some and not _supported(a, b, line, partner):
         return refused
     return Alignment(partner, line, False)
 

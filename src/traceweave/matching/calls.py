@@ -58,6 +58,13 @@ class Calls:
     seq: Ints
     peer: Ints
     step: Ints
+    stream: Ints
+    """The GPU's, or the host thread's; a host backend's threads take turns and tell nothing."""
+    kernel: Ints
+    """Name and grid of the kernel, as a code, of calls that no group is named for."""
+    on_gpu: Flags
+    computing: Flags
+    """Its stream also runs kernels that compute; told only of calls that no group is named for."""
     start: Ints
     end: Ints
     origin_ns: int
@@ -74,18 +81,19 @@ class Calls:
 
 
 def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
-    """Whether the calls i of a and j of b may be one operation; an unknown size or type agrees with
-    any.
+    """Whether the calls i of a and j of b may be one operation; an unknown size, type or kernel
+    agrees with any.
     """
-    size_a, size_b, type_a, type_b = a.size[i], b.size[j], a.dtype[i], b.dtype[j]
-    return np.asarray(
-        (a.op[i] == b.op[j])
-        & ((size_a == size_b) | (size_a < 0) | (size_b < 0))
-        & ((type_a == type_b) | (type_a < 0) | (type_b < 0))
-    )
+    fits = a.op[i] == b.op[j]
+    for mine, theirs in ((a.size, b.size), (a.dtype, b.dtype), (a.kernel, b.kernel)):
+        here, there = mine[i], theirs[j]
+        fits &= (here == there) | (here < 0) | (there < 0)
+    return np.asarray(fits)
 
 
 _LABEL_KEY = "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream"
+
+_STREAM = "CASE WHEN k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' THEN k.stream END"
 
 _LABELS_SQL = f"""
 CREATE OR REPLACE TEMP TABLE call_labels AS
@@ -93,7 +101,7 @@ SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
 FROM (
     SELECT
         rank, group_name, group_desc, any_value(k.group_ranks) AS group_ranks, group_size,
-        comm_id, evidence, CASE WHEN evidence <> 'host op' THEN stream END AS stream,
+        comm_id, evidence, {_STREAM} AS stream,
         hash(k.group_ranks) AS members, count(*) AS calls
     FROM base.collective_calls AS k
     GROUP BY ALL
@@ -101,10 +109,29 @@ FROM (
 """
 # lists of members are long and few: by their 64-bit hash they are compared once each
 
-_CALLS_SQL = """
+_CALLS_SQL = f"""
 WITH types AS (
     SELECT dtype, row_number() OVER (ORDER BY dtype) - 1 AS code
     FROM (SELECT DISTINCT dtype FROM base.collective_calls WHERE dtype IS NOT NULL)
+),
+kernels AS (
+    -- every rank of an operation runs the same kernel on the same grid, but for exchanges of
+    -- pairs, and as long as one profiler writes the names
+    SELECT op_id, dense_rank() OVER (ORDER BY name, grid) - 1 AS code
+    FROM (
+        SELECT g.op_id, g.name, json_extract_string(g.args, '$.grid') AS grid
+        FROM base.gpu_ops AS g
+        JOIN base.collective_calls AS c ON g.op_id = c.gpu_op_id
+        WHERE c.group_name IS NULL AND c.comm_id IS NULL
+            AND NOT regexp_matches(g.name, '(?i)send_?recv')
+    )
+    WHERE (SELECT count(DISTINCT format) FROM base.rank_sources) = 1
+),
+computing AS (
+    SELECT DISTINCT g.rank, g.stream
+    FROM base.gpu_ops AS g
+    WHERE g.category = 'compute'
+        AND EXISTS (FROM base.collective_calls WHERE group_name IS NULL AND comm_id IS NULL)
 )
 SELECT
     k.call_id,
@@ -117,6 +144,10 @@ SELECT
     coalesce(k.seq, -1) AS seq,
     CAST(coalesce(k.peer, -1) AS BIGINT) AS peer,
     coalesce(k.step, -1) AS step,
+    coalesce({_STREAM}, -1) AS stream,
+    coalesce(n.code, -1) AS kernel,
+    k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
+    m.rank IS NOT NULL AS computing,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.collective_calls AS k
@@ -128,8 +159,10 @@ JOIN call_labels AS l
     AND k.group_size IS NOT DISTINCT FROM l.group_size
     AND k.comm_id IS NOT DISTINCT FROM l.comm_id
     AND k.evidence = l.evidence
-    AND CASE WHEN k.evidence <> 'host op' THEN k.stream END IS NOT DISTINCT FROM l.stream
+    AND {_STREAM} IS NOT DISTINCT FROM l.stream
 LEFT JOIN types AS t ON k.dtype = t.dtype
+LEFT JOIN kernels AS n ON k.gpu_op_id = n.op_id
+LEFT JOIN computing AS m ON k.rank = m.rank AND k.stream = m.stream AND k.gpu_op_id IS NOT NULL
 ORDER BY k.rank, k.start_local_ns, k.call_id
 """
 
@@ -147,4 +180,6 @@ def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
     columns = con.execute(
         _CALLS_SQL, {"ops": list(OPS), "own_size": list(OWN_SIZE), "origin": origin}
     ).fetchnumpy()
-    return Calls(**{n: np.asarray(c, np.int64) for n, c in columns.items()}, origin_ns=origin)
+    on_gpu, computing = (np.asarray(columns.pop(n), np.bool_) for n in ("on_gpu", "computing"))
+    numbers = {name: np.asarray(column, np.int64) for name, column in columns.items()}
+    return Calls(**numbers, on_gpu=on_gpu, computing=computing, origin_ns=origin)

@@ -1,4 +1,6 @@
-"""One rank's clock against another's, as matching needs it: a line through differences of ends."""
+"""One rank's clock against another's, as matching needs it: through differences of ends, a line, or
+a curve that follows clocks which step and wander.
+"""
 
 from __future__ import annotations
 
@@ -43,3 +45,40 @@ def fit_line(at: Floats, differences: Floats) -> Line:
     offset = float(np.median(differences - drift * (at - middle)))
     scatter = float(np.median(np.abs(differences - offset - drift * (at - middle))))
     return Line(offset, drift, middle, scatter)
+
+
+NEIGHBOURS = 9
+"""Differences that a curve takes the median of: it follows a clock, not its noise."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A coarse clock: b's time = a's time + what is ahead at that time."""
+
+    at: Floats
+    ahead: Floats
+
+    def apply(self, times: Ints | Floats) -> Floats:
+        """Return times of a on b's clock."""
+        return np.asarray(times + np.interp(times, self.at, self.ahead), dtype=np.float64)
+
+
+def fit_curve(at: Floats, differences: Floats) -> Curve:
+    """Follow the running median of differences of ends; beyond them, a line goes on."""
+    order = np.argsort(at, kind="stable")
+    at, smooth = at[order], running_median(differences[order])
+    line = fit_line(at, differences[order])
+    beyond = 10 * (at[-1] - at[0]) + 1e9
+    at = np.r_[at[0] - beyond, at, at[-1] + beyond]
+    return Curve(
+        at, np.r_[smooth[0] - line.drift * beyond, smooth, smooth[-1] + line.drift * beyond]
+    )
+
+
+def running_median(values: Floats) -> Floats:
+    """Median of every value and its neighbours; at the edges, of those that there are."""
+    width = min(NEIGHBOURS, len(values) - 1 + len(values) % 2)
+    windows = np.lib.stride_tricks.sliding_window_view(values, max(width, 1))
+    inner = np.median(windows, axis=1)
+    lead = (len(values) - len(inner)) // 2
+    return np.pad(inner, (lead, len(values) - len(inner) - lead), mode="edge")

@@ -5,8 +5,8 @@ A label is one distinct combination of rank, group name, description, members, s
 evidence and stream: there are few of them, whatever the number of calls. Identity, in this order:
 the communicator hash (nsys); the group's name with its members, because one name can stand for
 several groups after a split; the name with the size, where the trace cuts the list of members; the
-stream, where a call without any label shares it with calls of one labelled group; and nothing at
-all, which leaves one group of all ranks per sort of evidence.
+stream, where a call without any label shares it with calls of one labelled group. What is left,
+or has a label that stands for several groups, is open: open_calls.py looks for its groups.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Label(NamedTuple):
     stream: int | None
 
 
+NO_ROLE = "nothing in the traces says what the group is for"
+
+
 @dataclass
 class Group:
     """One process group of the run."""
@@ -47,13 +50,13 @@ class Group:
     members: frozenset[int] | None = None
     """The members as a trace lists them; None if no trace does."""
     seen: set[int] = field(default_factory=set)
-    streams: dict[int, set[int]] = field(default_factory=dict)
-    """Of a group without any label: the streams each rank ran its calls on."""
     labelled: bool = True
-    ambiguous: bool = False
-    """The label stands for several groups that cannot be told apart."""
+    open: bool = False
+    """The label, or none, stands for several groups, as far as labels tell."""
+    membership: str = "stated"
+    """What the members rest on."""
     role: str = "unknown"
-    role_source: str = "nothing in the traces says what the group is for"
+    role_source: str = NO_ROLE
 
     @property
     def ranks(self) -> list[int]:
@@ -104,8 +107,6 @@ def find_groups(
         group = by_key.setdefault(key, Group(key))
         group.seen.add(label.rank)
         group.labelled = key[0] != "unlabelled"
-        if not group.labelled and label.stream is not None:
-            group.streams.setdefault(label.rank, set()).add(label.stream)
         group.name = group.name or label.name
         group.description = group.description or label.description
         group.size = group.size or label.size
@@ -173,7 +174,7 @@ def _own_key(
     if label.name is None:
         if label.ranks is not None:
             return ("ranks", label.ranks)
-        return ("unlabelled", label.evidence)
+        return ("unlabelled", "on the host" if label.stream is None else "on a GPU")
     if label.ranks is not None:
         return ("name", label.name, label.ranks)
     known = [r for r in listed[label.name, label.size] if label.rank in r]
@@ -197,21 +198,14 @@ def _padded(part: object) -> str:
 
 
 def _complete(group: Group, all_ranks: set[int], world_size: int | None) -> None:
-    """Fill in size, ambiguity and role."""
+    """Fill in size, whether it is one group, and role."""
+    if not group.labelled:
+        group.open, group.membership = True, "unknown: the traces name no group"
+        return
     if group.members is not None:
         group.size = group.size or len(group.members)
-    if group.size is None and not group.labelled:
-        group.size = world_size
-    several_streams = any(len(streams) > 1 for streams in group.streams.values())
-    # a communicator keeps to its stream, and of two ranks every communicator has both
-    if several_streams and (group.size or len(all_ranks)) > 2:
-        group.ambiguous = True
     if group.size is not None and len(group.seen) > group.size:
-        group.ambiguous = True
-    if not group.labelled:
-        if not group.ambiguous:
-            group.role, group.role_source = "world", "assumed: the traces name no group"
-        return
+        group.open, group.membership = True, "unknown: several groups have this label"
     if group.size is not None and world_size is not None and group.size == world_size:
         group.role, group.role_source = "world", "size is the world size"
     elif group.description is not None and re.search("default_pg", group.description):

@@ -7,17 +7,15 @@ A wrong match is worse than none: what does not fit stays unmatched, with a reas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.matching.alignment import align_pair
-from traceweave.matching.by_time import match_leftovers
+from traceweave.matching.by_order import match_by_order
 from traceweave.matching.calls import RECV, SEND, Calls
-from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.groups import Group
+from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.misnumbered import misnumbered
+from traceweave.matching.open_calls import match_open
 from traceweave.matching.outcome import (
     ALONE,
     COALESCED,
@@ -25,15 +23,15 @@ from traceweave.matching.outcome import (
     MISNUMBERED,
     NO_SEQ,
     NO_TIME_FIT,
-    SEVERAL_GROUPS,
     Matches,
 )
 from traceweave.matching.peers import fill_peers
 from traceweave.matching.send_recv import SameClock, match_channels
 
 
-def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock) -> Matches:
-    """Match all calls of a run; `calls.label` holds the index of each call's group in `groups`.
+def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock, job: Job) -> Matches:
+    """Match all calls of a run; `calls.label` holds the index of each call's group in `groups`,
+    where groups are added that only calls show.
 
     `same_clock` tells whether two ranks are known to have one clock. Instances count from 0 in the
     order of groups.
@@ -43,13 +41,13 @@ def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock) -> Mat
     borders = np.searchsorted(calls.label[order], np.arange(len(groups) + 1))
     for number, group in enumerate(groups):
         index = order[borders[number] : borders[number + 1]]
-        if group.ambiguous:
-            matches.refuse(index, SEVERAL_GROUPS)
+        if group.open:
             continue
         pairwise = (calls.op[index] == SEND) | (calls.op[index] == RECV)
         _match_group(calls, index[~pairwise], group, same_clock, matches)
         fill_peers(calls, index[pairwise], group)
         match_channels(calls, index[pairwise], same_clock, matches)
+    match_open(calls, groups, same_clock, job, matches)
     _refuse_singles(calls, groups, matches)
     _renumber(matches)
     return matches
@@ -72,7 +70,7 @@ def _match_group(
         _match_by_seq(calls, index[seq >= 0], first, matches)
         matches.refuse(index[seq < 0], NO_SEQ)
     else:
-        _match_by_order(calls, index, same_clock, matches)
+        match_by_order(calls, index, same_clock, matches)
 
 
 def _match_by_seq(calls: Calls, index: Ints, first: int, matches: Matches) -> None:
@@ -121,89 +119,6 @@ def _extremes(key: Ints, values: Ints, count: int) -> tuple[Ints, Ints]:
     np.maximum.at(highest, key, values)
     np.minimum.at(lowest, key, values)
     return highest, lowest
-
-
-@dataclass
-class _Part:
-    """One rank's calls of the group in one profiling window, and how they lie on the reference's
-    clock.
-    """
-
-    index: Ints
-    calls: Calls
-    line: Line | None = None
-    reason: str = ""
-
-
-def _match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Matches) -> None:
-    """Align every rank with the rank that recorded most, then the leftovers with each other by
-    time.
-    """
-    first = matches.next_instance
-    by_rank = _split(calls, index, calls.rank[index])
-    if len(by_rank) < 2:
-        matches.refuse(index, ALONE)
-        return
-    for reference in sorted(by_rank, key=lambda part: -len(part.index))[:3]:
-        others = [part for part in by_rank if part is not reference]
-        parts = [p for o in others for p in _split(calls, o.index, calls.source[o.index])]
-        instance = np.full(len(calls), -1, dtype=np.int64)
-        instance[reference.index] = first + np.arange(len(reference.index))
-        plain = _align_all(parts, reference, same_clock, instance)
-        if sum(part.line is not None for part in parts) * 2 >= len(parts):
-            break
-    for part in parts:
-        if part.line is None:
-            matches.refuse(part.index, part.reason)
-    reference.line = Line(0.0, 0.0, 0.0, 0.0)
-    _match_rest([reference, *parts], instance)
-    found = index[instance[index] >= 0]
-    matches.accept(found, instance[found], "order" if plain else "sequence-aligned")
-
-
-def _split(calls: Calls, index: Ints, key: Ints) -> list[_Part]:
-    """The calls at `index`, apart by key, each in its old order."""
-    return [
-        _Part(chosen, calls.take(chosen)) for k in np.unique(key) for chosen in [index[key == k]]
-    ]
-
-
-def _align_all(parts: list[_Part], reference: _Part, same_clock: SameClock, instance: Ints) -> bool:
-    """Give the calls of `parts` the instances of their partners in `reference`; whether order alone
-    explains all.
-    """
-    plain = True
-    for part in parts:
-        known = same_clock(int(part.calls.rank[0]), int(reference.calls.rank[0]))
-        alignment = align_pair(part.calls, reference.calls, same_clock=known)
-        part.line, part.reason = alignment.line, alignment.reason
-        plain = plain and alignment.plain
-        found = alignment.partner >= 0
-        instance[part.index[found]] = instance[reference.index[alignment.partner[found]]]
-    return plain
-
-
-def _match_rest(parts: list[_Part], instance: Ints) -> None:
-    """Match calls that the reference lacks, by time, against the part that has most of them, until
-    none is left.
-    """
-    for _ in range(len(parts)):
-        open_parts = []
-        for part in parts[1:]:
-            free = instance[part.index] < 0
-            if part.line is not None and free.any():
-                open_parts.append(_Part(part.index[free], part.calls.take(free), part.line))
-        if len(open_parts) < 2:
-            return
-        lead, *others = sorted(open_parts, key=lambda part: -len(part.index))
-        following = int(instance.max()) + 1
-        instance[lead.index] = following + np.arange(len(lead.index))
-        for part in others:
-            if part.line is None or lead.line is None:
-                continue
-            partner = match_leftovers(part.calls, part.line, lead.calls, lead.line)
-            found = partner >= 0
-            instance[part.index[found]] = instance[lead.index[partner[found]]]
 
 
 def _refuse_singles(calls: Calls, groups: list[Group], matches: Matches) -> None:

@@ -14,7 +14,8 @@ HOW = ("unmatched", "seq", "order", "sequence-aligned")
 ALONE = "no other rank of the group recorded it"
 NO_PEER = "the trace does not say which rank is the other side"
 ONE_SIDE = "the other side of the send or recv is not in the traces"
-SEVERAL_GROUPS = "the traces do not tell which of several groups it belongs to"
+NOT_PROVEN = "no label names its group, and ends do not prove one"
+PART_FITS = "only some of its stream's calls fit those of another rank"
 DISAGREE = "ranks disagree on operation, size or type under one sequence number"
 COALESCED = "ranks issued different numbers of calls under one sequence number"
 MISNUMBERED = "what ranks did under these sequence numbers contradicts causality"
@@ -55,6 +56,7 @@ class Matches:
         """Give the calls at `index` their instances."""
         self.instance[index] = instance
         self.how[index] = HOW.index(how)
+        self.reason[index] = -1
 
     @property
     def next_instance(self) -> int:

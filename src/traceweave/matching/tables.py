@@ -56,7 +56,8 @@ def write_groups(con: duckdb.DuckDBPyConnection, groups: list[Group]) -> None:
     con.execute("DELETE FROM groups")
     insert_rows(con, "groups", [
         {"group_id": number, "name": g.name, "description": g.description, "size": g.size,
-         "ranks": g.ranks, "role": g.role, "role_source": g.role_source}
+         "ranks": g.ranks, "role": g.role, "role_source": g.role_source,
+         "membership": g.membership}
         for number, g in enumerate(groups)
     ])  # fmt: skip
 

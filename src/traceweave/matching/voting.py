@@ -20,11 +20,13 @@ WIDTH_NS = 60_000.0
 """Votes that lie within this count for one offset."""
 QUORUM = 0.5
 """Share of a stretch's calls that must agree on the winner."""
+SOME = 0.2
+"""The same where a part of the calls has partners elsewhere."""
 LEAD = 1.5
 """How many times more votes the winner must have than any other offset."""
 
 
-def vote(a: Calls, b: Calls, limit_ns: float) -> Line | None:
+def vote(a: Calls, b: Calls, limit_ns: float, quorum: float) -> Line | None:
     """Return the offset from a to b that most calls of several stretches of a vote for, or None
     without a majority.
     """
@@ -33,7 +35,7 @@ def vote(a: Calls, b: Calls, limit_ns: float) -> Line | None:
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
         offset, share, lead = _winner(_votes(a, b, stretch, limit_ns), length)
-        if share >= QUORUM and lead >= LEAD:
+        if share >= quorum and lead >= LEAD:
             seeds.append((share, float(np.median(a.end[stretch])), offset))
     if not seeds:
         return None

@@ -70,7 +70,7 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
     assigned = _by_number(assigned, nobodys, notes)
     assigned = _lone_trace(assigned, notes)
     notes += [
-        f"{trace.path.name}: {name_ranks(_ranks(trace))} rest on the"
+        f"{trace.path.name}: {name_ranks(_ranks(trace))} taken from the"
         f" {trace.processes[0].rank_source}; --rank {trace.path.name}=N,... overrides it"
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
@@ -80,9 +80,9 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
         missing = [trace.path.name for trace in lacking]
         known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
         raise InputError(
-            f"{known}no rank in {_listing(missing)}: neither the trace nor its name tells; say it"
-            f" with --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group in"
-            " the path is the rank"
+            f"{known}no rank in {_listing(missing)}: neither the trace nor its name has one; give"
+            f" it with --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group"
+            " in the path is the rank"
         )
     return assigned + nobodys, notes
 

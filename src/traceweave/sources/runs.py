@@ -92,7 +92,7 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
     for run in runs:
         if run.number == number:
             return run
-    raise UsageError(f"--run {number}: there is no such run; here are {listing}")
+    raise UsageError(f"--run {number}: no such run; available: {listing}")
 
 
 def _refuse_overlaps(traces: Sequence[Trace], one_run: bool) -> None:

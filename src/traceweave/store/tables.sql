@@ -73,7 +73,8 @@ CREATE TABLE groups (
     size INTEGER,
     ranks INTEGER[],
     role VARCHAR NOT NULL,
-    role_source VARCHAR NOT NULL
+    role_source VARCHAR NOT NULL,
+    membership VARCHAR NOT NULL DEFAULT 'stated'
 );
 
 CREATE TABLE base.steps (

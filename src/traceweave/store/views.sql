@@ -15,7 +15,7 @@
 -- column: status VARCHAR | 'ok', 'partial' (something was lost; ingest_issues says whether it was counted) or 'failed' (nothing could be read)
 -- column: message VARCHAR | what was wrong; NULL if nothing
 
--- relation: ingest_issues | one row per source and kind of trouble
+-- relation: ingest_issues | one row per source and kind of problem
 -- column: source_id INTEGER | the file; NULL if it concerns the run
 -- column: kind VARCHAR | short stable name of the trouble
 -- column: count BIGINT | how many events it concerns; NULL: not known, as of what lies beyond a cut
@@ -44,6 +44,7 @@
 -- column: ranks INTEGER[] | global ranks of the members as far as known, ascending
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
 -- column: role_source VARCHAR | evidence for the role
+-- column: membership VARCHAR | what the members rest on: 'stated', 'inferred: ' and how clearly ends prove it, or 'unknown: ' and why
 
 -- relation: ranks | one row per rank
 -- column: rank INTEGER | global rank

@@ -1,6 +1,6 @@
--- rule: compilation | code compiled while it trains
+-- rule: compilation | compilation within recorded steps
 -- topic: idling and copies
--- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Cost: the GPU's idle time meanwhile, at a stall or in every step; without a GPU the time of compiling.
+-- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Cost: the idle time of the GPU during compilation; without a GPU the compile time.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
 -- proof: host_ops
 WITH compiled AS (
@@ -20,8 +20,8 @@ SELECT
     CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
     format('Code is compiled for {} per {}{}{}', tw_time(c.compile_ns), c.unit,
         CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
-        CASE WHEN c.has_gpu THEN coalesce('; meanwhile the GPU idles ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
+        CASE WHEN c.has_gpu THEN coalesce('; the GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
     ) AS evidence,
     CASE WHEN len(c.steps) < c.all_steps THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
-    || ': TORCH_LOGS=recompiles says which; mark them dynamic, or pad them to few shapes' AS advice
+    || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
 FROM compiled AS c LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'

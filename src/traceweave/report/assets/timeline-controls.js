@@ -41,7 +41,7 @@ const TraceweaveTimelineControls = (() => {
       ["Lasts", text(lane.duration[i], "duration")],
     ];
     if (row.kind === "gaps") {
-      if (lane.host[i] >= 0) lines.push(["Host meanwhile", spec.names[lane.host[i]]]);
+      if (lane.host[i] >= 0) lines.push(["Host activity", spec.names[lane.host[i]]]);
       return tip(`Gap: ${spec.causes[lane.cause[i]]}`, [["Rank", String(lane.rank)], ...lines]);
     }
     lines.unshift(["Rank", `${lane.rank}, ${lane.label}`]);
@@ -52,8 +52,8 @@ const TraceweaveTimelineControls = (() => {
         const whom = call.wait && call.last !== null ? ` for rank ${call.last}` : "";
         lines.push([`Waits${whom}`, text(call.wait, "duration")]);
         lines.push(["Transfer", text(lane.duration[i] - call.wait, "duration")]);
-        if (call.unsure) lines.push(["Wait is below what the clocks can tell", ""]);
-        else if (call.last === null) lines.push(["Who came last is below what the clocks can tell", ""]);
+        if (call.unsure) lines.push(["Wait is below the clock resolution", ""]);
+        else if (call.last === null) lines.push(["Who came last is below the clock resolution", ""]);
       }
     }
     const many = lane.many.get(i);

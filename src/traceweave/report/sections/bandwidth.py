@@ -90,7 +90,7 @@ def _reason(bandwidth: Bandwidth, ranks: int) -> str:
         return "No collective was recorded whose bandwidth could be measured."
     told = sorted({row["note"] for row in bandwidth.sizes if row["note"]})
     alone = " Only one rank was recorded." if ranks < 2 else ""
-    return f"No bandwidth can be told: {'; '.join(told)}.{alone}"
+    return f"No bandwidth could be computed: {'; '.join(told)}.{alone}"
 
 
 def _busbw(row: Row) -> float | None:
@@ -124,7 +124,7 @@ def _notes(bandwidth: Bandwidth) -> list[str]:
         )
     if any(row["busbw_p50_gbps"] is None for row in bandwidth.measured):
         notes.append(
-            "Hollow marks: transfers shorter than what the clocks can tell, measured without a"
+            "Hollow marks: transfers shorter than the clock resolution, measured without a"
             " common clock, by the shortest duration over the ranks. It may include waiting, so"
             " that the bandwidth was at least this."
         )
@@ -268,7 +268,7 @@ def _size_table(bandwidth: Bandwidth) -> Table:
             Column("Best", "rate", group="Bus bandwidth"),
             Column("Without clocks", "rate", "By the shortest duration", group="Bus bandwidth"),
             Column("Slow", "count", "Transfers of more than twice the median"),
-            Column("Unresolved", "count", "Transfers shorter than what the clocks can tell"),
+            Column("Unresolved", "count", "Transfers shorter than the clock resolution"),
             Column("Peers", "ratio", "Median transfer / that of groups alike"),
             Column("Note", "name"),
         ),

@@ -65,7 +65,7 @@ def _window(budget: Budget, cpu: bool) -> str:
     if not budget.has_steps:
         return (
             f"The traces mark no steps, so a rank's whole recording, from its first {work} to the"
-            " end of its last, stands as one."
+            " end of its last, counts as one step."
         )
     if cpu:
         return "A step is the range that the profiler marked on the host."

@@ -106,7 +106,7 @@ def clocks_section(clocks: Clocks) -> Section:
             Origin("Clocks", _COMMAND),
             MATCHING,
         ),
-        empty="" if clocks.rows else "No clock was fitted: there are no ranks to compare.",
+        empty="" if clocks.rows else "No clock was fitted: no ranks to compare.",
         terms={
             "Offset": "what is added to the rank's clock to get the common one",
             "Proven bound": "the offset cannot be wrong by more than this, or a collective would"

@@ -75,8 +75,8 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
     part = first["resolved_wait_ns"] / collectives.waited_ns
     where = (
         f"it came last in {count(first['known_last'])} of"
-        f" {plural(first['known_instances'], 'collective')} where the clocks can tell who did, and"
-        " what it alone was late, added up over the other ranks, is"
+        f" {plural(first['known_instances'], 'collective')} where the clocks resolve that, and"
+        " the delay that it alone caused, summed over the waiting ranks, is"
         f" {duration(first['resolved_wait_ns'])}, {percent(part)} of all waiting"
     )
     second = collectives.culprits[1]
@@ -128,7 +128,7 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
         empty="" if matching.calls else "No collective operation was recorded.",
         terms={
             "Wait": "from a rank's arrival to the last rank's, on the common clock; it lengthens"
-            " the step as far as no compute runs meanwhile",
+            " the step where no compute runs at the same time",
             "Transfer": "from the last rank's arrival to the last rank's end",
             "Clock-free wait": "a rank's duration minus the shortest one of the same collective:"
             " needs no common clock",
@@ -176,10 +176,14 @@ def _wait_table(collectives: Collectives) -> list[Table]:
     columns = (
         Column("Rank", "int"),
         Column("Collectives", "count"),
-        Column("Times", "count", note="Where the clocks can tell who did", group="Came last"),
+        Column("Times", "count", note="Where the clocks resolve who did", group="Came last"),
         Column("Share", "percent", note="Of these collectives", group="Came last"),
-        Column("Others waited for it", "duration", note="What it alone was late, for each of them"),
-        Column("Waited for others", "duration", note="Where the clocks can tell that it did"),
+        Column(
+            "Others waited for it",
+            "duration",
+            note="The delay that it alone caused, for each of them",
+        ),
+        Column("Waited for others", "duration", note="Where the clocks resolve that it did"),
         Column("Clock-free wait", "duration"),
         Column("Inside collectives", "duration", note="Waiting and transfer together"),
     )
@@ -270,7 +274,7 @@ def _tail_table(collectives: Collectives) -> list[Table]:
         Column("Number", "count"),
         *parts,
         Column("Tail", "ratio", note="p99 of the duration over its median"),
-        Column("Rank", "int", note="Where the clocks can tell who was", group="Last most often"),
+        Column("Rank", "int", note="Where the clocks resolve who was", group="Last most often"),
         Column("Share", "percent", note="Of these collectives", group="Last most often"),
     )
     rows = tuple(

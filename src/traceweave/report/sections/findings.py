@@ -98,7 +98,7 @@ def _table(findings: Findings) -> Table:
         (
             Column(
                 "Severity",
-                note="critical and warning by what it costs; info: small, or so by design",
+                note="critical and warning by what it costs; info: small, or expected by design",
             ),
             Column("Found"),
             Column("Cost per step", "duration", "What the step would gain at most"),

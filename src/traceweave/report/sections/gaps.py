@@ -150,7 +150,7 @@ def _worst_table(gaps: Gaps) -> Table:
             Column("Step", "int"),
             Column("Length", "duration"),
             Column("Cause", "name"),
-            Column("Host meanwhile", "name", note="What covers most of the gap on the host"),
+            Column("Host activity", "name", note="What covers most of the gap on the host"),
             Column("After", "name", note="Operation that ended when the gap began"),
             Column("Before", "name", note="Operation that ended the gap"),
         ),

@@ -102,10 +102,10 @@ def losses(inputs: Inputs) -> str:
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
     if inputs.missing_ranks:
-        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job left no trace here")
+        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job are not in these traces")
     if not parts:
         return f"All {plural(inputs.events_read, 'event')} of {files} were stored."
-    return "Mind what is missing: " + "; ".join(parts) + "."
+    return "Incomplete input: " + "; ".join(parts) + "."
 
 
 def without_gpu_work(inputs: Inputs) -> str:

@@ -90,7 +90,7 @@ def kernels_section(kernels: Kernels, cpu: bool) -> Section:
             Origin(_CLASSES, f"{_COMMAND} -p per=class"),
             Origin(_RANKS, f"traceweave analyze kernel_ranks run.duckdb -p kernels={COMPARED}"),
         ),
-        empty="" if found else f"There are no kernels to show: {reason}.",
+        empty="" if found else f"No kernels to show: {reason}.",
     )
 
 

@@ -51,7 +51,11 @@ def matching_in_words(matching: Matching) -> str:
         rest.append(f"{plural(matching.unmatched, 'call')} found no partner")
     text = f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
     close = matching.shared - matching.known_instances
-    return f"{text} In {count(close)} the clocks cannot tell who came last." if close else text
+    return (
+        f"{text} In {count(close)} the clocks do not resolve which rank came last."
+        if close
+        else text
+    )
 
 
 def causality_in_words(matching: Matching) -> str:

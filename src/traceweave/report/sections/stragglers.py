@@ -44,7 +44,7 @@ def stragglers_in_words(stragglers: Stragglers) -> str:
         return ""
     first = stragglers.rows[0]
     if not first["resolved_wait_ns"]:
-        return "No rank is clearly late by more than what the clocks can tell."
+        return "No rank is late by more than the clock resolution."
     text = (
         f"Most waiting is for rank {first['rank']}: {duration(first['resolved_wait_ns'])} over all"
         f" ranks and steps, {percent(first['resolved_wait_ns'] / stragglers.waited_ns)} of all"
@@ -64,8 +64,8 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
         anchor="stragglers",
         title="Stragglers",
         lead=(
-            "A straggler arrives last, and the others wait for what it alone is late: the time"
-            " from the last but one to it, for every rank that waits."
+            "A straggler arrives last, and the others wait for the delay that it alone caused: the"
+            " time from the last but one to it, for every rank that waits."
         ),
         notes=(stragglers_in_words(stragglers),) if found else (),
         tables=(_table(stragglers),) if found else (),
@@ -90,9 +90,13 @@ def _table(stragglers: Stragglers) -> Table:
         "Who is waited for, and why",
         (
             Column("Rank", "int"),
-            Column("Times", "count", "Where the clocks can tell who did", group="Came last"),
+            Column("Times", "count", "Where the clocks resolve who did", group="Came last"),
             Column("Share", "percent", "Of these collectives", group="Came last"),
-            Column("Waiting for it", "duration", "What it alone was late, for each waiting rank"),
+            Column(
+                "Waiting for it",
+                "duration",
+                "The delay that it alone caused, for each waiting rank",
+            ),
             Column("Longest delay", "duration", own_unit=True),
             Column("Cause", "name"),
             Column("Namely", "name", "Class of kernels, cause of the gaps, or the other group"),

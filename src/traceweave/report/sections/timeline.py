@@ -98,7 +98,8 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
     yield (
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
         " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
-        " N and P step from operation to operation, ↑ and ↓ from row to row, and say what is there."
+        " N and P step from operation to operation, ↑ and ↓ from row to row, and read out what"
+        " is there."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
@@ -240,7 +241,7 @@ def _table(timeline: Timeline) -> Table:
             *(part_column(part) for part in timeline.parts),
             Column("Length", "duration", group="Longest gap"),
             Column("Cause", group="Longest gap"),
-            Column("Host meanwhile", "name", group="Longest gap"),
+            Column("Host activity", "name", group="Longest gap"),
         ),
         tuple(
             (

@@ -101,7 +101,7 @@ def _notes(properties: Properties, extent: _Extent) -> Iterator[str]:
         yield f"it holds no events: nothing{of} was recorded"
     elif properties.no_rank is not None:
         yield (
-            f"its distributedInfo says rank {properties.no_rank}, which is no rank:"
+            f"its distributedInfo says rank {properties.no_rank}, which is not a rank:"
             " its name decides, or --rank"
         )
 

@@ -38,7 +38,7 @@ def export_report(report: Path, folder: Path) -> Path:
     nsys = shutil.which("nsys")
     if nsys is None:
         raise InputError(
-            f"{report}: a binary nsys report, and there is no nsys on PATH to export it;"
+            f"{report}: a binary nsys report, and nsys is not on PATH to export it;"
             f" run `{beside}` where nsys is installed and ingest the .sqlite"
         )
     failure = ""

@@ -1,0 +1,269 @@
+"""Process groups that no label names, found by what their calls do.
+
+Strands that look alike are aligned with one of them; those whose ends scatter alike are a set that
+may be one group or several side by side. A set is proven where its ends tie it together against
+every way in which groups lie over ranks, and divided where they say so (ties.py). Where neither is
+clear, its calls stay unmatched: a wrong match is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceweave.arrays import Floats, Ints
+from traceweave.matching.alignment import Alignment
+from traceweave.matching.causal_ties import confirms
+from traceweave.matching.coarse_clocks import running_median
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.outcome import ALONE, NOT_PROVEN
+from traceweave.matching.rivals import rivals
+from traceweave.matching.strands import Strand, align_strands, may_be_one
+from traceweave.matching.ties import (
+    APART,
+    CAUSAL,
+    Bundle,
+    Tie,
+    bundle,
+    causal_share,
+    weigh,
+)
+
+GAP = 3.0
+"""A strand whose ends scatter this many times more than those of the others is of another group,"""
+GAP_NS = 30_000.0
+"""if they scatter more than this: below, rings alone may do it."""
+ALONE_ENOUGH = 0.5
+"""Share of calls that must speak for themselves on a stream that groups may share."""
+SPARE_NS = 20_000.0
+"""By how much coarse clocks may seem to contradict causality."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is known of the ranks of the job."""
+
+    recorded: int
+    size: int | None
+
+    @property
+    def complete(self) -> bool:
+        """Every rank was recorded, as far as known."""
+        return self.size is None or self.recorded >= self.size
+
+    def regular(self, ranks: list[int]) -> bool:
+        """Whether ranks, ascending, are one of the groups that divide a job evenly: at equal
+        distances, and the others beside them.
+        """
+        if self.size is None and not self.complete:
+            return True
+        distance = ranks[1] - ranks[0]
+        block = distance * len(ranks)
+        world = self.size or self.recorded
+        even = ranks == list(range(ranks[0], ranks[0] + block, distance))
+        return even and ranks[0] % block < distance and world % block == 0
+
+    @property
+    def pair(self) -> bool:
+        """There are two ranks: whatever one of them does together, it does with the other."""
+        return self.size == 2 and self.recorded == 2
+
+
+@dataclass(frozen=True)
+class StrandSet:
+    """Strands that are one group, or may be; the others are aligned with the first."""
+
+    strands: list[Strand]
+    alignments: list[Alignment | None]
+    tie: Tie | None = None
+    """The weakest of what proves it."""
+
+    def ranks(self) -> list[int]:
+        """The members, ascending."""
+        return sorted(strand.rank for strand in self.strands)
+
+    def by_rank(self) -> list[int]:
+        """Places of the strands in the order of ranks."""
+        return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
+
+
+@dataclass
+class Search:
+    """Looks for the groups of strands."""
+
+    time: CommonTime
+    job: Job
+    may_join: Callable[[Strand, Strand], bool]
+    """Whether labels allow two strands to be of one group."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why a strand, by its first call, is in no proven set."""
+
+    def find(self, strands: list[Strand]) -> list[StrandSet]:
+        """Return the sets that are proven."""
+        settled = self._settle([p for c in self._candidates(strands) for p in self._prove(c)])
+        placed = {id(strand) for found in settled for strand in found.strands}
+        rest = [strand for strand in strands if id(strand) not in placed]
+        lacking = [found for found in settled if any(self._may_lack(found, s) for s in rest)]
+        for found in lacking:
+            self._refuse(found.strands, NOT_PROVEN)
+        return [found for found in settled if all(found is not other for other in lacking)]
+
+    def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
+        """Whether a strand that is in no set may be of this one."""
+        union = self._union(found, StrandSet([strand], [None]))
+        return union is not None and not self._apart(union, len(found.strands))
+
+    def _candidates(self, strands: list[Strand]) -> Iterator[StrandSet]:
+        """Sets of strands that scatter alike against the one with most calls."""
+        free = sorted(strands, key=lambda s: (-len(s), s.rank))
+        while free:
+            found = self._around(free[0], free[1:])
+            taken = {id(s) for s in found.strands}
+            free = [s for s in free if id(s) not in taken]
+            if len(found.strands) > 1:
+                yield found
+
+    def _around(self, seed: Strand, others: list[Strand]) -> StrandSet:
+        """The seed and, of every rank, the strand whose ends scatter least against it, up to the
+        first that scatters much more.
+        """
+        nearest: dict[int, tuple[float, Strand, Alignment]] = {}
+        for other in others:
+            found = self._align(other, seed)
+            if found is not None:
+                scatter = _scatter(other, seed, found)
+                if other.rank not in nearest or scatter < nearest[other.rank][0]:
+                    nearest[other.rank] = scatter, other, found
+        ranked = sorted(nearest.values(), key=lambda entry: entry[0])
+        if not ranked:
+            self._refuse([seed], ALONE)
+        kept = ranked[: _before_gap(np.array([entry[0] for entry in ranked]))]
+        return StrandSet([seed, *(s for _, s, _ in kept)], [None, *(a for _, _, a in kept)])
+
+    def _align(self, strand: Strand, seed: Strand) -> Alignment | None:
+        if not (may_be_one(strand, seed) and self.may_join(strand, seed)):
+            return None
+        found = align_strands(strand, seed, self.time)
+        if found.line is None:
+            self.reasons[int(strand.index[0])] = found.reason
+            return None
+        return found
+
+    def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
+        """The set itself if its ends tie it together, or causality does, the parts that they
+        divide it into, or nothing.
+        """
+        order = np.array(found.by_rank())
+        whole = bundle(found.strands, found.alignments).columns(order)
+        ways = list(rivals(whole))
+        ties = [weigh(whole, parts) for parts in ways]
+        weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
+        if ties[weakest].clear and ties[weakest].evidence < 0:
+            for part in ways[weakest]:
+                yield from self._prove_part([found.strands[n] for n in order[part]])
+        elif self.job.pair or self._proves(found, ties, whole) or self._causality_does(found, ways):
+            yield StrandSet(found.strands, found.alignments, ties[weakest])
+        else:
+            self._refuse(found.strands, NOT_PROVEN)
+
+    def _prove_part(self, strands: list[Strand]) -> Iterator[StrandSet]:
+        part = self._around(strands[0], strands[1:])
+        if len(part.strands) == len(strands) > 1:
+            yield from self._prove(part)
+        else:
+            self._refuse(strands, NOT_PROVEN)
+
+    def _proves(self, found: StrandSet, ties: list[Tie], whole: Bundle) -> bool:
+        """Whether ends and causality show one group, and no calls of another among them.
+
+        Where members were not recorded, who was last is not known, and starts have to lie far
+        apart. A stream that others may share says nothing, so there most calls have to speak for
+        themselves.
+        """
+        if len(found.strands) > min(strand.size or len(whole.ranks) for strand in found.strands):
+            return False
+        if not self.job.regular(found.ranks()):
+            return False
+        shared = any(strand.shared for strand in found.strands)
+        for tie in ties:
+            if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
+                return False
+            if shared and tie.speaking < ALONE_ENOUGH:
+                return False
+        noise = max(tie.ends_ns for tie in ties)
+        return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
+
+    def _causality_does(self, found: StrandSet, ways: list[list[Ints]]) -> bool:
+        """Whether causality alone shows one group, of every rank: how long a part of a group takes
+        is not its own doing.
+        """
+        everyone = self.job.complete and len(found.strands) == self.job.recorded
+        if not everyone or any(strand.shared for strand in found.strands):
+            return False
+        straight = bundle(found.strands, found.alignments, straight=True)
+        calls = found.strands[0].calls
+        sort = np.unique(np.c_[calls.op, calls.size, calls.dtype], axis=0, return_inverse=True)[1]
+        return confirms(straight.columns(np.array(found.by_rank())), ways, sort.ravel())
+
+    def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
+        """Join sets that are parts of one group, and drop those that nothing tells from each
+        other.
+        """
+        settled: list[StrandSet] = []
+        doubtful: set[int] = set()
+        for found in proven:
+            for place, other in enumerate(settled):
+                union = self._union(other, found)
+                if union is None or self._apart(union, len(other.strands)):
+                    continue
+                joined = list(self._prove(union))
+                if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
+                    settled[place] = joined[0]
+                    break
+                doubtful |= {id(other), id(found)}
+            else:
+                settled.append(found)
+        for found in settled:
+            if id(found) in doubtful:
+                self._refuse(found.strands, NOT_PROVEN)
+        return [found for found in settled if id(found) not in doubtful]
+
+    def _union(self, one: StrandSet, other: StrandSet) -> StrandSet | None:
+        """Both sets as one; None where that cannot be."""
+        if set(one.ranks()) & set(other.ranks()):
+            return None
+        seed = one.strands[0]
+        found = [self._align(strand, seed) for strand in other.strands]
+        if any(alignment is None for alignment in found):
+            return None
+        return StrandSet([*one.strands, *other.strands], [*one.alignments, *found])
+
+    def _apart(self, union: StrandSet, first: int) -> bool:
+        """Whether the first strands are clearly another group than the rest."""
+        place = np.arange(len(union.strands))
+        tie = weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        return tie.clear and tie.evidence < 0
+
+    def _refuse(self, strands: list[Strand], reason: str) -> None:
+        """Note why; that no other rank did the same says less than what was tried before."""
+        for strand in strands:
+            key = int(strand.index[0])
+            if reason != ALONE or key not in self.reasons:
+                self.reasons[key] = reason
+
+
+def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:
+    """How far the ends of partners scatter, whatever their clocks do, ns."""
+    mine = np.flatnonzero(found.partner >= 0)
+    apart = (strand.calls.end[mine] - seed.calls.end[found.partner[mine]]).astype(np.float64)
+    return float(np.median(np.abs(apart - running_median(apart))))
+
+
+def _before_gap(scatter: Floats) -> int:
+    """How many of ascending scatters come before the first that is much larger."""
+    for n in range(1, len(scatter)):
+        if scatter[n] > max(GAP * float(np.median(scatter[:n])), GAP_NS):
+            return n
+    return len(scatter)

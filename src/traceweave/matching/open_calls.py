@@ -1,0 +1,239 @@
+"""Calls whose group no label tells: they get groups that their ends prove, or a reason why not.
+
+Known groups that lack members take part: a rank whose profiler writes no labels may be one. Every
+group found ties clocks, and better clocks find more groups, so the search goes on until it finds
+none. Then strands that hold several groups are divided by what is said of their calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Ints
+from traceweave.matching.by_order import Part, match_rest
+from traceweave.matching.calls import RECV, SEND, Calls
+from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups import NO_ROLE, Group
+from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
+from traceweave.matching.messages_by_evidence import UNKNOWN, Messages
+from traceweave.matching.outcome import NOT_PROVEN, Matches
+from traceweave.matching.send_recv import SameClock
+from traceweave.matching.strands import Strand, signatures, strands_of
+from traceweave.matching.ties import Tie
+
+
+def match_open(
+    calls: Calls, groups: list[Group], same_clock: SameClock, job: Job, matches: Matches
+) -> None:
+    """Match calls of open groups; what is found is appended to `groups` and noted in
+    `calls.label`, and open groups that keep no calls are taken out.
+    """
+    if any(group.open for group in groups):
+        search = _OpenCalls(calls, groups, same_clock, job, matches)
+        search.match()
+        search.forget_empty()
+
+
+@dataclass
+class _OpenCalls:
+    calls: Calls
+    groups: list[Group]
+    same_clock: SameClock
+    job: Job
+    matches: Matches
+
+    def match(self) -> None:
+        """Search until nothing more is found, then in finer strands."""
+        pools = [self._pool(number) for number, group in enumerate(self.groups) if group.open]
+        for finer in (False, True):
+            if finer:
+                pools = [self._finer(pool) for pool in pools]
+            found = True
+            while found:
+                found = any([*(self._search(pool) for pool in pools), self._messages()])
+
+    def _pool(self, number: int) -> list[Strand]:
+        """The strands of an open group, and those of known groups that may lack some of them."""
+        group = self.groups[number]
+        strands = self._strands(number, -1)
+        if not group.labelled:
+            ranks = {strand.rank for strand in strands}
+            for other, known in enumerate(self.groups):
+                if not known.open and _lacks(known, ranks):
+                    strands += self._strands(other, other)
+        return strands
+
+    def _strands(self, number: int, group: int) -> list[Strand]:
+        """The collectives of a group, a strand per rank and stream; on the host, per rank."""
+        here = (self.calls.label == number) & (self.calls.op != SEND) & (self.calls.op != RECV)
+        index = np.flatnonzero(here)
+        streams = np.where(self.calls.on_gpu[index], self.calls.stream[index], -1)
+        return strands_of(self.calls, index, streams, group, self.groups[number].size)
+
+    def _finer(self, pool: list[Strand]) -> list[Strand]:
+        """Divide strands by what is said of their calls."""
+        parts = []
+        for s in pool:
+            words = signatures(self.calls, s.index)
+            parts += strands_of(self.calls, s.index, words, s.group, s.size)
+        return parts
+
+    def _search(self, pool: list[Strand]) -> bool:
+        """Match what can be proven of a pool and take it out; whether anything was."""
+        open_strands = [strand for strand in pool if strand.group < 0]
+        if not open_strands:
+            return False
+        time = CommonTime(self.calls, self.matches.instance, self.same_clock)
+        search = Search(time, self.job, self._may_join)
+        sets = [s for s in search.find(pool) if any(strand.group < 0 for strand in s.strands)]
+        for found in sets:
+            self._accept(found, time)
+        placed = {id(strand) for found in sets for strand in found.strands if strand.group < 0}
+        for strand in open_strands:
+            if id(strand) not in placed:
+                reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
+                self.matches.refuse(strand.index, reason)
+        pool[:] = [strand for strand in pool if id(strand) not in placed]
+        return bool(sets)
+
+    def _messages(self) -> bool:
+        """Match messages whose other side no trace names; whether any was."""
+        calls, matches = self.calls, self.matches
+        message = (calls.op == SEND) | (calls.op == RECV)
+        unknown = np.array([group.open for group in self.groups])[calls.label] & (
+            calls.op == UNKNOWN
+        )
+        index = np.flatnonzero((message & (calls.peer < 0) | unknown) & calls.on_gpu)
+        if not (matches.instance[index] < 0).any():
+            return False
+        channels = Messages(calls, index, self.groups, self.same_clock, matches.instance).find()
+        for channel in channels:
+            instance = matches.next_instance + np.arange(len(channel.sent))
+            for side in (channel.sent, channel.received):
+                matches.accept(side, instance, "sequence-aligned")
+                open_ones = np.array([group.open for group in self.groups])[calls.label[side]]
+                if open_ones.any():
+                    members = frozenset((channel.source, channel.target))
+                    calls.label[side[open_ones]] = self._group_with(members, channel.tie)
+        return bool(channels)
+
+    def _may_join(self, a: Strand, b: Strand) -> bool:
+        """Whether labels allow it: not two named groups, and no rank that a group does not list."""
+        if a.group >= 0 and b.group >= 0:
+            return a.group == b.group
+        listed = self.groups[max(a.group, b.group)].members if max(a.group, b.group) >= 0 else None
+        return listed is None or {a.rank, b.rank} <= listed
+
+    def _accept(self, found: StrandSet, time: CommonTime) -> None:
+        """Give the calls of a set their group and instances; those of known groups keep theirs."""
+        parts, instance = self._numbered(found, time)
+        if not any(strand.shared for strand in found.strands):
+            match_rest(parts, instance)
+        plain = all(a.plain for a in found.alignments if a is not None)
+        number = self._group_of(found)
+        for strand in found.strands:
+            new = strand.index[
+                (self.matches.instance[strand.index] < 0) & (instance[strand.index] >= 0)
+            ]
+            self.matches.accept(new, instance[new], "order" if plain else "sequence-aligned")
+            self.calls.label[strand.index] = number
+
+    def _numbered(self, found: StrandSet, time: CommonTime) -> tuple[list[Part], Ints]:
+        """The strands on the first one's clock, and the instance of every call that has a
+        partner.
+        """
+        instance = self.matches.instance.copy()
+        seed = found.strands[0]
+        pairs = []
+        for strand, alignment in zip(found.strands, found.alignments, strict=True):
+            if alignment is not None:
+                mine = np.flatnonzero(alignment.partner >= 0)
+                pairs.append((strand.index[mine], seed.index[alignment.partner[mine]]))
+        for mine, theirs in pairs:
+            known = (instance[mine] >= 0) & (instance[theirs] < 0)
+            instance[theirs[known]] = instance[mine[known]]
+        new = seed.index[instance[seed.index] < 0]
+        instance[new] = self.matches.next_instance + np.arange(len(new))
+        for mine, theirs in pairs:
+            instance[mine] = np.where(instance[mine] < 0, instance[theirs], instance[mine])
+        lines = [Line(0.0, 0.0, 0.0, 0.0) if a is None else a.line for a in found.alignments]
+        return [
+            Part(strand.index, time.shown(strand.rank, strand.calls), line)
+            for strand, line in zip(found.strands, lines, strict=True)
+        ], instance
+
+    def _group_of(self, found: StrandSet) -> int:
+        """The number of the group that a set belongs to: one that its labels name, one found before
+        that has the same members and never runs at the same time, or a new one.
+        """
+        ranks = frozenset(found.ranks())
+        named = max(strand.group for strand in found.strands)
+        if named < 0:
+            return self._group_with(ranks, found.tie, found.strands)
+        group = self.groups[named]
+        group.seen |= ranks
+        if group.membership == "stated":
+            known = sum(s.group >= 0 for s in found.strands)
+            group.membership = f"stated for {known} ranks; the others {_describe(found.tie)}"
+        return named
+
+    def _group_with(
+        self, ranks: frozenset[int], tie: Tie | None, strands: Sequence[Strand] = ()
+    ) -> int:
+        for number, group in enumerate(self.groups):
+            found_before = group.key[0] == "inferred" and group.members == ranks
+            if found_before and not any(self._overlap(strand, number) for strand in strands):
+                return number
+        everybody = len(ranks) == (self.job.size or self.job.recorded)
+        self.groups.append(
+            Group(
+                ("inferred", tuple(sorted(ranks)), len(self.groups)),
+                size=len(ranks),
+                members=ranks,
+                seen=set(ranks),
+                role="world" if everybody else "unknown",
+                role_source="every rank of the run takes part" if everybody else NO_ROLE,
+                membership=_describe(tie),
+            )
+        )
+        return len(self.groups) - 1
+
+    def _overlap(self, strand: Strand, number: int) -> bool:
+        """Whether a strand's calls run while its rank runs others of a group: a communicator does
+        one thing at a time.
+        """
+        others = np.flatnonzero((self.calls.label == number) & (self.calls.rank == strand.rank))
+        start = np.r_[strand.calls.start, self.calls.start[others]]
+        end = np.r_[strand.calls.end, self.calls.end[others]]
+        order = np.argsort(start, kind="stable")
+        return bool((np.maximum.accumulate(end[order])[:-1] > start[order][1:]).any())
+
+    def forget_empty(self) -> None:
+        """Take out open groups whose calls all found another."""
+        count = np.bincount(self.calls.label, minlength=len(self.groups))
+        kept = [n for n, group in enumerate(self.groups) if count[n] or not group.open]
+        number = np.full(len(self.groups), -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        self.calls.label[:] = number[self.calls.label]
+        self.groups[:] = [self.groups[n] for n in kept]
+
+
+def _lacks(group: Group, ranks: set[int]) -> bool:
+    """Whether a known group may have members among `ranks` that it is not seen on."""
+    if group.members is not None:
+        return bool((group.members - group.seen) & ranks)
+    return group.size is not None and len(group.seen) < group.size and bool(ranks - group.seen)
+
+
+def _describe(tie: Tie | None) -> str:
+    if tie is None or not tie.calls:
+        return "inferred: the job has no other ranks"
+    ends, apart = tie.ends_ns / 1e3, tie.apart_ns / 1e3
+    return (
+        f"inferred: ends of {tie.calls} calls scatter by {ends:.1f} us; as groups of their own,"
+        f" parts of it would by {apart:.1f} us"
+    )

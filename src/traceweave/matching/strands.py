@@ -1,0 +1,114 @@
+"""Strands: what one rank did on one stream, which is the least that keeps together when nothing
+names the groups.
+
+A communicator has a stream of its own, so a strand mostly belongs to one group. Where synchronous
+operations of several groups share the stream of the computation it does not; then operation, size
+and kernel divide it further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.matching.alignment import Alignment, align_pair
+from traceweave.matching.calls import OPS, RECV, SEND, Calls
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.outcome import PART_FITS
+
+ALIKE = 0.5
+"""Share of operations that two strands need in common to be worth comparing."""
+COVERED = 0.8
+"""Share of the calls of both strands, while both recorded, that must have found each other."""
+
+
+@dataclass(frozen=True)
+class Strand:
+    """Calls of one rank in the order they began."""
+
+    rank: int
+    index: Ints
+    """Positions in the calls of the run."""
+    calls: Calls
+    group: int
+    """The group its labels name, by number; -1 if none."""
+    size: int | None
+    """How many ranks that group, or one with such a label, has, if the labels say."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def shared(self) -> bool:
+        """Its stream also computes, so several groups may use it."""
+        return bool(self.calls.computing[0])
+
+    @property
+    def operations(self) -> Ints:
+        """How many calls of each operation; a message counts alike on both sides."""
+        return np.bincount(_symbols(self.calls), minlength=len(OPS))
+
+
+def strands_of(calls: Calls, index: Ints, by: Ints, group: int, size: int | None) -> list[Strand]:
+    """Divide the calls at `index` by rank and by a number that each has."""
+    if not len(index):
+        return []
+    key = np.unique(np.c_[calls.rank[index], by], axis=0, return_inverse=True)[1].ravel()
+    parts = [index[key == number] for number in range(int(key.max()) + 1)]
+    return [Strand(int(calls.rank[p[0]]), p, calls.take(p), group, size) for p in parts]
+
+
+def signatures(calls: Calls, index: Ints) -> Ints:
+    """Number calls by all that is said of them: equal numbers, equal words."""
+    columns = [of[index] for of in (calls.stream, calls.op, calls.size, calls.dtype, calls.kernel)]
+    return np.asarray(np.unique(np.c_[*columns], axis=0, return_inverse=True)[1].ravel(), np.int64)
+
+
+def may_be_one(a: Strand, b: Strand) -> bool:
+    """Whether two strands are worth comparing: of two ranks, and with operations in common."""
+    mine, theirs = a.operations, b.operations
+    shared = int(np.minimum(mine, theirs).sum())
+    return a.rank != b.rank and shared >= ALIKE * max(1, min(len(a), len(b)))
+
+
+def align_strands(a: Strand, b: Strand, time: CommonTime) -> Alignment:
+    """Align the calls of two strands, on their common time, as if they were one group; undecided
+    where only part of them fits.
+    """
+    mine, theirs = (_plain(time.shown(strand.rank, strand.calls)) for strand in (a, b))
+    found = align_pair(mine, theirs, same_clock=time.tied(a.rank, b.rank))
+    if found.line is None:
+        return found
+    i = np.flatnonzero(found.partner >= 0)
+    if not _covers(found) or not _complementary(a, i, b, found.partner[i]).all():
+        return Alignment(np.full(len(a), -1, dtype=np.int64), None, False, PART_FITS)
+    return found
+
+
+def _symbols(calls: Calls) -> Ints:
+    return np.where(calls.op == RECV, SEND, calls.op)
+
+
+def _plain(calls: Calls) -> Calls:
+    """The calls with one symbol for both sides of a message."""
+    columns = {name: getattr(calls, name) for name in calls.__dataclass_fields__}
+    return Calls(**columns | {"op": _symbols(calls)})
+
+
+def _complementary(a: Strand, i: Ints, b: Strand, j: Ints) -> Flags:
+    """Whether a send meets a receive, and nothing else meets either."""
+    mine, theirs = a.calls.op[i], b.calls.op[j]
+    message = (mine == SEND) | (mine == RECV)
+    return np.asarray(np.where(message, mine != theirs, mine == theirs))
+
+
+def _covers(found: Alignment) -> bool:
+    """Whether most calls between the first and the last that found a partner have one."""
+    i = np.flatnonzero(found.partner >= 0)
+    if not len(i):
+        return False
+    j = found.partner[i]
+    span = max(i[-1] - i[0], j.max() - j.min()) + 1
+    return bool(len(i) >= COVERED * span)

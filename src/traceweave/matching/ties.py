@@ -1,0 +1,177 @@
+"""Do ends tie ranks to one group? What tells a collective from calls that only look alike.
+
+The ends of one collective coincide, whoever was late; starts do not. Of two groups side by side
+each ends a transfer after its own last start, so the difference of their ends follows that of their
+last starts. For ranks A and B of a set, and calls k that were taken for one,
+
+    one group:    end_A - end_B               scatters as ends do, whatever the starts do
+    two groups:   (end_A - last start_A) - (end_B - last start_B)     does, and that needs no clock
+
+Which of the two scatters less says which it is; how clearly, the likelihood of both under one noise
+(Student's t, so that single calls decide nothing). Where neither scatters more, as when nobody ever
+waits, nothing tells.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Floats, Ints
+from traceweave.matching.alignment import Alignment
+from traceweave.matching.coarse_clocks import fit_curve, fit_line, running_median
+from traceweave.matching.strands import Strand
+
+LEAST = 8
+"""Calls below which nothing is proven."""
+PROVEN = 15.0
+"""Logarithm of how many times likelier one reading must be than the other."""
+PER_CALL = 0.15
+"""The same per call: a great many calls that each say next to nothing say nothing."""
+FOREIGN = 0.05
+"""Share of calls that may look as if they were of another group."""
+SPEAKS = 2.0
+"""The same for a call that speaks for itself."""
+APART = 10.0
+"""How many times farther starts must lie apart than ends where not all members were recorded."""
+FREEDOM = 3.0
+"""Degrees of freedom of the noise."""
+FLOOR_NS = 1_000.0
+"""Whole microseconds are the coarsest that profilers write."""
+CAUSAL = 0.98
+"""Share of calls that must end nowhere before they have begun everywhere."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Calls of several strands side by side, a row per call of the first and a column per strand;
+    times are on the clock of the first, NaN where a strand has no partner.
+    """
+
+    ranks: Ints
+    start: Floats
+    end: Floats
+
+    def columns(self, order: Ints) -> Bundle:
+        """Return some of the strands, in another order."""
+        return Bundle(self.ranks[order], self.start[:, order], self.end[:, order])
+
+
+@dataclass(frozen=True)
+class Tie:
+    """What the ends of two parts of a bundle say."""
+
+    calls: int
+    ends_ns: float
+    """How far the ends of the two parts scatter, median."""
+    apart_ns: float
+    """How far they would if the parts were groups of their own."""
+    far_ratio: float
+    """Nine tenths of the one lie this many times farther out than nine tenths of the other."""
+    evidence: float
+    """Logarithm of how many times likelier one group is than two."""
+    against: float
+    """Share of calls that by themselves speak for two."""
+    speaking: float
+    """Share of calls that by themselves speak for one."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether the evidence is enough, for either reading."""
+        return clear(self.evidence, self.calls)
+
+    @property
+    def proves(self) -> bool:
+        """Whether it clearly is one group, with no calls of another among its own."""
+        return self.clear and self.evidence > 0 and self.against <= FOREIGN
+
+
+def bundle(
+    strands: list[Strand], alignments: list[Alignment | None], *, straight: bool = False
+) -> Bundle:
+    """Set strands beside the first, with which the others have been aligned, on its clock as the
+    ends show it; `straight`: by a line, else by a curve.
+    """
+    first = strands[0]
+    shape = (len(first), len(strands))
+    start, end = np.full(shape, np.nan), np.full(shape, np.nan)
+    start[:, 0], end[:, 0] = first.calls.start, first.calls.end
+    for column, (strand, found) in enumerate(zip(strands, alignments, strict=True)):
+        if found is None:
+            continue
+        mine = np.flatnonzero(found.partner >= 0)
+        row = found.partner[mine]
+        at = strand.calls.end[mine].astype(np.float64)
+        clock = (fit_line if straight else fit_curve)(at, first.calls.end[row] - at)
+        start[row, column] = clock.apply(strand.calls.start[mine])
+        end[row, column] = clock.apply(at)
+    return Bundle(np.array([s.rank for s in strands]), start, end)
+
+
+def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
+    """Weigh one group against the groups that `parts` (columns) would be, neighbour by
+    neighbour."""
+    ends, apart = [], []
+    for one, other in itertools.pairwise(parts):
+        y, z = _differences(whole, one, other)
+        if len(y) >= LEAST:
+            ends.append(y)
+            apart.append(z)
+    if not ends:
+        return Tie(0, np.inf, np.inf, 0.0, 0.0, 1.0, 0.0)
+    y, z = np.abs(np.concatenate(ends)), np.abs(np.concatenate(apart))
+    nearer = likelier(y, z)
+    far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
+    return Tie(
+        calls=len(y) // len(ends),
+        ends_ns=float(np.median(y)),
+        apart_ns=float(np.median(z)),
+        far_ratio=far[1] / far[0],
+        # neighbours share ranks, so each has its say in proportion
+        evidence=float(nearer.sum()) / len(ends),
+        against=float((nearer < -SPEAKS).mean()),
+        speaking=float((nearer > SPEAKS).mean()),
+    )
+
+
+def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats]:
+    """How far the ends of two parts lie apart, call by call, and how far their transfers do."""
+    ends, transfers = [], []
+    for part in (one, other):
+        end = whole.end[:, part].mean(axis=1)
+        ends.append(end)
+        transfers.append(end - whole.start[:, part].max(axis=1))
+    known = np.isfinite(ends[0]) & np.isfinite(ends[1])
+    y, z = (of[1][known] - of[0][known] for of in (ends, transfers))
+    if not known.any():
+        return y, z
+    # slow clocks are in the one, sizes that take turns in both
+    return y - running_median(y), z - running_median(z)
+
+
+def likelier(one: Floats, other: Floats) -> Floats:
+    """Return, call by call, the logarithm of how many times likelier distances `one` are than
+    `other`, under the noise of the nearer ones.
+    """
+    noise = max(FLOOR_NS, 1.4826 * float(min(np.median(np.abs(one)), np.median(np.abs(other)))))
+    return _surprise(other / noise) - _surprise(one / noise)
+
+
+def clear(evidence: float, calls: int) -> bool:
+    """Whether evidence from so many calls is enough to tell."""
+    return calls >= LEAST and abs(evidence) >= max(PROVEN, PER_CALL * calls)
+
+
+def _surprise(distance: Floats) -> Floats:
+    return np.asarray((FREEDOM + 1) / 2 * np.log1p(distance**2 / FREEDOM))
+
+
+def causal_share(whole: Bundle, spare_ns: float) -> float:
+    """Return the share of calls that end nowhere before they have begun everywhere."""
+    several = np.isfinite(whole.end).sum(axis=1) > 1
+    if not several.any():
+        return 0.0
+    last, first = np.nanmax(whole.start[several], axis=1), np.nanmin(whole.end[several], axis=1)
+    return float((last <= first + spare_ns).mean())

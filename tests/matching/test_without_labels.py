@@ -1,0 +1,258 @@
+"""Calls whose groups no trace names: what is matched is what the labels say, and no call more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import traceweave
+from tests.tables import create_tables, empty_database
+from traceweave.arrays import Ints
+from traceweave.matching.causal_ties import confirms
+from traceweave.matching.groups_by_evidence import Job as World
+from traceweave.matching.rivals import rivals
+from traceweave.matching.ties import Bundle, weigh
+from traceweave.weave import weave
+from traceweave_simulator.traffic import (
+    TP_DP,
+    TP_DP_ALIKE,
+    Job,
+    Op,
+    groups_of,
+    pipeline_dp,
+    simulate_traffic,
+)
+from traceweave_simulator.traffic_tables import (
+    outside_bounds,
+    split_instances,
+    store_traffic,
+    wrong_matches,
+)
+
+Connection = duckdb.DuckDBPyConnection
+DatabaseOf = Callable[..., Path]
+
+LABELS = "seq, group_name, group_desc, group_ranks, comm_id, group_size, peer"
+SIZES = "bytes, dtype"
+
+
+@contextmanager
+def copied(database: Path) -> Iterator[Connection]:
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{database}' AS run (READ_ONLY)")
+        con.execute("COPY FROM DATABASE run TO memory")
+        yield con
+
+
+def strip(con: Connection, columns: str) -> None:
+    nothing = ", ".join(f"{column.strip()} = NULL" for column in columns.split(","))
+    con.execute(f"UPDATE base.collective_calls SET {nothing}")
+
+
+def instances(con: Connection) -> list[tuple[int, ...]]:
+    """The calls of every instance."""
+    rows = con.execute(
+        "SELECT list(call_id ORDER BY call_id) FROM base.matches"
+        " WHERE collective_id IS NOT NULL GROUP BY collective_id"
+    ).fetchall()
+    return sorted(tuple(calls) for (calls,) in rows)
+
+
+def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
+    return tuple(replace(op, compute_us=8 * op.compute_us) for op in program)
+
+
+@pytest.mark.parametrize("taken", [LABELS, f"{LABELS}, {SIZES}"], ids=["labels", "sizes too"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kineto/megatron_tp8",
+        "kineto/megatron_tp2",
+        "kineto/torchrec_4",
+        "nsys/fsdp_2rank_before__2026.2.sqlite",
+        "nsys/fsdp_2rank_after__2026.2.sqlite",
+    ],
+)
+def test_real_runs_are_matched_without_labels_as_with_them(
+    corpus: Path, database_of: DatabaseOf, name: str, taken: str
+) -> None:
+    with copied(database_of(corpus / name)) as con:
+        with_labels = instances(con)
+        strip(con, taken)
+        weave(con)
+        assert instances(con) == with_labels
+        assert (
+            sum(map(len, with_labels))
+            == con.execute("FROM base.matches").fetchnumpy()["call_id"].size
+        )
+
+
+def test_recordings_of_ours_are_matched_without_labels_as_with_them(
+    fixtures: Path, database_of: DatabaseOf
+) -> None:
+    for name in ("fsdp1_gloo", "fsdp2_gloo", "uneven_work_gloo", "uneven_start_gloo"):
+        with copied(database_of(fixtures / name)) as con:
+            with_labels = instances(con)
+            strip(con, LABELS)
+            weave(con)
+            assert instances(con) == with_labels != [], name
+
+
+def test_two_groups_of_the_same_members_match_by_order(
+    fixtures: Path, database_of: DatabaseOf
+) -> None:
+    # dispatch, combine and the world: 7 calls of every rank in each of 4 steps, in one order
+    with copied(database_of(fixtures / "two_groups_gloo")) as con:
+        by_order = con.execute(
+            "SELECT list(call_id ORDER BY call_id) FROM (SELECT call_id, row_number() OVER ("
+            " PARTITION BY rank ORDER BY start_local_ns) AS n FROM base.collective_calls)"
+            " GROUP BY n"
+        ).fetchall()
+        assert instances(con) == sorted(tuple(calls) for (calls,) in by_order)
+        assert len(by_order) == 28
+        membership = con.execute("SELECT ranks, membership FROM groups").fetchall()
+        assert [ranks for ranks, _ in membership] == [[0, 1, 2, 3]]
+        assert membership[0][1].startswith("inferred: ")
+
+
+def test_groups_side_by_side_are_found_and_not_joined(
+    fixtures: Path, database_of: DatabaseOf
+) -> None:
+    # mesh_tp is (0, 1) and (2, 3), 5 calls a step; what mesh_dp did is too little to prove it
+    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+        found = run.sql(
+            "SELECT ranks, op, count(*) AS calls FROM collectives JOIN groups USING (group_id)"
+            " WHERE match <> 'unmatched' GROUP BY ALL"
+        )
+        assert {(*ranks, op, calls) for ranks, op, calls in found.itertuples(index=False)} in (
+            {(0, 1, "all_reduce", 40)},
+            {(0, 1, "all_reduce", 40), (2, 3, "all_reduce", 40)},
+        )
+        reasons = run.sql("SELECT kind FROM ingest_issues WHERE kind LIKE 'unmatched%'").kind
+        assert not reasons.empty
+
+
+@pytest.mark.parametrize("apart_ns", [0, 3_000_000])
+def test_two_runs_are_not_joined(corpus: Path, tmp_path: Path, apart_ns: int) -> None:
+    source = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+    with empty_database() as con:
+        create_tables(con)
+        for number in (0, 1):
+            traceweave.ingest(source, tmp_path / f"{number}.duckdb", run=number + 1)
+            add_run(con, tmp_path / f"{number}.duckdb", 4 * number, 10**18 + apart_ns * number)
+        weave(con)
+        ranks = con.execute(
+            "SELECT min(rank), max(rank) FROM base.matches JOIN base.collective_calls"
+            " USING (call_id) WHERE collective_id IS NOT NULL GROUP BY collective_id"
+        ).fetchall()
+        assert ranks
+        assert {low < 4 <= high for low, high in ranks} == {False}
+
+
+def add_run(con: Connection, database: Path, first_rank: int, start_ns: int) -> None:
+    """Add the ranks of a run to those of `con`, as if they had begun at `start_ns`."""
+    con.execute(f"ATTACH '{database}' AS added (READ_ONLY)")
+    begun = con.execute("SELECT min(start_local_ns) FROM added.base.collective_calls").fetchone()
+    assert begun is not None
+    moved = f"start_local_ns + {start_ns - begun[0]} AS start_local_ns"
+    other = f"rank + {first_rank} AS rank, source_id + {first_rank} AS source_id"
+    con.execute(
+        "INSERT INTO base.collective_calls BY NAME SELECT * REPLACE"
+        f" (call_id + {10**9 * first_rank} AS call_id, {other}, {moved})"
+        " FROM added.base.collective_calls"
+    )
+    con.execute(
+        "INSERT INTO base.rank_sources BY NAME SELECT * REPLACE"
+        f" ({other}, 8 AS world_size) FROM added.base.rank_sources"
+    )
+    con.execute("DETACH added")
+
+
+# what was wrong: without labels all were one group of the world, so the tensor parallel calls of
+# one host were joined with those of another, and sends to one stage with receives of another
+@pytest.mark.parametrize(
+    ("program", "kinds"),
+    [
+        (TP_DP, ("tp", "dp")),
+        (TP_DP_ALIKE, ("tp", "dp")),
+        (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
+    ],
+    ids=["tp x dp", "tp x dp, all calls alike", "pp x dp"],
+)
+@pytest.mark.parametrize("labels", ["old", "bare"])
+def test_simulated_groups_are_found_and_none_is_made_up(
+    empty_run: Connection, program: tuple[Op, ...], kinds: tuple[str, ...], labels: str
+) -> None:
+    job = Job(
+        hosts=4, per_host=4, steps=40, program=slower(program), labels=labels,  # type: ignore[arg-type]
+        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    summary = weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+    assert split_instances(empty_run, run) == 0
+    assert sum(summary.matched.values()) > 0.94 * summary.calls
+    assert len(outside_bounds(empty_run, run)) == 0
+    true = {tuple(sorted(ranks)) for kind in kinds for ranks in groups_of(job, kind).tolist()}
+    found = empty_run.execute("SELECT ranks FROM groups WHERE membership LIKE 'inferred%'")
+    assert {tuple(ranks) for (ranks,) in found.fetchall()} == true
+
+
+def test_what_nobody_waits_for_proves_nothing(empty_run: Connection) -> None:
+    # every rank arrives at the same moment: one group of 8, or two of 4 in step
+    still = Job(program=(Op("tp", "all_reduce", 8, 100.0),), labels="bare", compute_noise=0.0)
+    run = simulate_traffic(replace(still, steps=30))
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+
+
+def side_by_side(groups: list[int], seed: int = 0) -> Bundle:
+    """40 calls of 4 ranks: each group of ranks ends 100 us after its last start, to within 2 us."""
+    rng = np.random.default_rng(seed)
+    start = np.arange(40)[:, None] * 1e7 + rng.uniform(0, 500_000, (40, 4))
+    end = np.empty_like(start)
+    for group in set(groups):
+        mine = np.array(groups) == group
+        end[:, mine] = start[:, mine].max(axis=1, keepdims=True) + 100_000
+    return Bundle(np.arange(4), start, end + rng.normal(0, 2_000, end.shape))
+
+
+def halves() -> list[Ints]:
+    return [np.array([0, 1]), np.array([2, 3])]
+
+
+def test_ends_tell_one_group_from_two() -> None:
+    one, two = (weigh(side_by_side(groups), halves()) for groups in ([0] * 4, [0, 0, 1, 1]))
+    assert one.proves
+    # 2 us on each side, the mean of two ranks: sqrt(2) us, of which half lie within 0.67 of them
+    assert one.ends_ns == pytest.approx(0.67 * 2_000, rel=0.4)
+    assert two.clear
+    assert two.evidence < 0
+
+
+def test_causality_tells_one_group_from_two() -> None:
+    sort = np.zeros(40, dtype=np.int64)
+    for groups, expected in (([0] * 4, True), ([0, 0, 1, 1], False), ([0, 1, 0, 1], False)):
+        bundle = side_by_side(groups)
+        assert confirms(bundle, list(rivals(bundle)), sort) is expected
+        # ends that scatter by milliseconds say less, causality as much
+        late = np.random.default_rng(1).exponential(2e6, bundle.end.shape)
+        blurred = replace(bundle, end=bundle.end + late)
+        if not expected:
+            assert not confirms(blurred, list(rivals(blurred)), sort)
+
+
+def test_groups_lie_evenly_over_a_job() -> None:
+    world = World(recorded=16, size=16)
+    for ranks in ([0, 1, 2, 3], [4, 5, 6, 7], [1, 5, 9, 13], [0, 8], [3, 11], list(range(16))):
+        assert world.regular(ranks), ranks
+    for ranks in ([0, 1, 4], [8, 11], [2, 3, 4, 5], [4, 8], [0, 1, 2]):
+        assert not world.regular(ranks), ranks
