@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from textwrap import dedent
 import duckdb
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder
 from tests.comparison.runs import run_of
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
@@ -180,7 +182,10 @@ def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_pa
     [
         ("compare = 'kernel'\ncolumn = 'item'", "no table 'kernel'; did you mean 'kernels'?"),
         ("compare = 'x'\ncolumn = 'item'", "compare has no table 'x'; available: budget, "),
-        ("compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'", "not both"),
+        (
+            "compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'",
+            "give one of analysis, compare, what_if",
+        ),
         ("compare = 'step'\ncolumn = 'new_ns'\nmax_increase = 1", "max_increase makes no sense"),
         (
             "compare = 'step'\ncolumn = 'none_such'",
@@ -529,3 +534,47 @@ def test_a_wrong_rules_file_ends_with_code_2(
         err
         == f"traceweave: error: {tmp_path}/none.toml: cannot be read: No such file or directory\n"
     )
+
+
+WORTH = """
+[[rule]]
+name = "loading data costs nothing"
+what_if = "kind=data_loading times=0"
+column = "gain_ns"
+max = "2 ms"
+
+[[rule]]
+name = "loading data costs nothing, as a share"
+what_if = "kind=data_loading times=0"
+sql = "SELECT gain_ns / measured_step_ns FROM rows"
+max = "5 %"
+"""
+
+
+def test_a_rule_limits_what_fixing_something_would_be_worth(
+    databases: tuple[Path, Path], tmp_path: Path
+) -> None:
+    rules = rules_file(tmp_path, WORTH)
+    usual, straggler = (traceweave.check(path, rules) for path in databases)
+    # four ranks load data in less than 0.1 ms; of the others one sleeps 40 ms
+    assert [outcome.result for outcome in usual.outcomes] == ["ok", "ok"]
+    assert [outcome.result for outcome in straggler.outcomes] == ["crossed", "crossed"]
+    assert "what-if 'kind=data_loading times=0'.gain_ns = 3" in straggler.outcomes[0].message
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('what_if = "faster"\ncolumn = "gain_ns"', "is not KEY=VALUE"),
+        ('what_if = "kind=copy times=0"\ncolumn = "gain"', "what_if has no column 'gain'; did you"),
+        ('what_if = "kind=copy times=0"\nanalysis = "gaps"\ncolumn = "gain_ns"', "give one of"),
+        (
+            'what_if = "kind=copy times=0"\ncolumn = "gain_ns"\nparams = { a = 1 }',
+            "params makes no sense for what_if",
+        ),
+    ],
+)
+def test_a_scenario_that_makes_no_sense_is_refused(tmp_path: Path, keys: str, message: str) -> None:
+    rules = rules_file(tmp_path, f'[[rule]]\nname = "worth"\nmax = 1\n{keys}\n')
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read_rules(rules)

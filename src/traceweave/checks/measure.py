@@ -15,6 +15,7 @@ from traceweave import analyses
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs
 from traceweave.errors import QueryError, UsageError
+from traceweave.replay import what_if
 from traceweave.store.database import first_line
 from traceweave.words import TABLE, duration, number, percent, plural, size
 
@@ -231,6 +232,8 @@ def _given(
     """Return the rows that a rule asks; None if it asks the public relations."""
     if rule.compare is not None:
         return con.from_arrow(comparison(rule.smallest_change).table(rule.compare))
+    if rule.what_if is not None:
+        return con.from_arrow(what_if(con, [rule.what_if], "scenario"))
     if rule.analysis is not None:
         return analyses.run(con, rule.analysis, **dict(rule.params))
     return None
@@ -282,7 +285,7 @@ def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[
     if rule.column not in rows.columns:
         raise UsageError(
             f"rule {rule.name!r}: "
-            + no_column(str(rule.analysis or rule.compare), rule.column, rows.columns)
+            + no_column(str(rule.analysis or rule.compare or "what_if"), rule.column, rows.columns)
         )
     if rule.where is not None:
         rows = rows.filter(rule.where)

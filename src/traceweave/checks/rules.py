@@ -15,6 +15,7 @@ from typing import Any
 from traceweave.analyses import find
 from traceweave.comparison import SMALLEST_CHANGE, TABLES
 from traceweave.errors import QueryError, UsageError, suggest
+from traceweave.replay import WHAT_IF_COLUMNS, check_scenario
 
 AGGREGATES = {
     "mean": "avg({})",
@@ -33,7 +34,7 @@ LIMITS = ("max", "min", "max_increase", "max_decrease")
 """Limits on the value itself, and on its change against the baseline."""
 
 _COLUMN = ("column", "aggregate", "where")
-_ROWS = ("analysis", "compare")
+_ROWS = ("analysis", "compare", "what_if")
 _KNOWN = frozenset(
     {"name", "optional", "params", "sql", "accept_differences", "smallest_change"}
     | {*_ROWS, *_COLUMN, *LIMITS}
@@ -67,8 +68,8 @@ class Limit:
 class Rule:
     """One number and its limits: a column of some rows put together, or one SQL scalar.
 
-    The rows are those of an analysis, or of a table of the comparison with the baseline. SQL asks
-    them as the relation `rows`, or the public relations.
+    The rows are those of an analysis, of a table of the comparison with the baseline, or of what-if
+    for a scenario. SQL asks them as the relation `rows`, or the public relations.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Rule:
     sql: str | None = None
     analysis: str | None = None
     compare: str | None = None
+    what_if: str | None = None
     column: str | None = None
     aggregate: str = "mean"
     where: str | None = None
@@ -98,7 +100,8 @@ class Rule:
         """What the number is, in a line."""
         if self.sql is not None:
             return " ".join(self.sql.split())
-        text = f"{self.aggregate} of {self.analysis or self.compare}.{self.column}"
+        rows = self.analysis or self.compare or f"what-if {self.what_if!r}"
+        text = f"{self.aggregate} of {rows}.{self.column}"
         return f"{text} where {self.where}" if self.where else text
 
 
@@ -131,8 +134,8 @@ def _rule(path: Path, place: int, table: object) -> Rule:
             raise UsageError(f"{where}: no such key: {key!r}{_meant(key, _KNOWN)}")
     if ("sql" in table) == any(key in table for key in _COLUMN):
         raise UsageError(f"{where}: give either sql, or analysis and column")
-    if all(key in table for key in _ROWS):
-        raise UsageError(f"{where}: the rows are those of an analysis or of a comparison, not both")
+    if sum(key in table for key in _ROWS) > 1:
+        raise UsageError(f"{where}: give one of {', '.join(_ROWS)}: a rule has rows of one kind")
     sql = _text(where, table, "sql") if "sql" in table else None
     aggregate = _text(where, table, "aggregate", "mean")
     if aggregate not in AGGREGATES:
@@ -143,9 +146,10 @@ def _rule(path: Path, place: int, table: object) -> Rule:
     if not isinstance(params, dict):
         raise UsageError(f'{where}: write params = {{ window = "host" }}')
     compare = _comparison(where, table) if "compare" in table else None
-    has_analysis = "analysis" in table or (sql is None and compare is None)
-    analysis = _text(where, table, "analysis") if has_analysis else None
     column = None if sql else _text(where, table, "column")
+    what_if = _scenario(where, table, column) if "what_if" in table else None
+    has_analysis = "analysis" in table or (sql is None and compare is None and what_if is None)
+    analysis = _text(where, table, "analysis") if has_analysis else None
     if analysis is not None:
         _look_up(where, analysis, column, params)
     unit = _unit(where, table)
@@ -156,6 +160,7 @@ def _rule(path: Path, place: int, table: object) -> Rule:
         sql,
         analysis=analysis,
         compare=compare,
+        what_if=what_if,
         column=column,
         aggregate=aggregate,
         where=_text(where, table, "where") if "where" in table else None,
@@ -192,6 +197,19 @@ def _comparison(where: str, table: dict[str, Any]) -> str:
         if key in table:
             raise UsageError(f"{where}: {key} makes no sense for a comparison of both runs")
     return name
+
+
+def _scenario(where: str, table: dict[str, Any], column: str | None) -> str:
+    text = _text(where, table, "what_if")
+    try:
+        check_scenario(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    if "params" in table:
+        raise UsageError(f"{where}: params makes no sense for what_if")
+    if column is not None and column not in WHAT_IF_COLUMNS:
+        raise UsageError(f"{where}: {no_column('what_if', column, WHAT_IF_COLUMNS)}")
+    return text
 
 
 def _flag(where: str, table: dict[str, Any], key: str) -> bool:

@@ -7,7 +7,13 @@ Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a ran
 
 from __future__ import annotations
 
-from traceweave.replay.answers import what_if
+from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, what_if
 from traceweave.replay.tables import create_replay_tables, create_slowdown_table
 
-__all__ = ["create_replay_tables", "create_slowdown_table", "what_if"]
+__all__ = [
+    "WHAT_IF_COLUMNS",
+    "check_scenario",
+    "create_replay_tables",
+    "create_slowdown_table",
+    "what_if",
+]

@@ -9,9 +9,30 @@ import pyarrow as pa
 
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.model import Answer, Model
-from traceweave.replay.scenario import EXAMPLE
+from traceweave.replay.scenario import EXAMPLE, parse
 
 VIEWS = ("scenario", "rank", "path")
+
+
+_BY_SCENARIO = pa.schema(
+    [
+        ("scenario", pa.string()),
+        ("measured_step_ns", pa.int64()),
+        ("replayed_step_ns", pa.int64()),
+        ("predicted_step_ns", pa.int64()),
+        ("gain_ns", pa.int64()),
+        ("bottleneck", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+
+WHAT_IF_COLUMNS: tuple[str, ...] = tuple(_BY_SCENARIO.names)
+"""Of the view by scenario."""
+
+
+def check_scenario(text: str) -> None:
+    """Raise UsageError for a scenario that makes no sense, whatever the run."""
+    parse(text)
 
 
 def what_if(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], by: str) -> pa.Table:
@@ -39,18 +60,7 @@ def _by_scenario(answer: Answer) -> pa.Table:
         "bottleneck": answer.bottleneck,
         "note": answer.note,
     }
-    schema = pa.schema(
-        [
-            ("scenario", pa.string()),
-            ("measured_step_ns", pa.int64()),
-            ("replayed_step_ns", pa.int64()),
-            ("predicted_step_ns", pa.int64()),
-            ("gain_ns", pa.int64()),
-            ("bottleneck", pa.string()),
-            ("note", pa.string()),
-        ]
-    )
-    return pa.Table.from_pylist([row], schema=schema)
+    return pa.Table.from_pylist([row], schema=_BY_SCENARIO)
 
 
 def _by_rank(answer: Answer) -> pa.Table:
