@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
-from traceweave.replay.path import KINDS, TRANSFERRING, of_length
+from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, of_length
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import slowdowns
 
@@ -112,19 +113,50 @@ def _totals(model: Model, rows: Ints) -> tuple[Ints, pa.Array]:
     """Return how long each row's rank did the same in its step, and the mean over all ranks."""
     graph = model.graph
     nodes = graph.nodes
-    kind = of_length(nodes.sort)
-    every = np.flatnonzero((nodes.sort != BARRIER) & (nodes.sort != ARRIVAL))
-    what, _ = what_of_nodes(graph, every, kind[every])
-    group = _groups(model, every, kind[every])
-    keys = np.stack([nodes.step[every], nodes.rank[every], kind[every], what, group])
-    both, number = np.unique(np.concatenate([rows, keys], axis=1), axis=1, return_inverse=True)
-    total = np.bincount(number[rows.shape[1] :], nodes.length[every], minlength=both.shape[1])
-    _, same = np.unique(both[[0, 2, 3]], axis=1, return_inverse=True)
-    mean = np.bincount(same, total) / len(graph.ranks)
-    at = number[: rows.shape[1]]
+    code, code_anywhere = _coder(rows), _coder(rows[[0, 2, 3]])
+    exact, anywhere = code(rows), code_anywhere(rows[[0, 2, 3]])
+    own, alike = np.unique(exact), np.unique(anywhere)
+    total, sums = np.zeros(len(own)), np.zeros(len(alike))
+    works = np.zeros(DELAYED + 1, bool)
+    for block in nodes.blocks():
+        mine = np.arange(block.start, block.stop)
+        mine = mine[(nodes.sort[mine] != BARRIER) & (nodes.sort[mine] != ARRIVAL)]
+        kind = of_length(nodes.sort[mine])
+        works[kind] = True
+        what, _ = what_of_nodes(graph, mine, kind)
+        step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
+        length = nodes.length[mine]
+        total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
+        sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
+    rank_ns = total[np.searchsorted(own, exact)].astype(np.int64)
+    mean = sums[np.searchsorted(alike, anywhere)] / len(graph.ranks)
     # delays are nobody's work: what others had of them says nothing
-    works = np.isin(rows[2], np.unique(kind[every]))
-    return total[at].astype(np.int64), pa.array(mean[same[at]], mask=~works)
+    return rank_ns, pa.array(mean, mask=~works[rows[2]])
+
+
+def _coder(rows: Ints) -> Callable[[Ints], Ints]:
+    """Return a function from columns of keys to one number each, the same for equal keys.
+
+    Keys that no row has are told from those of all rows, not from each other.
+    """
+    lows, highs = rows.min(axis=1, initial=0).tolist(), rows.max(axis=1, initial=0).tolist()
+
+    def code(keys: Ints) -> Ints:
+        number = np.zeros(keys.shape[1], np.int64)
+        for key, low, high in zip(keys, lows, highs, strict=True):
+            known = (key >= low) & (key <= high)
+            number = number * (high - low + 2) + np.where(known, key - low, high - low + 1)
+        return number
+
+    return code
+
+
+def _summed(codes: Ints, of: Ints, values: Ints) -> Floats:
+    """Return the sum of the values of each code; `codes` are sorted."""
+    place = np.minimum(np.searchsorted(codes, of), len(codes) - 1)
+    known = codes[place] == of
+    sums = np.bincount(place[known], values[known], minlength=len(codes))
+    return sums.astype(np.float64)
 
 
 def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
