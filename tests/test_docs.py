@@ -74,6 +74,7 @@ def test_the_commands_of_the_readme_print_what_it_shows(
         "analyze",
         "report",
         "query",
+        "what-if",
     ]
     for command, shown in pairs:
         code = main(shlex.split(command)[1:])

@@ -158,6 +158,25 @@ class Run:
         """Return the rows of the analysis `name` as Arrow batches."""
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
 
+    def what_if(self, *scenarios: str, by: str = "scenario") -> pd.DataFrame:
+        """Return what steps would take if something were otherwise: one row per scenario.
+
+        A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
+        module bytes`) and one change to it (`times like gbps alpha_us overlap`), such as "rank=3
+        kind=compute like=median" or "kind=data_loading times=0". Each is replayed alone, and if
+        there are several, all at once in the last row: gains do not add. `by` is 'scenario', or
+        'rank' for the mean step of each rank, or 'path' for what the critical path is then made of.
+        Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
+        replay is refused.
+        """
+        return to_frame(self.stream_what_if(*scenarios, by=by).read_all())
+
+    def stream_what_if(self, *scenarios: str, by: str = "scenario") -> pa.RecordBatchReader:
+        """Return the rows of `what_if` as Arrow batches."""
+        from traceweave.replay import what_if
+
+        return what_if(self.con, scenarios, by).to_reader()
+
     def analyses(self) -> pd.DataFrame:
         """Return one row per analysis: its name, topic, question, and parameters with defaults."""
         return to_frame(pa.Table.from_pylist(analyses.catalog_rows()))

@@ -25,6 +25,7 @@ from traceweave.cli.query import query
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
 from traceweave.cli.version import version
+from traceweave.cli.what_if import what_if
 from traceweave.errors import TraceweaveError
 
 OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -74,7 +75,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, report, compare, check, export, schema, align, demo, version,
+    ingest, info, analyze, query, what_if, report, compare, check, export, schema, align, demo,
+    version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

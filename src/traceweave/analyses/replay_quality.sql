@@ -1,0 +1,49 @@
+-- analysis: replay_quality | how much of each rank's time the dependency graph explains
+-- answers: Can critical_path, slowdown and 'traceweave what-if' be relied on for this run, and what should be recorded next time?
+-- topic: time
+-- grain: one row per rank
+-- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
+-- needs: replay_quality
+-- column: rank INTEGER | global rank
+-- column: explained DOUBLE | share of the rank's time in which something ran, or an edge says what the next op waited for, 0 to 1
+-- column: unexplained_ns BIGINT | time in which nothing ran and no edge says why
+-- column: window_ns BIGINT | from the rank's first op to its last
+-- column: nodes BIGINT | nodes of the graph
+-- column: ops BIGINT | GPU ops (without a GPU: operators and collectives)
+-- column: launched DOUBLE | share of these whose launch is recorded
+-- column: stream_waits BIGINT | waits between streams that are edges
+-- column: inferred_waits BIGINT | those of them that no record of the profiler names: told by the order of calls and by times
+-- column: host_waits BIGINT | calls that waited for the device, or operators for a collective
+-- column: collectives BIGINT | parts in collectives
+-- column: incomplete BIGINT | those of them some of whose members are not in the traces: waiting for these cannot be told from transfer
+-- column: dropped BIGINT | edges left out because times contradict them
+-- column: dropped_kinds VARCHAR | how many of which kind
+-- column: path_unexplained DOUBLE | share of the whole run's critical path that no edge explains; from 0.01 on, answers say so
+-- column: note VARCHAR | what to switch on when recording; NULL: nothing
+-- order: rank
+-- caveat: replaying the unchanged graph gives every start and end as measured, or is refused; that does not make inferred edges true.
+SELECT
+    rank,
+    1 - unexplained_ns / nullif(window_ns, 0) AS explained,
+    unexplained_ns,
+    window_ns,
+    nodes,
+    ops,
+    launched / nullif(ops, 0) AS launched,
+    stream_waits,
+    inferred_waits,
+    host_waits,
+    collectives,
+    incomplete,
+    dropped,
+    dropped_kinds,
+    path_unexplained,
+    nullif(concat_ws('; ',
+        CASE WHEN launched < ops THEN 'launching calls are missing: record CPU and CUDA activity together' END,
+        CASE WHEN inferred_waits > 0 THEN 'waits between streams are inferred: record them, with '
+            || (SELECT CASE WHEN any_value(format) = 'nsys' THEN 'nsys profile --cuda-event-trace=true'
+                ELSE 'torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)' END FROM ranks AS r WHERE r.rank = q.rank) END,
+        CASE WHEN incomplete > 0 THEN 'collectives have members that were not recorded: record every rank' END
+    ), '') AS note
+FROM tw_replay_quality AS q
+ORDER BY rank

@@ -1,0 +1,21 @@
+-- analysis: slowdown | how much stragglers slow the job down, as StragglerAnalysis (OSDI 2025) defines it: steps without delays against steps in which equal work takes equally long
+-- answers: How much faster would the job be if nobody straggled, and whose doing is it: ranks, the last pipeline stage, a type of work?
+-- topic: parallelism
+-- grain: one row for the job, per step, rank, stage, type of work, and for the worst ranks and the last stage together
+-- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
+-- needs: slowdown
+-- column: scope VARCHAR | 'job', 'step', 'rank', 'stage', 'last stage', 'worst ranks' (the worst 3 %, at least one), 'class', 'collective' or 'kernel' (the 20 with most time)
+-- column: what VARCHAR | number of the stage, the ranks, or the name of the type
+-- column: rank INTEGER | of 'rank'
+-- column: step BIGINT | of 'step'
+-- column: slowdown DOUBLE | of the job: mean step_ns / mean ideal_ns (S). Of a step: the same of one step. Of the others: mean step with only this work as measured and all else ideal, against the mean ideal step; of a rank the smaller one of its pipeline's and its stage's (S_w)
+-- column: share DOUBLE | of 'worst ranks' (M_W) and 'last stage' (M_S): share of the job's slowdown that is gone if their work alone is ideal; NULL for the others, and where the job is slowed down by less than 1.03
+-- column: step_ns DOUBLE | length of the step replayed by itself, without any delay of host or device: from the first op to the last over all ranks
+-- column: ideal_ns DOUBLE | the same if every op of compute also took the mean of its name, and every collective the median transfer of its name, operation and size, over all ranks and steps
+-- order: place
+-- caveat: needs steps; each is replayed by itself, with all ranks ready at once, so that launch delays and what steps hand on are left out.
+-- caveat: equal names are taken for equal work: a kernel that is launched with several shapes gets their mean on every rank.
+-- caveat: stages are those who send to each other, in the order of their ranks; ranks of a run without messages are pipelines by themselves.
+SELECT scope, what, rank, step, slowdown, share, step_ns, ideal_ns
+FROM tw_slowdown
+ORDER BY place

@@ -1,0 +1,13 @@
+"""One dependency graph over all ranks: its critical path, and what steps would take if.
+
+Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a rank (`device`,
+`streams`, `host` say which), `graph` ties the ranks together; `engine` replays; `path`, `quality`,
+`model` and `slowdown` answer.
+"""
+
+from __future__ import annotations
+
+from traceweave.replay.answers import what_if
+from traceweave.replay.tables import create_replay_tables, create_slowdown_table
+
+__all__ = ["create_replay_tables", "create_slowdown_table", "what_if"]

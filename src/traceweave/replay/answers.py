@@ -1,0 +1,82 @@
+"""The rows of `what-if`, in three views of the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from traceweave.errors import UsageError, suggest
+from traceweave.replay.model import Answer, Model
+from traceweave.replay.scenario import EXAMPLE
+
+VIEWS = ("scenario", "rank", "path")
+
+
+def what_if(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], by: str) -> pa.Table:
+    """Return what a run's steps would take, by scenario, rank or what the critical path is made of.
+
+    Raises UsageError and QueryError as api.Run.what_if says.
+    """
+    if by not in VIEWS:
+        hint = suggest(by, VIEWS) or f"; there are: {', '.join(VIEWS)}"
+        raise UsageError(f"what_if has no view {by!r}{hint}")
+    if not scenarios:
+        raise UsageError(f"name at least one scenario, {EXAMPLE}")
+    answers = Model(con).answers(scenarios)
+    table = {"scenario": _by_scenario, "rank": _by_rank, "path": _by_path}[by]
+    return pa.concat_tables([table(answer) for answer in answers])
+
+
+def _by_scenario(answer: Answer) -> pa.Table:
+    row = {
+        "scenario": answer.scenario,
+        "measured_step_ns": round(answer.measured_step_ns),
+        "replayed_step_ns": round(answer.replayed_step_ns),
+        "predicted_step_ns": round(answer.predicted_step_ns),
+        "gain_ns": round(answer.replayed_step_ns) - round(answer.predicted_step_ns),
+        "bottleneck": answer.bottleneck,
+        "note": answer.note,
+    }
+    schema = pa.schema(
+        [
+            ("scenario", pa.string()),
+            ("measured_step_ns", pa.int64()),
+            ("replayed_step_ns", pa.int64()),
+            ("predicted_step_ns", pa.int64()),
+            ("gain_ns", pa.int64()),
+            ("bottleneck", pa.string()),
+            ("note", pa.string()),
+        ]
+    )
+    return pa.Table.from_pylist([row], schema=schema)
+
+
+def _by_rank(answer: Answer) -> pa.Table:
+    measured = answer.measured_by_rank.round().astype("int64")
+    predicted = answer.predicted_by_rank.round().astype("int64")
+    return pa.table(
+        {
+            "scenario": [answer.scenario] * len(measured),
+            "rank": answer.ranks,
+            "measured_step_ns": measured,
+            "predicted_step_ns": predicted,
+            "gain_ns": measured - predicted,
+        }
+    )
+
+
+def _by_path(answer: Answer) -> pa.Table:
+    shares = answer.shares
+    total = max(int(shares.length.sum()), 1)
+    return pa.table(
+        {
+            "scenario": [answer.scenario] * len(shares.rank),
+            "rank": shares.rank,
+            "kind": list(shares.kind),
+            "what": pa.array(shares.what, pa.string()),
+            "path_ns": shares.length,
+            "share": shares.length / total,
+        }
+    )

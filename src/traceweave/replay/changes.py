@@ -1,0 +1,323 @@
+"""A scenario applied to the graph: other lengths, delays and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import duckdb
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.errors import UsageError, suggest
+from traceweave.replay.graph import Graph
+from traceweave.replay.nodes import (
+    ARRIVAL,
+    CALL,
+    COMMUNICATION,
+    COMPUTE,
+    ENTER,
+    EXIT,
+    FREE,
+    HOST_WAIT,
+    MEMORY,
+    TRANSFER,
+    Edges,
+    Nodes,
+)
+from traceweave.replay.scenario import Scenario
+
+COLUMNS = {
+    "compute": (("length", (COMPUTE,)),),
+    "copy": (("length", (MEMORY,)),),
+    "transfer": (("length", (TRANSFER, COMMUNICATION)),),
+    "launch": (
+        ("delay", (CALL, ENTER)),
+        ("length", (CALL,)),
+        ("launch_lag", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),
+    ),
+    "data_loading": (("loading", (CALL, ENTER)),),
+    "sync": (("length", (EXIT,)),),
+    "device_delay": (("delay", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),),
+}
+"""By kind: the columns of nodes that it is, and of which sorts of nodes."""
+
+ON_CPU = {
+    "launch": (("delay", (COMPUTE,)), ("launch_lag", (ARRIVAL, COMMUNICATION))),
+    "data_loading": (("loading", (COMPUTE,)),),
+    "device_delay": (),
+}
+"""The same in a run without a GPU."""
+
+
+@dataclass
+class Changed:
+    """The graph of a scenario."""
+
+    nodes: Nodes
+    edges: Edges
+
+
+class Changer:
+    """Applies scenarios to the graph of a run."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, graph: Graph) -> None:
+        self.con, self.graph = con, graph
+        self.step = self._steps()
+
+    def apply(self, changed: Changed, scenario: Scenario) -> Changed:
+        """Return the graph with one more scenario. Raises UsageError if it selects nothing."""
+        selected = self._selected(scenario)
+        nodes, edges = changed.nodes, changed.edges
+        found = False
+        for kind in sorted(scenario.kinds):
+            for column, sorts in self._columns(kind):
+                chosen = selected & np.isin(nodes.sort, sorts)
+                found = found or bool(np.any(chosen))
+                nodes = self._with(nodes, kind, column, chosen, scenario)
+        if "sync" in scenario.kinds:
+            removed = (edges.kind == HOST_WAIT) & selected[edges.target]
+            edges = edges.where(~removed)
+        if scenario.overlap:
+            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER))
+        if not found:
+            raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
+        return Changed(nodes, edges)
+
+    def _columns(self, kind: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        if not self.graph.has_gpu and kind in ON_CPU:
+            return ON_CPU[kind]
+        return COLUMNS[kind]
+
+    # -- what is selected
+
+    def _steps(self) -> Ints:
+        """Return the step of each node; a barrier has that of its members."""
+        return self.graph.nodes.step
+
+    def _selected(self, s: Scenario) -> Flags:
+        nodes, names = self.graph.nodes, self.graph.names
+        chosen = np.ones(len(nodes), bool)
+        if s.ranks is not None:
+            _known("rank", s.ranks, self.graph.ranks)
+            chosen &= np.isin(nodes.rank, list(s.ranks))
+        if s.steps is not None:
+            chosen &= np.isin(self.step, list(s.steps))
+        if s.class_ is not None:
+            chosen &= self._named(s.class_, names.classes, nodes.class_, "class")
+        if s.name is not None:
+            chosen &= self._named(s.name, names.names, nodes.name, "name") & (
+                nodes.sort <= TRANSFER
+            )
+        if s.op is not None:
+            chosen &= self._of_op(s.op)
+        if s.module is not None:
+            chosen &= self._launched_within(s.module, "kind NOT IN ('runtime', 'driver', 'op')")
+        if s.group is not None:
+            chosen &= self._of_instance(self.graph.instances["group_id"] == s.group)
+        if s.bytes is not None:
+            size = self.graph.instances["bytes"]
+            chosen &= self._of_instance((size >= s.bytes[0]) & (size <= s.bytes[1]))
+        return chosen
+
+    def _named(self, pattern: str, known: tuple[str, ...], column: Ints, what: str) -> Flags:
+        matching = [n for n, name in enumerate(known) if name == pattern]
+        matching = matching or [n for n, name in enumerate(known) if fnmatchcase(name, pattern)]
+        if not matching:
+            raise UsageError(f"this run has no {what} {pattern!r}{suggest(pattern, known)}")
+        return np.isin(column, matching)
+
+    def _of_instance(self, wanted: Flags) -> Flags:
+        instance = self.graph.nodes.instance
+        found: Flags = (instance >= 0) & np.append(wanted, False)[instance]
+        return found
+
+    def _of_op(self, op: str) -> Flags:
+        ops = self.graph.instances["op"]
+        if op in {*self.graph.names.comm_ops, *ops.tolist()}:
+            return self._of_instance(np.array([one == op for one in ops], bool))
+        return self._launched_within(op, "kind = 'op'")
+
+    def _launched_within(self, name: str, condition: str) -> Flags:
+        """Return which ops were launched in a range of the host with this name."""
+        graph, nodes = self.graph, self.graph.nodes
+        like = "name = $name" if "*" not in name else "name GLOB $name"
+        rows = self.con.execute(
+            f"SELECT rank, (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns - $origin AS begins,"
+            f" end_ns - $origin AS ends FROM host_ops WHERE {condition} AND {like}"
+            " AND rank IS NOT NULL ORDER BY start_ns",
+            {"name": name, "origin": graph.origin},
+        ).fetchnumpy()
+        if not len(rows["rank"]):
+            raise UsageError(f"no range of this run's host is called {name!r}")
+        if not graph.has_gpu:
+            raise UsageError("operators and modules launch nothing in a run without a GPU")
+        launched = np.flatnonzero(nodes.launch >= 0)
+        call = nodes.launch[launched]
+        inside = np.zeros(len(nodes), bool)
+        for rank, chain in sorted(
+            set(zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True))
+        ):
+            of = (rows["rank"] == rank) & (rows["chain"] == chain)
+            begins, until = rows["begins"][of], np.maximum.accumulate(rows["ends"][of])
+            mine = (nodes.rank[call] == rank) & (nodes.chain[call] == chain)
+            at = nodes.start[call[mine]]
+            place = np.searchsorted(begins, at, side="right") - 1
+            inside[launched[mine]] = (place >= 0) & (at <= until[np.maximum(place, 0)])
+        # what transfers follows what arrives
+        inside[1:] |= inside[:-1] & (nodes.sort[1:] == TRANSFER)
+        return inside
+
+    # -- what changes
+
+    def _with(self, nodes: Nodes, kind: str, column: str, chosen: Flags, s: Scenario) -> Nodes:
+        if s.overlap or not np.any(chosen):
+            return nodes
+        if column == "loading" or (column == "delay" and kind == "launch"):
+            # data loading is the part of a delay that `loading` says
+            loading = nodes.loading
+            part = loading if column == "loading" else nodes.delay - loading
+            new = self._new(part, kind, column, chosen, s)
+            other = nodes.delay - part
+            return nodes.with_(delay=other + new, loading=new if column == "loading" else loading)
+        old = getattr(nodes, column)
+        return nodes.with_(**{column: self._new(old, kind, column, chosen, s)})
+
+    def _new(self, old: Ints, kind: str, column: str, chosen: Flags, s: Scenario) -> Ints:
+        if column == "delay":
+            # that of what follows nothing is its date
+            chosen = chosen & _depends(self.graph.nodes)
+        new = old.astype(np.int64)
+        if s.times is not None:
+            new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
+        elif s.like is not None:
+            rows, factor = self._likeness(old, kind, s)
+            wanted = chosen[rows]
+            rows = rows[wanted]
+            new[rows] = np.rint(old[rows] * factor[wanted]).astype(np.int64)
+        elif s.gbps is not None or s.alpha_us is not None:
+            new[chosen] = self._transfer(old, chosen, s)
+        return new
+
+    def _likeness(self, old: Ints, kind: str, s: Scenario) -> tuple[Ints, Floats]:
+        """Return nodes, and by what factor each has to change to be like those of others."""
+        nodes = self.graph.nodes
+        if kind == "transfer":
+            of = self.graph.instances
+            rows = np.flatnonzero((nodes.sort == TRANSFER) & (nodes.instance >= 0))
+            alike = np.stack([_codes(of["op"]), of["bytes"], of["size"]])
+            _, what = np.unique(alike, axis=1, return_inverse=True)
+            instance = nodes.instance[rows]
+            thing, who = what[instance], of["group_id"][instance]
+        else:
+            sorts = [sort for _, sorts in self._columns(kind) for sort in sorts]
+            rows = np.flatnonzero(np.isin(nodes.sort, sorts))
+            by_name = kind in ("compute", "copy", "launch")
+            name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
+            thing, who = name * 16 + nodes.sort[rows], nodes.rank[rows]
+        return rows, _factors(old[rows], thing, who, _SUMMARIES[s.like or "median"])
+
+    def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
+        """Return transfer times at another latency or bandwidth.
+
+        Bandwidth is the bus bandwidth of nccl-tests. What is not given stays as a line through the
+        medians by size has it.
+        """
+        nodes, of = self.graph.nodes, self.graph.instances
+        instance = nodes.instance
+        chosen = chosen & (instance >= 0)
+        size = np.maximum(of["bytes"], 0) * of["factor"]
+        whole = (nodes.sort == TRANSFER) & (instance >= 0)
+        alpha = _latencies(of["size"], size, instance[whole], old[whole])
+        at = instance[chosen]
+        unknown = of["bytes"][at] < 0
+        least = alpha[at] if s.alpha_us is None else np.full(len(at), s.alpha_us * 1000)
+        kept = np.maximum(old[chosen] - alpha[at], 0)
+        moved = kept if s.gbps is None else size[at] / s.gbps
+        return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
+
+    def _overlapped(self, nodes: Nodes, chosen: Flags) -> Nodes:
+        """Let collectives arrive as soon as what they wait for on other streams is done."""
+        arrival = np.flatnonzero(chosen) - 1
+        fed = np.zeros(len(nodes), bool)
+        fed[self.graph.edges.target] = True
+        arrival = arrival[fed[arrival]]
+        lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
+        lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
+        return nodes.with_(lag=lag, launch=launch, delay=delay)
+
+
+def _depends(nodes: Nodes) -> Flags:
+    """Whether each node follows something, so that its delay is no date."""
+    return nodes.follows | (nodes.launch >= 0)
+
+
+def _known(what: str, wanted: frozenset[int], known: tuple[int, ...]) -> None:
+    for one in sorted(wanted - set(known)):
+        raise UsageError(f"this run has no {what} {one}")
+
+
+def _codes(column: Ints) -> Ints:
+    codes: Ints = np.unique(column.astype(str), return_inverse=True)[1]
+    return codes
+
+
+_SUMMARIES: dict[str, Callable[[Floats], float]] = {
+    "median": lambda means: float(np.median(means)),
+    "fastest": lambda means: float(np.min(means)),
+}
+
+
+def _factors(values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], float]) -> Floats:
+    """Return for each value the factor that makes its owner's mean that of its peers.
+
+    Means are compared of the same thing among owners that have it as often. Nobody becomes slower
+    by being like others.
+    """
+    of_thing, things = _numbered(thing)
+    of_owner, owners = _numbered(who - who.min(initial=0))
+    cell = of_thing * owners + of_owner
+    count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
+    total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
+    factor = np.ones(count.shape)
+    for row in range(things):
+        for often in np.unique(count[row][count[row] > 0]).tolist():
+            peers = np.flatnonzero(count[row] == often)
+            means = total[row, peers] / often
+            if len(peers) > 1:
+                wanted = summary(means)
+                factor[row, peers] = np.where(means > 0, wanted / np.maximum(means, 1e-9), 1)
+    found: Floats = np.minimum(factor, 1.0).ravel()[cell]
+    return found
+
+
+def _numbered(keys: Ints) -> tuple[Ints, int]:
+    """Return numbers in place of keys that are not negative, and how many different there are."""
+    there = np.zeros(int(keys.max(initial=0)) + 1, bool)
+    there[keys] = True
+    numbers = np.cumsum(there) - 1
+    return numbers[keys], int(numbers[-1]) + 1
+
+
+def _latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
+    """Return the latency in groups as large as that of each instance: where a line through the
+    medians by size begins; of all groups where those have one size only."""
+    alpha = np.full(len(size), _latency(size[instance], transfer) or 0.0)
+    for one in np.unique(what[instance]).tolist():
+        mine = what[instance] == one
+        found = _latency(size[instance[mine]], transfer[mine])
+        if found is not None:
+            alpha[what == one] = found
+    return alpha
+
+
+def _latency(size: Floats, transfer: Ints) -> float | None:
+    sizes, number = np.unique(size, return_inverse=True)
+    if len(sizes) < 2:
+        return None
+    order = np.lexsort((transfer, number))
+    count = np.bincount(number)
+    middle = np.cumsum(count) - count + count // 2
+    slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
+    return max(float(intercept), 0.0) if slope > 0 else None

@@ -1,0 +1,113 @@
+"""What orders the GPU ops of a rank: their streams, their launches, and waits between streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.replay.nodes import EDGE_KINDS, FREE, STREAM_WAIT
+from traceweave.replay.rows import NONE, WAIT, Columns
+from traceweave.replay.streams import (
+    PROMPT_NS,
+    SLOP_NS,
+    Records,
+    Streams,
+    Waits,
+    in_time,
+    ordered_waits,
+    recorded_waits,
+    slop_of,
+    waits_by_place,
+    waits_by_time,
+)
+
+CLOCKS_NS = 20_000
+"""A profiler brings the device's clock on the host's no better than this."""
+
+OVERLAP_NS = 30_000
+"""The next op of a stream may begin this much before the end of the one before (programmatic
+launch); more than that contradicts the order."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The least distances between ops, launches and the ops before them on their streams."""
+
+    lag: Ints
+    """From the end of the op before; FREE: there is none, or time contradicts."""
+    launched: Flags
+    """Whether the launch is recorded, and not after the start by more than clocks are off."""
+    launch_lag: Ints
+    """From the start of the launching call."""
+
+    def unlaunched(self) -> Order:
+        """Return the order as if no launch were recorded."""
+        return Order(self.lag, np.zeros_like(self.launched), self.launch_lag)
+
+
+def order(streams: Streams, dropped: Counter[str]) -> Order:
+    """Return what streams and launches allow.
+
+    What the device takes at least to begin is the usual of the rank, or less where an op was
+    faster; what it takes longer than that is a delay of the op.
+    """
+    gpu = streams.gpu
+    start, called = gpu["start_ns"], gpu["called"]
+    leads = np.zeros(len(start), bool)
+    leads[streams.begins] = True
+    free = np.where(leads, NONE, np.roll(gpu["end_ns"], 1))
+    contradicted = ~leads & (start - free < -max(OVERLAP_NS, slop_of(gpu)))
+    dropped["order"] += int(np.sum(contradicted))
+    follows = ~leads & ~contradicted
+    known = called > NONE
+    launched = known & (called <= start + CLOCKS_NS)
+    dropped["launch"] += int(np.sum(known & ~launched))
+
+    idle = launched & (~follows | (free <= called))
+    queued = launched & follows & (free > called + PROMPT_NS)
+    launch_lag = np.minimum(start - called, _usual((start - called)[idle]))
+    lag = np.minimum(start - free, _usual((start - free)[queued]))
+    return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
+
+
+def _usual(lags: Ints) -> int:
+    likely = lags[(lags >= 0) & (lags <= PROMPT_NS)]
+    return int(np.median(likely)) if len(likely) else 0
+
+
+def stream_waits(
+    streams: Streams,
+    calls: Columns,
+    records: Records,
+    order: Order,
+    tolerance: int,
+    dropped: Counter[str],
+) -> tuple[Waits, int]:
+    """Return the waits between streams that times do not contradict, and how many are inferred."""
+    recorded, covered = recorded_waits(records, calls, streams)
+    told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
+    fits = in_time(told, streams.gpu, tolerance)
+    dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
+    told = Waits(told.source[fits], told.target[fits])
+    seen, slop = told, max(tolerance, SLOP_NS)
+    if len(recorded) or np.any(calls["sort"] == WAIT):
+        seen = waits_by_time(streams, _ready(streams.gpu, order, told))
+    elif len(streams.begins) > 1:
+        slop = max(slop, slop_of(streams.gpu))
+        seen = waits_by_place(streams, _ready(streams.gpu, order.unlaunched(), told), slop)
+    fits = in_time(seen, streams.gpu, slop)
+    every = Waits.joined(told, Waits(seen.source[fits], seen.target[fits]))
+    return every, max(len(every) - len(recorded), 0)
+
+
+def _ready(gpu: Columns, order: Order, waits: Waits) -> Ints:
+    """Return when each op might have started, by all that is known; NONE where nothing is."""
+    follows = order.lag > FREE
+    ready = np.where(follows, np.roll(gpu["end_ns"], 1) + order.lag, NONE)
+    by_launch = np.where(order.launched, gpu["called"] + order.launch_lag, NONE)
+    ready = np.maximum(ready, by_launch)
+    np.maximum.at(ready, waits.target, gpu["end_ns"][waits.source])
+    return ready

@@ -1,0 +1,171 @@
+"""The graph of a whole run: the graphs of its ranks, tied together by collectives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import duckdb
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.errors import QueryError
+from traceweave.replay.engine import Runs, replay, runs_of, slack
+from traceweave.replay.nodes import (
+    BARRIER,
+    COMPLETION,
+    EDGE_KINDS,
+    FAR,
+    FREE,
+    MEMBERS,
+    Collected,
+    Edges,
+    Nodes,
+)
+from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
+from traceweave.replay.rows import Columns, Names, Tables
+
+
+class NothingToReplayError(QueryError):
+    """The run has no timeline."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All that a run did, and what had to wait for what."""
+
+    origin: int
+    """Times count from here, ns of the common clock."""
+    ranks: tuple[int, ...]
+    nodes: Nodes
+    edges: Edges
+    runs: Runs
+    names: Names
+    instances: Columns
+    parts: tuple[RankGraph, ...]
+    """What is known of each rank."""
+    first: Ints
+    """Where the nodes of each rank begin, and those of collectives."""
+    has_gpu: bool
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Edges that time contradicts, by kind."""
+        return sum((part.dropped for part in self.parts), Counter())
+
+    def of_ranks(self) -> Iterator[tuple[RankGraph, slice]]:
+        """Yield what is known of each rank, and where its nodes are."""
+        for part, (begin, end) in zip(self.parts, pairwise(self.first.tolist()), strict=True):
+            yield part, slice(begin, end)
+
+    def replayed(self) -> Ints:
+        """Return the start of every node, from lengths, delays and edges alone."""
+        return replay(self.nodes, self.edges, self.runs)
+
+
+def build(con: duckdb.DuckDBPyConnection) -> Graph:
+    """Read a run's tables and return its graph.
+
+    Raises QueryError for a run without a timeline, and where replaying it unchanged does not give
+    the times that were measured.
+    """
+    tables = Tables(con)
+    make = gpu_graph if tables.has_gpu else cpu_graph
+    collected = Collected(tables.most_nodes())
+    parts: list[RankGraph] = []
+    begins: list[int] = []
+    for rows in tables.ranks():
+        nodes, part = make(rows)
+        begins.append(collected.add(nodes))
+        parts.append(part)
+    if not parts:
+        raise NothingToReplayError(
+            "there is nothing to replay: no GPU ops and no operators were recorded"
+        )
+    first = np.array([*begins, collected.size])
+    nodes, edges = _tied(collected, parts, first, tables.instances)
+    delay = slack(nodes, edges)
+    loads = np.flatnonzero(nodes.loading)
+    nodes.loading[loads] = np.clip(nodes.loading[loads], 0, np.maximum(delay[loads], 0))
+    nodes = nodes.with_(delay=delay)
+    graph = Graph(
+        tables.origin,
+        tuple(part.rank for part in parts),
+        nodes,
+        edges,
+        runs_of(nodes, edges),
+        tables.names,
+        tables.instances,
+        tuple(parts),
+        first,
+        tables.has_gpu,
+    )
+    if not np.array_equal(graph.replayed(), nodes.start):
+        raise QueryError(
+            "replay is refused: replaying this run unchanged does not give the times measured"
+        )
+    return graph
+
+
+def _tied(
+    collected: Collected, parts: list[RankGraph], first: Ints, instances: Columns
+) -> tuple[Nodes, Edges]:
+    """Return the nodes of all ranks and of collectives, and all edges."""
+    numbered = list(zip(parts, first.tolist(), strict=False))
+    edges = [
+        Edges(p.edges.source + shift, p.edges.target + shift, p.edges.lag, p.edges.kind)
+        for p, shift in numbered
+    ]
+    nodes = collected.nodes()
+    # a rank transfers in the node after the one in which it arrives
+    arrival = np.concatenate([p.arrival + shift for p, shift in numbered])
+    transfer = arrival + 1
+    instance = np.concatenate([p.instance for p in parts])
+    at, done = nodes.start[arrival], nodes.start[transfer] + nodes.length[transfer]
+    together = np.full(len(instances["number"]), -FAR)
+    np.maximum.at(together, instance, at)
+    seen = np.bincount(instance, minlength=len(together)) > 1
+
+    # who was done before the last one was there did not wait for it
+    early = done < (together - instances["resolution"])[instance]
+    ends = np.cumsum([len(part.arrival) for part in parts])
+    for part, mine in zip(parts, np.split(early, ends), strict=False):
+        part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))
+    tied = seen[instance] & ~early
+    begin = np.minimum(np.where(tied, together[instance], at), done)
+    barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
+    nodes = collected.nodes()
+    # an op that carries several begins with the last of them
+    np.maximum.at(nodes.start, transfer, begin)
+    nodes.length[transfer] = done - nodes.start[transfer]
+    nodes.instance[arrival] = nodes.instance[transfer] = instance
+    zeros = np.zeros_like(arrival)
+    edges.append(Edges.of(arrival, barrier[instance], zeros, MEMBERS).where(seen[instance]))
+    lag = np.minimum(nodes.start[transfer] - together[instance], 0)
+    edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
+    return nodes, Edges.joined(*edges)
+
+
+def _barriers(together: Ints, seen: Flags) -> Nodes:
+    """Return a node for the moment at which all members of a collective are there."""
+    number = np.flatnonzero(seen)
+    nothing, none = np.zeros(len(number), np.int64), np.full(len(number), -1)
+    return Nodes(
+        rank=none,
+        chain=number,
+        sort=np.full(len(number), BARRIER),
+        start=together[number],
+        length=nothing,
+        lag=np.full(len(number), FREE),
+        delay=nothing,
+        loading=nothing,
+        launch=none,
+        launch_lag=nothing,
+        step=none,
+        op_id=none,
+        name=none,
+        class_=none,
+        instance=number,
+    )

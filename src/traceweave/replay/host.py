@@ -1,0 +1,217 @@
+"""What orders the calls of a rank: its threads, waits for the device, and handing over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.replay.rows import (
+    COPY,
+    DEVICE,
+    EVENT,
+    LAUNCH,
+    STREAM,
+    WAIT,
+    Columns,
+    positions,
+    sorted_by,
+)
+from traceweave.replay.streams import Records, Streams
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The calls of a rank's threads that are nodes of the graph."""
+
+    calls: Columns
+    """All calls, sorted by chain and start."""
+    kept: Ints
+    """Those that are nodes: outermost ones that launch what is recorded, or wait."""
+    sort: Ints
+    """Sort of each call; COPY too where it returned only when what it copied was there."""
+    inside: Ints
+    """By call: which of `kept` it is or lies in, -1 for none."""
+
+    @property
+    def own(self) -> Columns:
+        """The calls that are nodes."""
+        return {name: column[self.kept] for name, column in self.calls.items()}
+
+    @property
+    def waits(self) -> Flags:
+        """Whether each of them waits for the device."""
+        waits: Flags = self.sort[self.kept] != LAUNCH
+        return waits
+
+
+def threads(calls: Columns, streams: Streams, pageable: Ints) -> Threads:
+    """Choose the calls that are nodes.
+
+    `calls` are sorted by chain and start; `pageable` are copies that may hold up their call.
+    """
+    sort = _blocking(calls, streams, pageable)
+    is_node = (sort < WAIT) & ((sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"]))
+    kept = np.flatnonzero(is_node)
+    kept = kept[outermost({name: column[kept] for name, column in calls.items()})]
+    if not len(kept):
+        return Threads(calls, kept, sort, np.full(len(sort), -1))
+    at = np.searchsorted(kept, np.arange(len(sort)), "right") - 1
+    around = kept[at]
+    lies = (at >= 0) & (calls["chain"][around] == calls["chain"])
+    lies &= (around == np.arange(len(sort))) | (calls["start_ns"] < calls["end_ns"][around])
+    return Threads(calls, kept, sort, np.where(lies, at, -1))
+
+
+def outermost(columns: Columns) -> Flags:
+    """Return which ranges of each chain lie in no earlier one; sorted by chain and start."""
+    chain, start, end = columns["chain"], columns["start_ns"], columns["end_ns"]
+    kept = np.ones(len(start), bool)
+    edges = np.flatnonzero(np.diff(chain, prepend=np.nan, append=np.nan))
+    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        until = np.maximum.accumulate(end[begin:stop])
+        kept[begin + 1 : stop] = start[begin + 1 : stop] >= until[:-1]
+    return kept
+
+
+def _blocking(calls: Columns, streams: Streams, pageable: Ints) -> Ints:
+    gpu = streams.gpu
+    call = positions(calls["op_id"], gpu["launch"])
+    inside = (call >= 0) & (gpu["launch"] >= 0) & np.isin(gpu["op_id"], pageable)
+    inside &= gpu["end_ns"] <= calls["end_ns"][call] if len(calls["op_id"]) else False
+    sort = calls["sort"].copy()
+    sort[call[inside]] = COPY
+    return sort
+
+
+def device_waits(
+    found: Threads, records: Records, streams: Streams, tolerance: int
+) -> tuple[Ints, Ints, int]:
+    """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
+
+    A call that waits for an event or a stream which no record names waits for the last stream that
+    its thread launched on, or, if that was not done, for what had ended last when it returned.
+    """
+    calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
+    sort[found.kept] = found.sort[found.kept]
+    pairs = [_whole_device(calls, sort, streams), _own_copies(calls, sort, streams)]
+    named, unnamed = _recorded(calls, sort, records, streams)
+    pairs += [named, _last_launched(calls, unnamed, sort, streams)]
+    op = np.concatenate([p[0] for p in pairs])
+    call = np.concatenate([p[1] for p in pairs])
+    fits = streams.gpu["end_ns"][op] <= calls["end_ns"][call] + tolerance
+    return op[fits], found.inside[call[fits]], int(np.sum(~fits))
+
+
+def _whole_device(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
+    waiting = np.flatnonzero(sort == DEVICE)
+    ops = [streams.last_before(s, calls["start_ns"][waiting]) for s in range(len(streams.begins))]
+    return _pairs(
+        np.concatenate([np.empty(0, np.int64), *ops]), np.tile(waiting, len(streams.begins))
+    )
+
+
+def _own_copies(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
+    call = positions(calls["op_id"], streams.gpu["launch"])
+    op = np.flatnonzero((call >= 0) & (streams.gpu["launch"] >= 0))
+    # a copy from pageable memory may be done after the call that staged it
+    op = op[(sort[call[op]] == COPY) & (streams.gpu["end_ns"][op] <= calls["end_ns"][call[op]])]
+    return op, call[op]
+
+
+def _recorded(
+    calls: Columns, sort: Ints, found: Records, streams: Streams
+) -> tuple[tuple[Ints, Ints], Ints]:
+    """Return what is known of waits for streams and events, and the calls of which nothing is."""
+    waiting = (sort == STREAM) | (sort == EVENT)
+    of = (found.call >= 0) & np.isin(found.sort, (STREAM, EVENT))
+    of &= waiting[found.call]
+    call = found.call[of]
+    stream = np.where(found.sort[of] == STREAM, found.stream[of], found.source[of])
+    marked = np.where(found.sort[of] == STREAM, call, found.recorded[of])
+    known = (stream >= 0) & (marked >= 0)
+    call, stream, marked = call[known], stream[known], marked[known]
+    op = streams.pick(stream, calls["start_ns"][marked], after=False)
+    waiting[call] = False
+    return _pairs(op, call), np.flatnonzero(waiting)
+
+
+def _last_launched(
+    calls: Columns, waiting: Ints, sort: Ints, streams: Streams
+) -> tuple[Ints, Ints]:
+    if not len(waiting) or not len(streams.begins):
+        return _pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+    gpu, at = streams.gpu, calls["start_ns"][waiting]
+    returned = calls["end_ns"][waiting]
+    usual = np.full(len(waiting), -1, np.int64)
+    usual_called = np.full(len(waiting), -1, np.int64)
+    ended = np.full(len(waiting), -1, np.int64)
+    for stream in range(len(streams.begins)):
+        op = streams.last_before(stream, at)
+        done = (op >= 0) & (gpu["end_ns"][op] <= returned)
+        later = done & (streams.called[op] > usual_called)
+        usual = np.where(later, op, usual)
+        usual_called = np.where(later, streams.called[op], usual_called)
+        within = done & (gpu["end_ns"][op] > at)
+        within &= (ended < 0) | (gpu["end_ns"][op] > gpu["end_ns"][ended])
+        ended = np.where(within, op, ended)
+    # that of an event is known only if it was waited for
+    best = np.where(sort[waiting] == EVENT, ended, np.where(ended >= 0, ended, usual))
+    return _pairs(best, waiting)
+
+
+def _pairs(op: Ints, call: Ints) -> tuple[Ints, Ints]:
+    return op[op >= 0], call[op >= 0]
+
+
+def handovers(calls: Columns, operators: Columns) -> tuple[Ints, Ints]:
+    """Return pairs of calls of different threads, the second of which waited for the first.
+
+    A thread hands over where its calls stop, another's go on, and it runs no operator until these
+    are done: forward and backward pass, and back.
+    """
+    order = np.lexsort((calls["end_ns"], calls["start_ns"]))
+    chain = calls["chain"][order]
+    switch = np.flatnonzero(chain[1:] != chain[:-1]) + 1
+    if not len(switch):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    before, first = order[switch - 1], order[switch]
+    last = order[np.append(switch[1:], len(order)) - 1]
+    begin, end = calls["start_ns"][first], calls["end_ns"][last]
+    own = sorted_by(operators, "chain", "start_ns")
+    kept = (calls["end_ns"][before] <= begin) & ~_works(
+        own, calls["chain"][before], begin, np.maximum(end, begin)
+    )
+    return before[kept], first[kept]
+
+
+def _works(operators: Columns, chain: Ints, begin: Ints, end: Ints) -> Flags:
+    """Return whether each thread begins an operator between two moments."""
+    found = np.zeros(len(chain), bool)
+    chains = operators["chain"]
+    for one in np.unique(chain).tolist():
+        low, high = np.searchsorted(chains, [one, one + 1])
+        starts = operators["start_ns"][low:high]
+        mine = chain == one
+        first = np.searchsorted(starts, begin[mine], side="left")
+        found[mine] = np.searchsorted(starts, end[mine], side="right") > first
+    return found
+
+
+def covered(loading: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
+    """Return for how long between two moments each thread was in one of some ranges."""
+    found = np.zeros(len(chain), np.int64)
+    for one in np.unique(loading["chain"]).tolist():
+        mine = chain == one
+        ranges = loading["chain"] == one
+        starts, ends = loading["start_ns"][ranges], loading["end_ns"][ranges]
+        until = np.maximum.accumulate(np.concatenate([[begin.min(initial=0)], ends]))
+        starts = np.maximum(starts, until[:-1])
+        ends = np.maximum(starts, ends)
+        edges = np.stack([starts, ends], axis=1).ravel()
+        total = np.concatenate([[0], np.cumsum(ends - starts)])
+        total = np.repeat(total, 2)[:-1]
+        both = [np.interp(at[mine], edges, total[1:]) for at in (begin, end)]
+        found[mine] = np.rint(both[1] - both[0]).astype(np.int64)
+    return found

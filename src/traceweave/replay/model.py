@@ -1,0 +1,174 @@
+"""What a run's steps would take if something were otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import duckdb
+import numpy as np
+
+from traceweave import words
+from traceweave.arrays import Floats, Ints
+from traceweave.replay.changes import Changed, Changer
+from traceweave.replay.engine import replay
+from traceweave.replay.graph import Graph, build
+from traceweave.replay.nodes import COMPUTE, MEMORY
+from traceweave.replay.path import DELAYED, KINDS, Path, critical_path
+from traceweave.replay.scenario import Scenario, parse
+from traceweave.replay.steps import Windows, windows
+
+UNEXPLAINED = 0.01
+"""From this share of the critical path on an answer says that no edge explains it."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of a path is whose and what, longest first."""
+
+    rank: Ints
+    kind: tuple[str, ...]
+    what: tuple[str | None, ...]
+    length: Ints
+    """ns over all steps."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What replay says of one scenario; times are means over steps, ns."""
+
+    scenario: str
+    measured_step_ns: float
+    replayed_step_ns: float
+    predicted_step_ns: float
+    bottleneck: str
+    """What the critical path is then mostly made of."""
+    note: str | None
+    ranks: Ints
+    measured_by_rank: Floats
+    predicted_by_rank: Floats
+    shares: Shares
+    """Of the critical path that there is then."""
+
+    @property
+    def gain_ns(self) -> float:
+        """How much shorter the mean step would be."""
+        return self.replayed_step_ns - self.predicted_step_ns
+
+
+class Model:
+    """A run, ready to be replayed."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.con = con
+        self.graph: Graph = build(con)
+
+    @cached_property
+    def windows(self) -> Windows:
+        """Return the windows of its steps."""
+        return windows(self.graph)
+
+    @cached_property
+    def path(self) -> Path:
+        """Return the critical path as measured."""
+        graph = self.graph
+        return critical_path(graph, graph.nodes, graph.edges)
+
+    @cached_property
+    def unexplained(self) -> float:
+        """Return the share of the critical path that is a delay of the device without a cause."""
+        total = int(self.path.length.sum())
+        delayed = int(self.path.length[self.path.kind == DELAYED].sum())
+        return delayed / total if total else 0.0
+
+    def answers(self, texts: Sequence[str]) -> list[Answer]:
+        """Return what each scenario gives alone and, if there are several, all of them at once."""
+        wanted = [parse(text, self.graph.names.comm_ops) for text in texts]
+        found = [self.answer(*scenarios) for scenarios in wanted]
+        if len(wanted) > 1:
+            found.append(self.answer(*(s for scenarios in wanted for s in scenarios)))
+        return found
+
+    def changed(self, *scenarios: Scenario) -> Changed:
+        """Return the graph with all scenarios at once."""
+        changer = Changer(self.con, self.graph)
+        changed = Changed(self.graph.nodes, self.graph.edges)
+        for scenario in scenarios:
+            changed = changer.apply(changed, scenario)
+        return changed
+
+    def answer(self, *scenarios: Scenario) -> Answer:
+        """Return what all scenarios at once give.
+
+        Raises UsageError for one that selects nothing.
+        """
+        graph = self.graph
+        changed = self.changed(*scenarios)
+        after = changed.nodes.with_(start=replay(changed.nodes, changed.edges))
+        shares = path_shares(graph, critical_path(graph, after, changed.edges))
+        ranks, by_rank = self.windows.by_rank(graph.nodes)
+        # replayed unchanged it takes what was measured, or the graph would not have been built
+        measured = self.windows.mean(graph.nodes)
+        return Answer(
+            "; ".join(scenario.text for scenario in scenarios),
+            measured,
+            measured,
+            self.windows.mean(after),
+            bottleneck(shares),
+            self._note(),
+            ranks,
+            by_rank,
+            self.windows.by_rank(after)[1],
+            shares,
+        )
+
+    def _note(self) -> str | None:
+        if self.unexplained < UNEXPLAINED:
+            return None
+        share = words.percent(self.unexplained)
+        return f"{share} of the critical path is delay that no edge explains; see replay_quality"
+
+
+def path_shares(graph: Graph, path: Path) -> Shares:
+    """Return how much of the path is whose and what."""
+    what, texts = what_of(graph, path)
+    rank = graph.nodes.rank[path.node]
+    keys, number = np.unique(np.stack([rank, path.kind, what]), axis=1, return_inverse=True)
+    length = np.bincount(number, path.length, minlength=keys.shape[1]).astype(np.int64)
+    order = np.argsort(-length, kind="stable")
+    rank, kind, what = keys[:, order]
+    return Shares(
+        rank,
+        tuple(KINDS[k] for k in kind.tolist()),
+        tuple(texts[w] if w >= 0 else None for w in what.tolist()),
+        length[order],
+    )
+
+
+def what_of(graph: Graph, path: Path) -> tuple[Ints, tuple[str, ...]]:
+    """Return what sort of work each piece of a path is, by number; -1: its kind says it all."""
+    return what_of_nodes(graph, path.node, path.kind)
+
+
+def what_of_nodes(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str, ...]]:
+    """Return the same for nodes, given what they are taken as."""
+    nodes, names = graph.nodes, graph.names
+    ops = {op: n for n, op in enumerate(names.comm_ops)}
+    of_instance = np.array([ops[op] for op in graph.instances["op"].tolist()] + [-1], np.int64)
+    instance = nodes.instance[node]
+    is_class = np.isin(nodes.sort[node], (COMPUTE, MEMORY)) & np.isin(kind, (0, 5))
+    of_class = np.where(is_class, nodes.class_[node], -1)
+    of_op = np.where((kind == 1) & (instance >= 0), of_instance[instance], -1)
+    found = np.where(of_op >= 0, of_op + len(names.classes), of_class)
+    return found, (*names.classes, *names.comm_ops)
+
+
+def bottleneck(shares: Shares) -> str:
+    """Say what a path is mostly made of."""
+    if not len(shares.rank):
+        return "nothing"
+    total = max(int(shares.length.sum()), 1)
+    kind, what, rank = shares.kind[0], shares.what[0], int(shares.rank[0])
+    named = f"{kind} ({what})" if what else kind
+    return f"{named} of rank {rank}, {words.percent(int(shares.length[0]) / total)} of the path"

@@ -1,0 +1,173 @@
+"""The nodes and edges of the dependency graph, as columns.
+
+A node is a stretch of work: `start` to `start + length`. It begins when all before it allow it, and
+after a delay of its own that no edge explains:
+
+    start = max over the edges into it (end of the source + lag) + delay
+
+Nodes of one chain (a stream, a host thread) follow each other in the arrays, so the edge along the
+chain needs no column but its lag. A GPU op has at most one edge from the call that launched it,
+which counts from the start of the call. All other edges are rows of `Edges`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+
+COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = range(9)
+"""Sorts of nodes. A collective's kernel is two: it arrives, and when all have, it transfers; where
+its peers are not known it is one, COMMUNICATION. A call that waits is two: it enters, and exits
+after what it waits for. A BARRIER belongs to no rank: all members of a collective are there."""
+
+ORDER_AT_ONCE = np.array([2, 2, 2, 2, 4, 0, 1, 5, 3])
+"""By sort: what comes first of nodes that start at the same time."""
+
+STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION = range(5)
+EDGE_KINDS = ("wait between streams", "host wait", "handover", "arrival", "collective")
+"""Names of the kinds of edges."""
+
+FAR = 1 << 60
+"""Beyond all times."""
+
+FREE = -(1 << 31) + 1
+"""A lag: there is no node before it in its chain."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges that follow from neither order nor launch: by node numbers, with least distances."""
+
+    source: Ints
+    target: Ints
+    lag: Ints
+    """From the end of the source to the start of the target, at least."""
+    kind: Ints
+
+    @classmethod
+    def of(cls, source: Ints, target: Ints, lag: Ints, kind: int) -> Self:
+        """Return edges of one kind."""
+        return cls(source, target, lag, np.full(len(source), kind))
+
+    @classmethod
+    def joined(cls, *parts: Self) -> Self:
+        """Return all edges of the parts."""
+        columns = ([getattr(p, f.name) for p in parts] for f in fields(cls))
+        return cls(*(np.concatenate([np.empty(0, np.int64), *c]) for c in columns))
+
+    def where(self, kept: Flags | Ints) -> Self:
+        """Return some of the edges."""
+        return type(self)(*(getattr(self, f.name)[kept] for f in fields(self)))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Columns of nodes, rank by rank and chain by chain, each in order.
+
+    Integers are as narrow as their values allow: there may be tens of millions of nodes.
+    """
+
+    rank: Ints
+    """-1 of a BARRIER."""
+    chain: Ints
+    sort: Ints
+    start: Ints
+    """Common clock, ns since the graph's origin."""
+    length: Ints
+    lag: Ints
+    """Least distance from the end of the node before it in its chain; FREE: it has none."""
+    delay: Ints
+    """Its own; of what depends on nothing, its start."""
+    loading: Ints
+    """Part of the delay in which the host waited for data."""
+    launch: Ints
+    """The node of the call that launched it, -1 for none."""
+    launch_lag: Ints
+    """Least distance from the start of that call."""
+    step: Ints
+    """-1: none."""
+    op_id: Ints
+    """Of gpu_ops, host_ops or collectives (call_id)."""
+    name: Ints
+    """Number of the kernel's or the call's name."""
+    class_: Ints
+    instance: Ints
+    """Number of the collective instance, -1 for none."""
+
+    @property
+    def end(self) -> Ints:
+        """When each is done."""
+        return self.start + self.length
+
+    @property
+    def follows(self) -> Flags:
+        """Whether each follows the one before it in the arrays."""
+        return self.lag > FREE
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield where the nodes of each rank are."""
+        edges = np.flatnonzero(np.diff(self.rank)) + 1
+        for begin, end in pairwise([0, *edges.tolist(), len(self)]):
+            yield slice(begin, end)
+
+    def with_(self, **columns: Ints) -> Self:
+        """Return the nodes with other columns."""
+        return replace(self, **columns)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def joined(parts: list[Nodes]) -> Nodes:
+    """Return all nodes of the parts, the same numbers kept."""
+    return Nodes(
+        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Nodes)}
+    )
+
+
+_NARROW = {
+    "rank": np.int32, "chain": np.int64, "sort": np.int8, "lag": np.int32, "launch": np.int32,
+    "launch_lag": np.int32, "name": np.int32, "class_": np.int16, "instance": np.int32,
+}  # fmt: skip
+"""Columns that need no 64 bits."""
+
+_RARE = ("delay", "loading")
+"""Columns that are 0 nearly everywhere: where nothing else is written, they take no memory."""
+
+
+class Collected:
+    """Nodes of one part after the other; there may be tens of millions."""
+
+    def __init__(self, capacity: int) -> None:
+        self._columns = {
+            f.name: np.zeros(capacity, _NARROW.get(f.name, np.int64)) for f in fields(Nodes)
+        }
+        self.size = 0
+
+    def add(self, part: Nodes) -> int:
+        """Add nodes that count their own from 0, and return the number of the first."""
+        first, self.size = self.size, self.size + len(part)
+        where = slice(first, self.size)
+        for name, column in self._columns.items():
+            values = getattr(part, name)
+            if name == "launch":
+                values = np.where(values < 0, -1, values + first)
+            if name in _RARE:
+                some = np.flatnonzero(values)
+                column[first + some] = values[some]
+            else:
+                column[where] = values
+        return first
+
+    def nodes(self) -> Nodes:
+        """Return all of them."""
+        return Nodes(**{name: column[: self.size] for name, column in self._columns.items()})

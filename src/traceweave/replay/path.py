@@ -1,0 +1,144 @@
+"""The critical path: what the end of the run waited for, back to its beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.replay.graph import Graph
+from traceweave.replay.nodes import (
+    BARRIER,
+    CALL,
+    COMMUNICATION,
+    COMPUTE,
+    ENTER,
+    EXIT,
+    FAR,
+    FREE,
+    MEMORY,
+    TRANSFER,
+    Edges,
+    Nodes,
+)
+
+COMPUTING, TRANSFERRING, LAUNCHING, LOADING, SYNCING, COPYING, DELAYED = range(7)
+KINDS = ("compute", "transfer", "launch", "data_loading", "sync", "copy", "device_delay")
+"""What a piece of the path is, and what scenarios call it."""
+
+_OF_LENGTH = {
+    COMPUTE: COMPUTING, MEMORY: COPYING, COMMUNICATION: TRANSFERRING, TRANSFER: TRANSFERRING,
+    CALL: LAUNCHING, ENTER: LAUNCHING, EXIT: SYNCING,
+}  # fmt: skip
+_ON_HOST = (CALL, ENTER, EXIT)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Pieces of time that follow each other without a hole, from the first to the last."""
+
+    node: Ints
+    """The node that each piece belongs to."""
+    kind: Ints
+    begin: Ints
+    length: Ints
+    step: Ints
+    """Of the node; -1: none."""
+    changes: Ints
+    """Nodes that the path enters from another rank, in order of time,"""
+    left: Ints
+    """and those it comes from there."""
+
+
+def of_length(sort: Ints) -> Ints:
+    """Return what the lengths of nodes are, by their sorts."""
+    kinds = np.array([_OF_LENGTH.get(s, DELAYED) for s in range(BARRIER + 1)])
+    return kinds[sort]
+
+
+def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
+    """Return the path through the nodes of a graph, as they were measured or are replayed."""
+    # what the host does after the last op, such as ending the recording, is not what steps wait for
+    ops = np.flatnonzero(nodes.sort < CALL)
+    last = int(ops[np.argmax(nodes.start[ops] + nodes.length[ops])])
+    way, since, left = _walk(nodes, edges, last)
+    return _pieces(graph, nodes, way, left, since)
+
+
+def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
+    """Return the way back from a node over what each waited for last, in order of time; since when
+    each waited, -FAR for the first; and whether the way leaves it at its start, for what it
+    launches."""
+    into = np.full(len(nodes), -1, np.int32)
+    ends = nodes.start[edges.source] + nodes.length[edges.source]
+    # of several edges into a node that which ends last, and of these that from the first node
+    order = np.lexsort((-edges.source, ends + edges.lag, edges.target))
+    into[edges.target[order]] = order
+    start, length, lag = nodes.start.data, nodes.length.data, nodes.lag.data
+    launch, launch_lag, latest = nodes.launch.data, nodes.launch_lag.data, into.data
+    source, edge_lag = edges.source.data, edges.lag.data
+    way, since, left = [last], [], [False]
+    node = last
+    while True:
+        before, at, ready, launched = -1, -FAR, -FAR, False
+        if launch[node] >= 0:
+            before, launched = launch[node], True
+            at = start[before]
+            ready = at + launch_lag[node]
+        edge = latest[node]
+        if edge >= 0:
+            end = start[source[edge]] + length[source[edge]]
+            if end + edge_lag[edge] >= ready:
+                before, at, ready, launched = source[edge], end, end + edge_lag[edge], False
+        if lag[node] > FREE:
+            end = start[node - 1] + length[node - 1]
+            if end + lag[node] >= ready:
+                before, at, launched = node - 1, end, False
+        since.append(at)
+        if before < 0:
+            break
+        node = before
+        way.append(node)
+        left.append(launched)
+    numbers, dates = np.array(way[::-1], np.int64), np.array(since[::-1], np.int64)
+    return numbers, dates, np.array(left[::-1], bool)
+
+
+def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> Path:
+    """Divide the time of each node of the way: before its delay, loading, delay, and its length."""
+    sort, start = nodes.sort[way], nodes.start[way]
+    on_host = np.isin(sort, _ON_HOST) | (not graph.has_gpu)
+    since = np.where(since == -FAR, start, since)
+    delay = np.minimum(nodes.delay[way], start - since)
+    loading = np.minimum(nodes.loading[way], np.maximum(delay, 0))
+    waited = np.where(on_host, LAUNCHING, DELAYED)
+    launched = np.append(False, left[:-1])
+    kinds = np.stack(
+        [
+            np.where(launched, LAUNCHING, waited),
+            np.full(len(way), LOADING),
+            waited,
+            of_length(sort),
+        ],
+        axis=1,
+    )
+    lengths = np.stack(
+        [start - since - delay, loading, delay - loading, np.where(left, 0, nodes.length[way])],
+        axis=1,
+    )
+    begins = since[:, None] + np.cumsum(lengths, axis=1) - lengths
+    kept = lengths.ravel() != 0
+    rank = nodes.rank[way]
+    known = np.flatnonzero(rank >= 0)
+    change = known[1:][rank[known][1:] != rank[known][:-1]]
+    origin = known[:-1][rank[known][1:] != rank[known][:-1]]
+    return Path(
+        np.repeat(way, 4)[kept],
+        kinds.ravel()[kept],
+        begins.ravel()[kept],
+        lengths.ravel()[kept],
+        np.repeat(nodes.step[way], 4)[kept],
+        way[change],
+        way[origin],
+    )

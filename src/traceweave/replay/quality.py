@@ -1,0 +1,69 @@
+"""How much of each rank's time rests on edges that explain it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceweave.arrays import Ints
+from traceweave.replay.graph import Graph
+from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, FREE, TRANSFER
+
+
+def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
+    """Return one row per rank: columns of replay_quality.
+
+    Unexplained is time in which the device ran nothing and no edge says why: the delay of an op
+    after all that it waited for.
+    """
+    rows: dict[str, list[object]] = {}
+    nodes = graph.nodes
+    seen = np.bincount(
+        nodes.instance[nodes.sort == ARRIVAL], minlength=len(graph.instances["number"])
+    )
+    whole = seen >= np.maximum(graph.instances["size"], 2)
+    for part, where in graph.of_ranks():
+        mine = np.arange(where.start, where.stop)
+        sort = nodes.sort[mine]
+        ops = mine[sort < CALL]
+        instance = nodes.instance[mine[sort == ARRIVAL]]
+        dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
+        lone = int(np.sum(sort == COMMUNICATION))
+        row = {
+            "rank": part.rank,
+            "nodes": len(mine),
+            "window_ns": int((nodes.start[ops] + nodes.length[ops]).max() - nodes.start[ops].min()),
+            "unexplained_ns": _unexplained(graph, ops),
+            "ops": part.facts["ops"],
+            "launched": part.facts["launched"],
+            "stream_waits": part.facts["stream_waits"],
+            "inferred_waits": part.facts["inferred_waits"],
+            "wait_calls": part.facts["wait_calls"],
+            "host_waits": part.facts["host_waits"],
+            "collectives": len(instance) + lone,
+            "incomplete": int(np.sum(~whole[instance])) + lone,
+            "dropped": sum(dropped.values()),
+            "dropped_kinds": ", ".join(f"{kind} {count}" for kind, count in dropped.items())
+            or None,
+            "path_unexplained": path_unexplained,
+        }
+        for name, value in row.items():
+            rows.setdefault(name, []).append(value)
+    return dict(rows)
+
+
+def _unexplained(graph: Graph, ops: Ints) -> int:
+    """Return for how long nothing ran while an op was delayed by nothing known."""
+    nodes = graph.nodes
+    ops = ops[nodes.sort[ops] != TRANSFER]
+    order = np.argsort(nodes.start[ops], kind="stable")
+    ops = ops[order]
+    member = nodes.sort[ops] == ARRIVAL
+    last = np.where(member, ops + 1, ops)
+    end = nodes.start[last] + nodes.length[last]
+    free = np.concatenate([[nodes.start[ops[0]]], np.maximum.accumulate(end)[:-1]])
+    begins = nodes.start[ops]
+    # without a GPU the time between operators is the host's own work
+    delay = nodes.delay[ops] if graph.has_gpu else np.zeros(len(ops), np.int64)
+    depends = (nodes.lag[ops] > FREE) | (nodes.launch[ops] >= 0)
+    delayed = np.where(depends, np.maximum(begins - delay, free), begins)
+    return int(np.maximum(begins - delayed, 0).sum())

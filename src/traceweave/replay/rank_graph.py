@@ -1,0 +1,359 @@
+"""One rank's share of the graph: its nodes, and the edges between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceweave.arrays import Flags, Ints
+from traceweave.replay import device, host
+from traceweave.replay.nodes import (
+    ARRIVAL,
+    CALL,
+    COMMUNICATION,
+    COMPUTE,
+    EDGE_KINDS,
+    ENTER,
+    EXIT,
+    FREE,
+    HANDOVER,
+    HOST_WAIT,
+    MEMORY,
+    STREAM_WAIT,
+    TRANSFER,
+    Edges,
+    Nodes,
+    joined,
+)
+from traceweave.replay.rows import NONE, WAIT, Columns, RankRows, positions, sorted_by
+from traceweave.replay.streams import Streams, records
+
+CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
+"""Sorts of nodes by the category of an op."""
+
+
+EARLY_NS = 500_000
+"""Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it."""
+
+
+@dataclass(frozen=True)
+class RankGraph:
+    """What ties the nodes of a rank together, numbered from 0."""
+
+    rank: int
+    edges: Edges
+    arrival: Ints
+    """The node with which the rank arrives at a collective; it transfers in the one after that."""
+    instance: Ints
+    """The collective it arrives at."""
+    steps: Columns
+    first_op: Ints
+    """Of each step the node of its first GPU op; -1 for none."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Edges that time contradicts, by kind."""
+    facts: Counter[str] = field(default_factory=Counter)
+    """What the graph rests on: counts by name."""
+
+
+class _Numbers:
+    """Numbers of nodes where some things are one node and others are two."""
+
+    def __init__(self, two: Flags, begin: int) -> None:
+        sizes = 1 + two.astype(np.int64)
+        self.two = two
+        self.of = np.repeat(np.arange(len(two)), sizes)
+        """What each node belongs to."""
+        self.first = begin + np.cumsum(sizes) - sizes
+        self.last = self.first + two
+        self.end = begin + int(sizes.sum())
+
+    @property
+    def second(self) -> Flags:
+        """Whether each node is the second of two."""
+        return np.append(False, self.of[1:] == self.of[:-1])[: len(self.of)]
+
+
+def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
+    """Return the nodes of a rank with a GPU, and what ties them together.
+
+    Delays are not known yet, nor when transfers begin.
+    """
+    gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
+    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
+    streams = Streams(gpu)
+    found = records(rows.recorded, calls, streams)
+    tolerance = rows.tick if rows.tick > 1 else 0
+    dropped: Counter[str] = Counter()
+    order = device.order(streams, dropped)
+    waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
+    threads = host.threads(calls, streams, rows.pageable)
+    op, call, contradicted = host.device_waits(threads, found, streams, device.CLOCKS_NS)
+    dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
+    before, after = host.handovers(threads.own, rows.operators)
+
+    arrives, instance = _parts(rows.collectives, gpu)
+    member = np.zeros(len(gpu["op_id"]), bool)
+    member[arrives] = True
+    ops = _Numbers(member, 0)
+    own = _Numbers(threads.waits, ops.end)
+    early = np.minimum(gpu["start_ns"][waits.target] - gpu["end_ns"][waits.source], 0)
+    soon = np.minimum(threads.own["end_ns"][call] - gpu["end_ns"][op], 0)
+    edges = Edges.joined(
+        Edges.of(ops.last[waits.source], ops.first[waits.target], early, STREAM_WAIT),
+        Edges.of(ops.last[op], own.last[call], soon, HOST_WAIT),
+        Edges.of(own.last[before], own.first[after], np.zeros_like(before), HANDOVER),
+    )
+    launch = _launches(gpu, threads, order.launched)
+    on_device = _on_device(rows.rank, gpu, ops, order, launch, own)
+    nodes = joined([on_device, _on_host(rows, threads, own, op, call, gpu)])
+    graph = RankGraph(
+        rows.rank,
+        edges,
+        ops.first[arrives],
+        instance,
+        rows.steps,
+        _first_ops(rows.steps, gpu, ops.first),
+        dropped,
+        Counter(
+            ops=len(gpu["op_id"]),
+            launched=int(np.sum(launch >= 0)),
+            stream_waits=len(waits),
+            inferred_waits=inferred,
+            wait_calls=int(np.sum(calls["sort"] == WAIT)),
+            host_waits=int(np.sum(threads.waits)),
+        ),
+    )
+    return nodes, graph
+
+
+def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints]:
+    """Return the ops that carry collectives, and the instances."""
+    op = positions(gpu["op_id"], collectives["gpu_op"])
+    known = (op >= 0) & (collectives["gpu_op"] >= 0) & (collectives["instance"] >= 0)
+    return op[known], collectives["instance"][known]
+
+
+def _launches(gpu: Columns, threads: host.Threads, launched: Flags) -> Ints:
+    """Return which of the calls that are nodes launched each op, -1 for none."""
+    call = positions(threads.calls["op_id"], gpu["launch"])
+    known = launched & (call >= 0) & (gpu["launch"] >= 0)
+    return np.where(known, threads.inside[call], -1) if len(threads.inside) else call
+
+
+def _on_device(
+    rank: int, gpu: Columns, ops: _Numbers, order: device.Order, launch: Ints, own: _Numbers
+) -> Nodes:
+    second, of = ops.second, ops.of
+    two = ops.two[of]
+    sort = np.where(two, np.where(second, TRANSFER, ARRIVAL), CATEGORIES[gpu["category"]][of])
+    launched = (launch[of] >= 0) & ~second
+    return Nodes(
+        rank=np.full(len(of), rank),
+        chain=gpu["chain"][of],
+        sort=sort,
+        start=gpu["start_ns"][of],
+        length=np.where(two & ~second, 0, (gpu["end_ns"] - gpu["start_ns"])[of]),
+        lag=np.where(second, 0, order.lag[of]),
+        delay=np.zeros(len(of), np.int64),
+        loading=np.zeros(len(of), np.int64),
+        launch=np.where(launched, own.first[launch[of]], -1) if len(own.first) else launch[of],
+        launch_lag=order.launch_lag[of],
+        step=_filled(gpu)[of],
+        op_id=gpu["op_id"][of],
+        name=gpu["name_id"][of],
+        class_=gpu["class_id"][of],
+        instance=np.full(len(of), -1),
+    )
+
+
+def _with_steps(gpu: Columns, steps: Columns) -> Columns:
+    """Return the ops with the step in which they ran, where no launch at all is recorded."""
+    if np.any(gpu["called"] > NONE) or np.any(gpu["step"] >= 0) or not len(steps["step"]):
+        return gpu
+    place = np.searchsorted(steps["start_ns"], gpu["start_ns"], side="right") - 1
+    within = (place >= 0) & (gpu["start_ns"] < steps["end_ns"][place])
+    return {**gpu, "step": np.where(within, steps["step"][place], -1)}
+
+
+def _filled(gpu: Columns) -> Ints:
+    """Return the step of each op; that of the op before where its launch is not recorded."""
+    known = (gpu["step"] >= 0) | (gpu["called"] > NONE)
+    at = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
+    same = (at >= 0) & (gpu["chain"][at] == gpu["chain"])
+    return np.where(same, gpu["step"][at], gpu["step"])
+
+
+def _on_host(
+    rows: RankRows, threads: host.Threads, own: _Numbers, op: Ints, call: Ints, gpu: Columns
+) -> Nodes:
+    calls, second, of = threads.own, own.second, own.of
+    two = own.two[of]
+    # what is waited for ends before the call does, and what comes after that is the call's own
+    done = calls["start_ns"].copy()
+    np.maximum.at(done, call, np.minimum(gpu["end_ns"][op], calls["end_ns"][call]))
+    start = np.where(second, done[of], calls["start_ns"][of])
+    end = np.where(two & ~second, calls["start_ns"][of], calls["end_ns"][of])
+    leads = np.diff(calls["chain"], prepend=np.nan) != 0
+    # what comes before the first call belongs to it, as its date does
+    free = np.where(leads, 0, np.roll(calls["end_ns"], 1))
+    loading = host.covered(rows.loading, calls["chain"], free, calls["start_ns"])
+    count = len(of)
+    return Nodes(
+        rank=np.full(count, rows.rank),
+        chain=calls["chain"][of],
+        sort=np.where(two, np.where(second, EXIT, ENTER), CALL),
+        start=start,
+        length=end - start,
+        lag=np.where(second | ~leads[of], 0, FREE),
+        delay=np.zeros(count, np.int64),
+        loading=np.where(second, 0, loading[of]),
+        launch=np.full(count, -1),
+        launch_lag=np.zeros(count, np.int64),
+        step=calls["step"][of],
+        op_id=calls["op_id"][of],
+        name=calls["call_id"][of],
+        class_=np.full(count, -1),
+        instance=np.full(count, -1),
+    )
+
+
+def _first_ops(steps: Columns, gpu: Columns, first: Ints) -> Ints:
+    """Return the node of the op that begins each step on the device."""
+    found = np.full(len(steps["step"]), -1, np.int64)
+    order = np.lexsort((gpu["start_ns"], gpu["step"]))
+    place = np.searchsorted(gpu["step"][order], steps["step"])
+    known = place < len(order)
+    op = order[np.minimum(place, len(order) - 1)]
+    known &= gpu["step"][op] == steps["step"]
+    found[known] = first[op[known]]
+    return found
+
+
+def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
+    """Return the same for a rank of a run without any GPU: operators and host collectives.
+
+    A thread waits for a collective that ended between two of its operators.
+    """
+    every = sorted_by(rows.cpu, "chain", "start_ns", "op_id")
+    outermost = host.outermost(every)
+    cpu: Columns = {name: column[outermost] for name, column in every.items()}
+    on_host = rows.collectives["gpu_op"] < 0
+    of_host = {name: column[on_host] for name, column in rows.collectives.items()}
+    comm = sorted_by(of_host, "chain", "start_ns", "op_id")
+    member = comm["instance"] >= 0
+    ops = len(cpu["op_id"])
+    parts = _Numbers(member, ops)
+    launch, launch_lag = _callers(cpu, comm)
+    source, target = _finished_between(cpu, comm)
+    before, after = host.handovers(cpu, cpu)
+    own = _host_collectives(rows.rank, comm, parts, launch, launch_lag)
+    nodes = joined([_operators(rows, cpu), own])
+    edges = Edges.joined(
+        Edges.of(
+            parts.last[source],
+            target,
+            np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0),
+            HOST_WAIT,
+        ),
+        Edges.of(before, after, np.zeros_like(before), HANDOVER),
+    )
+    facts = Counter(ops=ops + len(member), launched=ops + len(member), host_waits=len(source))
+    none = np.full(len(rows.steps["step"]), -1)
+    arrives = parts.first[member]
+    part = comm["instance"][member]
+    graph = RankGraph(rows.rank, edges, arrives, part, rows.steps, none, facts=facts)
+    return nodes, graph
+
+
+def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
+    """Return the operator in or after which each collective was asked for, and how long after."""
+    both = np.lexsort((
+        np.concatenate([cpu["start_ns"], comm["called"]]),
+        np.concatenate([cpu["chain"], comm["caller"]]),
+    ))  # fmt: skip
+    latest = np.maximum.accumulate(np.where(both < len(cpu["chain"]), both, -1))
+    found = np.empty(len(both), np.int64)
+    found[both] = latest
+    op = found[len(cpu["chain"]) :]
+    known = (op >= 0) & (comm["called"] > NONE) & (comm["called"] <= comm["start_ns"])
+    if len(cpu["chain"]):
+        known &= cpu["chain"][op] == comm["caller"]
+        return np.where(known, op, -1), np.where(known, comm["called"] - cpu["start_ns"][op], 0)
+    return np.full(len(op), -1), np.zeros(len(op), np.int64)
+
+
+def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
+    """Return pairs of a collective and the operator before which it ended."""
+    if not len(comm["end_ns"]) or not len(cpu["chain"]):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    by_end = np.argsort(comm["end_ns"], kind="stable")
+    leads = np.diff(cpu["chain"], prepend=np.nan) != 0
+    free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
+    place = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + EARLY_NS, side="right") - 1
+    last = by_end[np.maximum(place, 0)]
+    target = np.flatnonzero(
+        (place >= 0) & (comm["end_ns"][last] > free) & (comm["start_ns"][last] <= free)
+    )
+    return last[target], target
+
+
+def _operators(rows: RankRows, cpu: Columns) -> Nodes:
+    count = len(cpu["op_id"])
+    leads = np.diff(cpu["chain"], prepend=np.nan) != 0
+    free = np.where(leads, 0, np.roll(cpu["end_ns"], 1))
+    # ranges of the loader know a thread with its process, operators here do not
+    loader = {**rows.loading, "chain": np.zeros(len(rows.loading["chain"]), np.int64)}
+    main = cpu["chain"] == _most_common(cpu["chain"])
+    loading = host.covered(loader, np.where(main, 0, 1), free, cpu["start_ns"])
+    return Nodes(
+        rank=np.full(count, rows.rank),
+        chain=cpu["chain"],
+        sort=np.full(count, COMPUTE),
+        start=cpu["start_ns"],
+        length=cpu["end_ns"] - cpu["start_ns"],
+        lag=np.where(leads, FREE, 0),
+        delay=np.zeros(count, np.int64),
+        loading=loading,
+        launch=np.full(count, -1),
+        launch_lag=np.zeros(count, np.int64),
+        step=cpu["step"],
+        op_id=cpu["op_id"],
+        name=cpu["name_id"],
+        class_=cpu["class_id"],
+        instance=np.full(count, -1),
+    )
+
+
+def _most_common(values: Ints) -> int:
+    found, counts = np.unique(values, return_counts=True)
+    return int(found[np.argmax(counts)]) if len(found) else -1
+
+
+def _host_collectives(
+    rank: int, comm: Columns, parts: _Numbers, launch: Ints, launch_lag: Ints
+) -> Nodes:
+    second, of = parts.second, parts.of
+    two = parts.two[of]
+    leads = np.diff(comm["chain"], prepend=np.nan) != 0
+    free = np.where(leads, comm["start_ns"], np.roll(comm["end_ns"], 1))
+    lag = np.where(leads | (comm["start_ns"] < free), FREE, 0)
+    count = len(of)
+    return Nodes(
+        rank=np.full(count, rank),
+        chain=comm["chain"][of] + (1 << 62),
+        sort=np.where(two, np.where(second, TRANSFER, ARRIVAL), COMMUNICATION),
+        start=comm["start_ns"][of],
+        length=np.where(two & ~second, 0, (comm["end_ns"] - comm["start_ns"])[of]),
+        lag=np.where(second, 0, lag[of]),
+        delay=np.zeros(count, np.int64),
+        loading=np.zeros(count, np.int64),
+        launch=np.where(second, -1, launch[of]),
+        launch_lag=launch_lag[of],
+        step=comm["step"][of],
+        op_id=comm["op_id"][of],
+        name=np.full(count, -1),
+        class_=np.full(count, -1),
+        instance=np.full(count, -1),
+    )

@@ -1,0 +1,316 @@
+"""What a rank's tables say, as columns: the only place of this room that asks the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from traceweave.arrays import Ints
+from traceweave.vocabulary import answered
+
+Columns = Mapping[str, npt.NDArray[Any]]
+"""Columns of equal length by name; no value is missing, -1 and NONE stand for none."""
+
+NONE = -(2**62)
+"""No time."""
+
+TIMES = frozenset({"start_ns", "end_ns", "called"})
+"""Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
+
+_ORIGIN = """
+SELECT min(aligned_ns(r.first_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns))
+FROM ranks AS r
+JOIN clock_spans AS c
+    ON c.rank = r.rank
+    AND r.first_local_ns >= c.from_local_ns AND r.first_local_ns < c.until_local_ns
+"""
+
+_NAMES = """
+CREATE OR REPLACE TEMP TABLE tw_replay_names AS
+SELECT row_number() OVER (ORDER BY name) - 1 AS name_id, name
+FROM (
+    SELECT name FROM gpu_ops GROUP BY name
+    UNION
+    SELECT name FROM device_ops WHERE timeline = 'cpu'
+);
+
+CREATE OR REPLACE TEMP TABLE tw_replay_classes AS
+SELECT row_number() OVER (ORDER BY class) - 1 AS class_id, class
+FROM (SELECT class FROM gpu_ops GROUP BY class UNION SELECT 'operator');
+"""
+
+# A call is a node of the graph where it launches or waits; that of an event orders streams.
+_CALLS = answered(
+    """
+CREATE OR REPLACE TEMP TABLE tw_replay_calls AS
+SELECT row_number() OVER (ORDER BY name) - 1 AS call_id, name, sort
+FROM (
+    SELECT
+        name,
+        CASE
+            WHEN contains(name, 'StreamWaitEvent') THEN 5
+            WHEN contains(name, 'EventRecord') THEN 6
+            WHEN waits = 'device' THEN 1 WHEN waits = 'stream' THEN 2
+            WHEN waits = 'event' THEN 3 WHEN waits = 'copy' THEN 4
+            WHEN launches THEN 0
+        END AS sort
+    FROM (
+        SELECT
+            name, nullif(vocabulary('synchronizing', name), 'no') AS waits,
+            name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
+        FROM (SELECT name FROM host_ops WHERE kind IN ('runtime', 'driver') GROUP BY name)
+    )
+)
+WHERE sort IS NOT NULL
+"""
+)
+
+LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD = range(7)
+"""Sorts of calls: what launches, what makes its thread wait for what, and the two that order
+streams."""
+
+_LOADING = answered(
+    """
+CREATE OR REPLACE TEMP TABLE tw_replay_loading AS
+SELECT name
+FROM (SELECT name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY name)
+WHERE vocabulary('data_loading', name) = 'yes'
+"""
+)
+
+_GPU_OPS = """
+SELECT
+    o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
+    coalesce(o.stream, -1) AS stream,
+    o.start_ns, o.end_ns, n.name_id, c.class_id,
+    CASE o.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category,
+    coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
+    coalesce(o.launch_start_ns, {none}) AS called
+FROM gpu_ops AS o
+JOIN tw_replay_names AS n USING (name)
+JOIN tw_replay_classes AS c USING (class)
+WHERE o.rank = $rank
+"""
+
+# copies that may hold up the call that starts them; the name says it, or with nsys the arguments
+_PAGEABLE = """
+SELECT op_id
+FROM gpu_ops
+WHERE rank = $rank AND kind = 'memcpy' AND contains(lower({where}), 'pageable')
+"""
+
+_HOST_CALLS = """
+SELECT
+    h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns, c.call_id, c.sort,
+    coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation
+FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
+WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver')
+"""
+
+# in a run without a GPU
+_CPU_OPS = """
+SELECT
+    d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
+    coalesce(d.step, -1) AS step
+FROM device_ops AS d
+JOIN tw_replay_names AS n USING (name)
+JOIN tw_replay_classes AS c ON c.class = 'operator'
+WHERE d.rank = $rank AND d.timeline = 'cpu' AND d.category = 'compute'
+"""
+
+_COLLECTIVES = """
+SELECT
+    coalesce(k.gpu_op_id, -1) AS gpu_op, coalesce(k.host_op_id, -1) AS host_op,
+    coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
+    coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
+    coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller
+FROM (
+    SELECT k.*, p.number
+    FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
+) AS k
+LEFT JOIN tw_replay_instances AS i USING (collective_id)
+LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL
+WHERE k.rank = $rank
+"""
+
+_INSTANCES = """
+CREATE OR REPLACE TEMP TABLE tw_replay_comm_ops AS
+SELECT row_number() OVER (ORDER BY op) - 1 AS number, op
+FROM (SELECT op FROM collectives GROUP BY op UNION SELECT 'send_recv');
+
+CREATE OR REPLACE TEMP TABLE tw_replay_instances AS
+SELECT
+    row_number() OVER (ORDER BY collective_id) - 1 AS number, collective_id, op,
+    coalesce(group_id, -1) AS group_id, coalesce(bytes, -1) AS bytes,
+    coalesce(bus_factor, 1) AS factor, coalesce(ranks_expected, ranks_seen) AS size,
+    coalesce(complete, FALSE) AND ranks_seen > 1 AS whole,
+    coalesce(resolution_ns, 0) AS resolution
+FROM collective_instances;
+"""
+
+# every op, a second node of each part in a collective, both ends of calls, and the collectives
+_MOST_NODES = """
+SELECT
+    (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
+    + 2 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
+    + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
+"""
+
+_RECORDED = """
+SELECT
+    coalesce((args->>'stream')::BIGINT, -1) AS stream,
+    coalesce((args->>'wait_on_stream')::BIGINT, -1) AS source,
+    coalesce((args->>'wait_on_cuda_event_record_corr_id')::BIGINT, -1) AS record,
+    coalesce((args->>'event')::BIGINT, -1) AS event,
+    coalesce((args->>'correlation')::BIGINT, -1) AS correlation,
+    CASE
+        WHEN category = 'cuda_event' THEN 6
+        WHEN name ILIKE 'stream wait%' THEN 5
+        WHEN name ILIKE 'event sync%' THEN 3
+        WHEN name ILIKE 'stream sync%' THEN 2
+        ELSE 1
+    END AS sort,
+    start_ns
+FROM other_events
+WHERE rank = $rank AND category IN ('cuda_sync', 'cuda_event') AND start_ns IS NOT NULL
+ORDER BY start_ns
+"""
+
+_LOADED = """
+SELECT (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
+FROM host_ops
+WHERE rank = $rank AND kind NOT IN ('runtime', 'driver') AND name IN (FROM tw_replay_loading)
+ORDER BY start_ns
+"""
+
+_OPERATORS = """
+SELECT (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
+FROM host_ops
+WHERE rank = $rank AND kind = 'op' AND coalesce(depth, 0) = 0
+ORDER BY start_ns
+"""
+
+_STEPS = """
+SELECT step, start_ns, end_ns FROM steps WHERE rank = $rank ORDER BY step
+"""
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """What the tables hold of one rank."""
+
+    rank: int
+    tick: int
+    """Smallest difference of times that its trace can tell, ns."""
+    gpu: Columns
+    pageable: Ints
+    """Ops that copy from or to pageable memory."""
+    calls: Columns
+    cpu: Columns
+    collectives: Columns
+    recorded: Columns
+    loading: Columns
+    operators: Columns
+    steps: Columns
+
+
+@dataclass(frozen=True)
+class Names:
+    """What numbers in the columns stand for."""
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+    calls: tuple[str, ...]
+    comm_ops: tuple[str, ...]
+
+
+class Tables:
+    """The tables of a run, asked one rank at a time."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+        for statement in (_NAMES, _CALLS, _LOADING, _INSTANCES):
+            con.execute(statement)
+        (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)
+        self.has_gpu = bool(con.execute("SELECT 1 FROM gpu_ops LIMIT 1").fetchall())
+        self.names = Names(
+            self._texts("tw_replay_names", "name", "name_id"),
+            self._texts("tw_replay_classes", "class", "class_id"),
+            self._texts("tw_replay_calls", "name", "call_id"),
+            self._texts("tw_replay_comm_ops", "op", "number"),
+        )
+        self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
+
+    def most_nodes(self) -> int:
+        """Return how many nodes there may be at most."""
+        (count,) = self._con.execute(_MOST_NODES).fetchone() or (0,)
+        return int(count)
+
+    def _texts(self, table: str, column: str, number: str) -> tuple[str, ...]:
+        rows = self._con.execute(f"SELECT {column} FROM {table} ORDER BY {number}").fetchall()
+        return tuple(text for (text,) in rows)
+
+    def _columns(self, query: str, **parameters: object) -> Columns:
+        found = self._con.execute(query.replace("{none}", str(NONE)), parameters or None)
+        columns = {name: np.ma.getdata(column) for name, column in found.fetchnumpy().items()}
+        return {name: self._as_numbers(name, column) for name, column in columns.items()}
+
+    def _as_numbers(self, name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if column.dtype.kind not in "iub":
+            return column
+        numbers = column.astype(np.int64)
+        return np.where(numbers > NONE, numbers - self.origin, NONE) if name in TIMES else numbers
+
+    def ranks(self) -> Iterator[RankRows]:
+        """Yield what there is of each rank, by rank; none of ranks without a timeline."""
+        ranks = self._con.execute(
+            "SELECT rank, coalesce(tick_ns, 1), format FROM ranks ORDER BY rank"
+        ).fetchall()
+        if not ranks:
+            # a database that lacks one of the relations is refused, whatever it holds
+            self._rank(-1, 1, "")
+        for rank, tick, format_ in ranks:
+            rows = self._rank(rank, tick, format_)
+            if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
+                yield rows
+
+    def _rank(self, rank: int, tick: int, format_: str) -> RankRows:
+        def ask(query: str, wanted: bool = True) -> Columns:
+            return self._columns(query if wanted else f"{query} LIMIT 0", rank=rank)
+
+        where = "args::VARCHAR" if format_ == "nsys" else "name"
+        pageable = _PAGEABLE.replace("{where}", where)
+        return RankRows(
+            rank,
+            tick,
+            gpu=ask(_GPU_OPS, self.has_gpu),
+            pageable=ask(pageable, self.has_gpu)["op_id"],
+            calls=ask(_HOST_CALLS, self.has_gpu),
+            cpu=ask(_CPU_OPS, not self.has_gpu),
+            collectives=ask(_COLLECTIVES),
+            recorded=ask(_RECORDED, self.has_gpu),
+            loading=ask(_LOADED),
+            operators=ask(_OPERATORS),
+            steps=ask(_STEPS),
+        )
+
+
+def sorted_by(columns: Columns, *keys: str) -> Columns:
+    """Return columns in the order of `keys`, the first of which counts most."""
+    order = np.lexsort([columns[key] for key in reversed(keys)])
+    return {name: column[order] for name, column in columns.items()}
+
+
+def positions(keys: Ints, wanted: Ints) -> Ints:
+    """Return where each of `wanted` is among `keys`, -1 for nowhere."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    found = order[place]
+    return np.where(keys[found] == wanted, found, -1)

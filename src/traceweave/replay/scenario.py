@@ -1,0 +1,192 @@
+"""The grammar of scenarios: which part of the work, and what changes about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from traceweave.errors import UsageError, suggest
+
+KINDS = ("compute", "transfer", "launch", "data_loading", "sync", "copy", "device_delay")
+SELECTORS = ("rank", "step", "kind", "class", "op", "group", "name", "module", "bytes")
+CHANGES = ("times", "like", "gbps", "alpha_us", "overlap")
+LIKES = ("median", "fastest")
+
+EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Some of the work of a run, and one change to it. None: whichever."""
+
+    text: str
+    """As it was written."""
+    ranks: frozenset[int] | None = None
+    steps: frozenset[int] | None = None
+    kinds: frozenset[str] = frozenset()
+    """Not empty."""
+    class_: str | None = None
+    op: str | None = None
+    group: int | None = None
+    name: str | None = None
+    module: str | None = None
+    bytes: tuple[float, float] | None = None
+    """From, to (included)."""
+    times: float | None = None
+    like: str | None = None
+    gbps: float | None = None
+    alpha_us: float | None = None
+    overlap: bool = False
+
+
+def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
+    """Return what a text asks for: one scenario, or several at once divided by semicolons.
+
+    `comm_ops` are the run's collective operations: `op` is one of these or an operator. Raises
+    UsageError for what makes no sense.
+    """
+    parts = [part for part in (part.strip() for part in text.split(";")) if part]
+    if not parts:
+        raise UsageError(f"a scenario is empty; write KEY=VALUE pairs, {EXAMPLE}")
+    return tuple(_parse(part, frozenset(comm_ops)) for part in parts)
+
+
+def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
+    given = _pairs(text)
+    changes = [key for key in CHANGES if key in given]
+    if not changes:
+        listed = ", ".join(f"{key}=" for key in CHANGES)
+        raise UsageError(f"scenario {text!r} changes nothing: give one of {listed} {EXAMPLE}")
+    if len(changes) > 1 and set(changes) != {"gbps", "alpha_us"}:
+        raise UsageError(
+            f"scenario {text!r} has more than one change: {', '.join(changes)}; divide it in two,"
+            " with a semicolon between them"
+        )
+    kinds = _kinds(text, given, comm_ops)
+    scenario = Scenario(
+        text,
+        _numbers(text, "rank", given),
+        _numbers(text, "step", given),
+        kinds,
+        given.get("class"),
+        given.get("op"),
+        _whole(text, "group", given),
+        given.get("name"),
+        given.get("module"),
+        _range(text, given),
+        _number(text, "times", given),
+        _like(text, given),
+        _number(text, "gbps", given),
+        _number(text, "alpha_us", given),
+        _overlap(text, given),
+    )
+    _refuse(scenario)
+    return scenario
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    # a value goes on until the next key: names of kernels and modules have blanks
+    words = re.split(r"\s+(?=[a-z_]+=)", text)
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not value.strip():
+            raise UsageError(f"{word!r} in scenario {text!r} is not KEY=VALUE; write it {EXAMPLE}")
+        known = (*SELECTORS, *CHANGES)
+        if key not in known:
+            hint = suggest(key, known) or f"; there are: {', '.join(known)}"
+            raise UsageError(f"scenario {text!r} has an unknown key {key!r}{hint}")
+        if key in found:
+            raise UsageError(f"scenario {text!r} has {key} twice")
+        found[key] = value.strip()
+    return found
+
+
+def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozenset[str]:
+    if "kind" in given:
+        kinds = frozenset(given["kind"].split(","))
+        for kind in kinds - set(KINDS):
+            hint = suggest(kind, KINDS) or f"; there are: {', '.join(KINDS)}"
+            raise UsageError(f"scenario {text!r} has an unknown kind {kind!r}{hint}")
+        return kinds
+    if {"gbps", "alpha_us", "overlap", "group", "bytes"} & given.keys():
+        return frozenset({"transfer"})
+    if "op" in given:
+        return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
+    if {"class", "name", "module"} & given.keys():
+        return frozenset({"compute"})
+    return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
+
+
+_COMPARABLE = frozenset({"compute", "launch", "data_loading", "copy"})
+"""Kinds that are a rank's own doing, and so can be like those of others."""
+
+_LIKE = _COMPARABLE | {"transfer"}
+
+
+def _refuse(s: Scenario) -> None:
+    if s.times is not None and not 0 <= s.times <= 1000:
+        raise UsageError(f"scenario {s.text!r}: times is a factor from 0 to 1000")
+    if s.gbps is not None and s.gbps <= 0:
+        raise UsageError(f"scenario {s.text!r}: gbps is above 0")
+    if s.alpha_us is not None and s.alpha_us < 0:
+        raise UsageError(f"scenario {s.text!r}: alpha_us is at least 0")
+    only_transfer = s.gbps is not None or s.alpha_us is not None or s.overlap
+    if only_transfer and s.kinds != {"transfer"}:
+        raise UsageError(f"scenario {s.text!r}: gbps, alpha_us and overlap are for kind=transfer")
+    if "sync" in s.kinds and s.times != 0:
+        raise UsageError(
+            f"scenario {s.text!r}: a sync can only be removed, with times=0; its length is that of"
+            " what it waits for"
+        )
+    if s.like is not None and s.kinds - _LIKE:
+        wrong = ", ".join(sorted(s.kinds - _LIKE))
+        raise UsageError(f"scenario {s.text!r}: {wrong} has nothing to be like; use times=")
+
+
+def _numbers(text: str, key: str, given: dict[str, str]) -> frozenset[int] | None:
+    if key not in given:
+        return None
+    found: set[int] = set()
+    for part in given[key].split(","):
+        if not (match := re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())):
+            raise UsageError(f"scenario {text!r}: {key} is numbers like 3 or 0,3-5")
+        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def _whole(text: str, key: str, given: dict[str, str]) -> int | None:
+    if key in given and not given[key].isdecimal():
+        raise UsageError(f"scenario {text!r}: {key} is a number; the relation groups has them")
+    return int(given[key]) if key in given else None
+
+
+def _number(text: str, key: str, given: dict[str, str]) -> float | None:
+    try:
+        return float(given[key]) if key in given else None
+    except ValueError as error:
+        raise UsageError(f"scenario {text!r}: {key} is a number, not {given[key]!r}") from error
+
+
+def _range(text: str, given: dict[str, str]) -> tuple[float, float] | None:
+    if "bytes" not in given:
+        return None
+    low, dash, high = given["bytes"].partition("-")
+    try:
+        return float(low or 0), float(high or "inf") if dash else float(low)
+    except ValueError as error:
+        raise UsageError(f"scenario {text!r}: bytes is a range like 1e6-2e6, or 1e6-") from error
+
+
+def _like(text: str, given: dict[str, str]) -> str | None:
+    like = given.get("like")
+    if like is not None and like not in LIKES:
+        raise UsageError(f"scenario {text!r}: like is one of {', '.join(LIKES)}")
+    return like
+
+
+def _overlap(text: str, given: dict[str, str]) -> bool:
+    if given.get("overlap", "full") != "full":
+        raise UsageError(f"scenario {text!r}: overlap is full, or not there")
+    return "overlap" in given

@@ -1,0 +1,193 @@
+"""How long steps take, by the starts and lengths of nodes: as measured, or as replay gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.replay.graph import Graph
+from traceweave.replay.nodes import CALL, COMPUTE, EXIT, FAR, Nodes
+from traceweave.replay.rank_graph import RankGraph
+
+WHOLE = -1
+"""The number of the step that a recording without steps is."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments that move with nodes."""
+
+    node: Ints
+    """-1: none, the moment counts from the graph's origin."""
+    after: Ints
+    """ns after the node's start,"""
+    at_end: Flags
+    """or after its end."""
+
+    def of(self, nodes: Nodes) -> Ints:
+        """Return when they are, in the given graph."""
+        edge = nodes.start[self.node] + np.where(self.at_end, nodes.length[self.node], 0)
+        when: Ints = np.where(self.node >= 0, edge, 0) + self.after
+        return when
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the steps of all ranks begin and end."""
+
+    rank: Ints
+    step: Ints
+    begin: Moments
+    end: Moments
+    basis: str
+    """'device', 'host' or 'recording': what the windows are."""
+    last: Ints
+    """Ops the last of which ends a window that no other follows,"""
+    last_of: Ints
+    """and the number of that window."""
+
+    def lengths(self, nodes: Nodes) -> Ints:
+        """Return the length of each window."""
+        end = self.end.of(nodes)
+        if len(self.last):
+            latest = np.full(len(end), -FAR)
+            ended = nodes.start[self.last] + nodes.length[self.last]
+            np.maximum.at(latest, self.last_of, ended)
+            end = np.where(latest > -FAR, latest, end)
+        lengths: Ints = end - self.begin.of(nodes)
+        return lengths
+
+    def mean(self, nodes: Nodes) -> float:
+        """Return the mean over steps of their mean over ranks, ns."""
+        return float(np.mean(self.by_step(nodes)[1]))
+
+    def by_step(self, nodes: Nodes) -> tuple[Ints, Floats]:
+        """Return the steps and their mean length over ranks, ns."""
+        return _means(self.step, self.lengths(nodes))
+
+    def by_rank(self, nodes: Nodes) -> tuple[Ints, Floats]:
+        """Return the ranks and the mean length of their steps, ns."""
+        return _means(self.rank, self.lengths(nodes))
+
+
+def _means(keys: Ints, values: Ints) -> tuple[Ints, Floats]:
+    found, number = np.unique(keys, return_inverse=True)
+    return found, np.bincount(number, values) / np.bincount(number)
+
+
+def windows(graph: Graph) -> Windows:
+    """Return the windows of a run's steps, those that `steps` measures by.
+
+    Where the device windows only mirror how far the host is ahead, those of the host count.
+    """
+    device, host = _of(graph, _device, "device"), _of(graph, _host, "host")
+    if device is None and host is None:
+        whole = _of(graph, _whole, "recording")
+        assert whole is not None
+        return whole
+    if device is None or host is None:
+        found = device or host
+        assert found is not None
+        return found
+    spread = _spread(device.by_step(graph.nodes)[1])
+    only_mirrors = spread > 0.1 and 2 * _spread(host.by_step(graph.nodes)[1]) < spread
+    return host if only_mirrors else device
+
+
+def _spread(lengths: Floats) -> float:
+    middle = np.sort(lengths)[(len(lengths) - 1) // 2]
+    return float((lengths.max() - lengths.min()) / middle) if middle > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class _OfRank:
+    step: Ints
+    begin: Moments
+    end: Moments
+    last: Ints
+    """Ops that end the last of them."""
+
+
+def _of(
+    graph: Graph, of_rank: Callable[[Graph, RankGraph, slice], _OfRank], basis: str
+) -> Windows | None:
+    found = [of_rank(graph, part, mine) for part, mine in graph.of_ranks()]
+    counts = np.array([len(f.step) for f in found])
+    if not counts.sum():
+        return None
+    ends = np.cumsum(counts) - 1
+    return Windows(
+        np.repeat(np.array(graph.ranks), counts),
+        np.concatenate([f.step for f in found]),
+        _joined([f.begin for f in found]),
+        _joined([f.end for f in found]),
+        basis,
+        np.concatenate([f.last for f in found]),
+        np.repeat(ends, [len(f.last) for f in found]),
+    )
+
+
+def _joined(parts: list[Moments]) -> Moments:
+    return Moments(
+        np.concatenate([p.node for p in parts]),
+        np.concatenate([p.after for p in parts]),
+        np.concatenate([p.at_end for p in parts]),
+    )
+
+
+def _starts(node: Ints) -> Moments:
+    return Moments(node, np.zeros_like(node), np.zeros(len(node), bool))
+
+
+def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+    """From the first op of a step to that of the next; the last one to the end of its last op."""
+    known = np.flatnonzero(part.first_op >= 0)
+    begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
+    of_last = np.empty(0, np.int64)
+    if len(known):
+        nodes = graph.nodes
+        of_step = nodes.step[mine] == step[-1]
+        of_last = np.flatnonzero(of_step & (nodes.sort[mine] < CALL)) + mine.start
+    return _OfRank(step, _starts(begin), _starts(np.append(begin[1:], -1)[: len(begin)]), of_last)
+
+
+def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+    """The ranges that the profiler marked, which move with what the host did last."""
+    begin = _after_last(graph, mine, part.steps["start_ns"])
+    end = _after_last(graph, mine, part.steps["end_ns"])
+    return _OfRank(part.steps["step"], begin, end, np.empty(0, np.int64))
+
+
+def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
+    """Return moments as they lie after the host's node that ended last before each."""
+    nodes = graph.nodes
+    sort = nodes.sort[mine]
+    if graph.has_gpu:
+        on_host = (sort == CALL) | (sort == EXIT)
+    else:
+        # other threads than the one with most operators serve collectives
+        chain = nodes.chain[mine]
+        threads, count = np.unique(chain[sort == COMPUTE], return_counts=True)
+        on_host = (sort == COMPUTE) & (chain == threads[np.argmax(count)])
+    host = np.flatnonzero(on_host) + mine.start
+    end = nodes.start[host] + nodes.length[host]
+    order = np.argsort(end, kind="stable")
+    place = np.searchsorted(end[order], at, side="right") - 1
+    if not len(host):
+        return Moments(np.full(len(at), -1), at, np.ones(len(at), bool))
+    last = order[np.maximum(place, 0)]
+    return Moments(
+        np.where(place >= 0, host[last], -1),
+        at - np.where(place >= 0, end[last], 0),
+        np.ones(len(at), bool),
+    )
+
+
+def _whole(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+    """The whole recording of a rank, from its first op to its last."""
+    ops = np.flatnonzero(graph.nodes.sort[mine] < CALL) + mine.start
+    begin = ops[[np.argmin(graph.nodes.start[ops])]]
+    return _OfRank(np.array([WHOLE]), _starts(begin), _starts(np.array([-1])), ops)

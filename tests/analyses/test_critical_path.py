@@ -1,0 +1,53 @@
+"""The critical path, worked out by hand, and on real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import traceweave
+from tests.analyses.builders import rows
+from tests.replay import by_hand
+from tests.replay.by_hand import US
+
+
+def test_it_goes_from_the_end_back_over_the_last_to_arrive(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    by_hand.write(empty_run)
+    found = rows(empty_run, "critical_path")
+    # A of rank 1, the transfer as rank 2 saw it, D of rank 2: 70 in all
+    assert [(r["step"], r["rank"], r["kind"], r["what"], r["path_ns"]) for r in found] == [
+        (1, 1, "compute", "other", 30 * US),
+        (1, 2, "compute", "other", 28 * US),
+        (1, 2, "transfer", "all_reduce", 12 * US),
+    ]
+    assert [r["share"] for r in found] == pytest.approx([30 / 70, 28 / 70, 12 / 70])
+    # rank 1 has 30 of 70 where the mean of 3 ranks is a third
+    assert [r["critical_imbalance"] for r in found] == pytest.approx([90 / 70, 120 / 70, 120 / 70])
+    # ranks compute 18, 48 and 53 in all
+    assert [r["rank_ns"] for r in found] == [48 * US, 53 * US, 12 * US]
+    assert [r["mean_ns"] for r in found] == pytest.approx([119 * US / 3, 119 * US / 3, 12 * US])
+
+
+def test_waiting_for_members_is_never_on_it(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    run = traceweave.open(database_of(fixtures / "ddp_gloo_straggler"))
+    path = run.critical_path().groupby(["rank", "kind"])["path_ns"].sum()
+    # 4 steps in each of which rank 2 sleeps for 40 ms while it loads data; the others wait for it
+    assert path[2, "data_loading"] > 3 * 40_000_000
+    assert path[2, "data_loading"] > path.drop((2, "data_loading")).max()
+    assert all(path.get((rank, "data_loading"), 0) < 1_000_000 for rank in (0, 1, 3))
+
+
+def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Path) -> None:
+    run = traceweave.open(database_of(corpus / "kineto" / "megatron_tp8"))
+    found = run.critical_path()
+    share = found.groupby(["rank", "kind"])["share"].sum()
+    assert share[0, "launch"] > 0.9
+    # its pieces lie without a hole from rank 0's first call to the end of its last op
+    assert found["path_ns"].sum() == 595_259_000

@@ -1,0 +1,59 @@
+"""How much the dependency graph explains: by hand, on real runs that record little and much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+import traceweave
+from tests.analyses.builders import Builder, rows
+from tests.replay import by_hand
+
+
+def test_a_delay_that_nothing_explains_is_counted(empty_run: duckdb.DuckDBPyConnection) -> None:
+    run = Builder(empty_run)
+    run.rank(0)
+    call = run.launch(0, (0, 5_000))
+    run.gpu(0, (6_000, 40_000), launch=call)
+    late = run.launch(0, (20_000, 25_000))
+    # the stream is free at 40 us and the launch long done, yet it starts at 100 us
+    run.gpu(0, (100_000, 140_000), launch=late)
+    (row,) = rows(empty_run, "replay_quality")
+    assert row["unexplained_ns"] == 60_000
+    assert row["explained"] == 1 - 60 / 134
+    assert (row["ops"], row["launched"], row["dropped"]) == (2, 1.0, 0)
+
+
+def test_a_graph_by_hand_is_explained_but_for_its_launches(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    by_hand.write(empty_run)
+    found = rows(empty_run, "replay_quality")
+    assert [r["explained"] for r in found] == [1.0, 1.0, 1.0]
+    assert [r["collectives"] for r in found] == [1, 1, 1]
+    assert [r["launched"] for r in found] == [0, 0, 0]
+    assert all("launching calls are missing" in r["note"] for r in found)
+
+
+def test_members_that_were_not_recorded_are_named(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    run = traceweave.open(database_of(corpus / "kineto" / "ep_moe_b200_seq"))
+    (note,) = run.replay_quality()["note"]
+    assert "record every rank" in note
+    assert "enable_cuda_sync_events" in note
+    whole = traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")).replay_quality()
+    assert (whole["incomplete"] == 0).all()
+    assert (whole["explained"] > 0.94).all()
+    assert not whole["note"].str.contains("record every rank").any()
+
+
+def test_what_the_profiler_recorded_is_not_inferred(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    run = traceweave.open(database_of(corpus / "kineto" / "cuda_sync"))
+    (row,) = run.replay_quality().to_dict("records")
+    assert (row["stream_waits"], row["inferred_waits"]) == (1, 0)
+    assert row["host_waits"] == 1

@@ -1,0 +1,195 @@
+"""What steps would take: by hand, against simulated runs that differ by one thing, on real runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import traceweave
+from tests.replay import by_hand
+from tests.replay.by_hand import US
+from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
+from traceweave.cli import main, what_if
+from traceweave.errors import UsageError
+from traceweave.replay import answers
+from traceweave.replay.model import Answer, Model
+from traceweave_simulator import Config, Gap
+
+FSDP = replace(FOUR_RANKS, parallelism="fsdp")
+TP = replace(FOUR_RANKS, parallelism="tp", group_size=2)
+PP = replace(FOUR_RANKS, parallelism="pp", group_size=2)
+
+
+@pytest.fixture
+def three_ranks(empty_run: duckdb.DuckDBPyConnection) -> Model:
+    by_hand.write(empty_run)
+    return Model(empty_run)
+
+
+def predicted(model: Model, text: str) -> tuple[float, Answer]:
+    (answer,) = model.answers([text])
+    return answer.predicted_step_ns / US, answer
+
+
+def test_by_hand(three_ranks: Model) -> None:
+    # the steps of the ranks end at 50, 60 and 70
+    step, answer = predicted(three_ranks, "kind=compute times=1")
+    assert (step, answer.measured_step_ns / US, answer.gain_ns) == (60, 60, 0)
+    # A of rank 1 ends at 15, so rank 2 arrives last, at 25: 37 + 8, 37 + 9, 37 + 28
+    step, answer = predicted(three_ranks, "rank=1 kind=compute times=0.5")
+    assert step == (45 + 46 + 65) / 3
+    assert (answer.predicted_by_rank / US).tolist() == [45, 46, 65]
+    assert answer.bottleneck == "compute (other) of rank 2, 81.5% of the path"
+    # transfers of 6: 36 + 8, 36 + 18, 36 + 28
+    assert predicted(three_ranks, "op=all_reduce times=0.5")[0] == (44 + 54 + 64) / 3
+    assert predicted(three_ranks, "alpha_us=3")[0] == pytest.approx((50 + 60 + 70) / 3 + 3)
+    # A takes 20 at the median of 10, 20, 30; B and C and D are not as often on other ranks
+    assert predicted(three_ranks, "rank=1 name=A like=median")[0] == (45 + 55 + 65) / 3
+    assert (
+        predicted(three_ranks, "name=A like=fastest")[0]
+        == (15 + 12 + 8 + 15 + 12 + 18 + 15 + 12 + 28) / 3
+    )
+
+
+def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
+    first, second, both = three_ranks.answers(["rank=1 name=A times=0", "rank=2 name=C times=0"])
+    # alone each leaves another rank last, at 25 and 30; together rank 2 arrives at 20
+    assert (first.gain_ns, second.gain_ns) == (5 * US, 0)
+    assert both.gain_ns == 10 * US
+    assert both.scenario == "rank=1 name=A times=0; rank=2 name=C times=0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rank=7 times=0", "this run has no rank 7"),
+        ("class=gemm times=0", "this run has no class 'gemm'"),
+        ("name=Aa* times=0", "this run has no name 'Aa\\*'"),
+        ("op=aten::mm times=0", "no range of this run's host is called 'aten::mm'"),
+        ("group=9 times=0", "selects nothing of this run"),
+        ("kind=data_loading times=0", "selects nothing of this run"),
+    ],
+)
+def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        three_ranks.answers([text])
+
+
+@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP, PP], ids=["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize(
+    ("worse", "scenario"),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
+    ids=["slow gpu", "slow host", "late data"],
+)
+def test_the_run_without_it_takes_what_was_predicted(
+    base: Config,
+    worse: dict[str, object],
+    scenario: str,
+    simulated_database: Callable[[Config], Path],
+) -> None:
+    with traceweave.open(simulated_database(replace(base, **worse))) as run:  # type: ignore[arg-type]
+        (row,) = run.what_if(scenario).to_dict("records")
+    with traceweave.open(simulated_database(base)) as run:
+        without = run.steps()["length_ns"].mean()
+    assert row["measured_step_ns"] == row["replayed_step_ns"]
+    assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
+    gain = row["measured_step_ns"] - without
+    assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
+
+
+def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
+    fast = replace(FSDP, compute_scale=0.6), replace(FSDP, beta_gbps=440)
+    scenarios = "kind=compute times=0.6", "gbps=440 alpha_us=12"
+    with traceweave.open(simulated_database(FSDP)) as run:
+        found = run.what_if(*scenarios)["predicted_step_ns"]
+    for config, step in zip(fast, found, strict=False):
+        with traceweave.open(simulated_database(config)) as run:
+            assert step == pytest.approx(run.steps()["length_ns"].mean(), rel=0.002)
+
+
+def test_operators_and_classes_are_selected(simulated_database: Callable[[Config], Path]) -> None:
+    with traceweave.open(simulated_database(FOUR_RANKS)) as run:
+        found = run.what_if(
+            "class=gemm times=0.5", "op=aten::mm times=0.5", "kind=compute times=0.5"
+        )
+        gains = found["gain_ns"].tolist()
+        share = run.sql(
+            "SELECT class, sum(duration_ns) AS sum_ns FROM gpu_ops"
+            " WHERE category = 'compute' GROUP BY class"
+        ).set_index("class")["sum_ns"]
+    assert 0 < gains[1] <= gains[0] < gains[2]
+    # what the main stream is busy with is what steps take
+    assert gains[0] / gains[2] == pytest.approx(share["gemm"] / share.sum(), rel=0.1)
+
+
+def test_what_is_slow_is_seen_without_records_of_waits(
+    simulated_database: Callable[[Config], Path],
+) -> None:
+    for config, scenario in (
+        (SLOW_GPU, "rank=2 kind=compute like=median"),
+        (SLOW_DATA, "rank=1 kind=data_loading like=median"),
+        (SLOW_HOST, "rank=3 kind=launch like=median"),
+    ):
+        with traceweave.open(simulated_database(config)) as run:
+            worst, other = run.what_if(scenario, scenario.replace("rank=", "rank=0,"))["gain_ns"][
+                :2
+            ]
+            assert worst > 0.1 * run.steps()["length_ns"].mean()
+            assert other == pytest.approx(worst, rel=0.05)
+
+
+def test_a_host_bound_run_gains_by_its_launches(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
+        rows = run.what_if("rank=0 kind=launch times=0", "rank=6 kind=launch times=0")
+        step = rows["measured_step_ns"][0]
+        launches = run.what_if("kind=launch times=0")["gain_ns"][0]
+    # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
+    assert rows["gain_ns"][0] == pytest.approx(6_958_288, abs=1)
+    assert abs(rows["gain_ns"][1]) < 10_000
+    assert rows["gain_ns"][2] > rows["gain_ns"][:2].sum()
+    assert launches > step / 2
+
+
+def test_the_command_and_python_say_the_same(
+    database_of: Callable[..., Path], fixtures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = database_of(fixtures / "ddp_gloo_straggler")
+    scenario = "rank=2 kind=data_loading like=median"
+    assert main(["what-if", str(path), scenario, "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert list(row)[:6] == [
+        "scenario", "measured_step_ns", "replayed_step_ns", "predicted_step_ns", "gain_ns",
+        "bottleneck",
+    ]  # fmt: skip
+    with traceweave.open(path) as run:
+        (same,) = run.stream_what_if(scenario).read_all().to_pylist()
+        assert same == row
+        # it sleeps 40 ms in each step, of which others wait for most
+        assert 25 * MS < row["gain_ns"] < 42 * MS
+        by_rank = run.what_if(scenario, by="rank")
+        assert by_rank["gain_ns"].mean() == pytest.approx(row["gain_ns"], abs=2)
+        path_after = run.what_if(scenario, by="path")
+        assert path_after["share"].sum() == pytest.approx(1)
+        first = path_after.iloc[0]
+        assert row["bottleneck"].startswith(first["kind"])
+        assert f"of rank {first['rank']}" in row["bottleneck"]
+        with pytest.raises(UsageError, match="no view 'ranks'; did you mean 'rank'"):
+            run.what_if(scenario, by="ranks")
+
+
+def test_the_views_of_the_command_are_those_of_python() -> None:
+    assert what_if.VIEWS == answers.VIEWS
