@@ -27,7 +27,8 @@ import traceweave
 from traceweave.store.schema import create_tables
 from traceweave.weave import weave
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
-from traceweave_simulator.traffic import (
+from traceweave_simulator.traffic import Traffic, simulate_traffic
+from traceweave_simulator.traffic_jobs import (
     DDP,
     FSDP,
     TP_DP,
@@ -37,10 +38,8 @@ from traceweave_simulator.traffic import (
     Job,
     Labels,
     Op,
-    Traffic,
     pipeline,
     pipeline_dp,
-    simulate_traffic,
 )
 from traceweave_simulator.traffic_tables import (
     MOMENTS,

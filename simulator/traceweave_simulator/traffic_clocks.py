@@ -6,13 +6,11 @@ Every clock has its own: hosts do not step at one moment, nor do they wander ali
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from traceweave_simulator.traffic import Job
+from traceweave_simulator.traffic_jobs import Job
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

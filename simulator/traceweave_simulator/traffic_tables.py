@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave_simulator.traffic import EPOCH, Job, Labels, Op, Traffic
+from traceweave_simulator.traffic import EPOCH, Traffic
+from traceweave_simulator.traffic_jobs import Job, Labels, Op
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,8 @@ import pytest
 from tests.analyses.builders import rows
 from tests.collective_calls import add_call, add_rank
 from traceweave.weave import align, weave
-from traceweave_simulator.traffic import Job, simulate_traffic
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import Job
 from traceweave_simulator.traffic_tables import store_traffic
 
 

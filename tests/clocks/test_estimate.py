@@ -10,7 +10,8 @@ from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
 from traceweave.errors import UsageError
 from traceweave.weave import align, weave
-from traceweave_simulator.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, UNIFORM, Job, Op
 from traceweave_simulator.traffic_tables import (
     clock_errors,
     outside_bounds,

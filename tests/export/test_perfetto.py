@@ -243,7 +243,8 @@ def test_a_kernel_that_carries_several_collectives_is_on_the_arrows_of_all(
         " FROM (VALUES (1), (2), (3)) AS v (call_id);"
         "INSERT INTO base.matches VALUES (1, 5, 70, 'seq'), (2, 5, 71, 'seq'),"
         " (3, 5, NULL, 'unmatched');"
-        "INSERT INTO groups VALUES (5, '0', 'default_pg', 2, [0, 1], 'world', '')"
+        "INSERT INTO groups BY NAME SELECT 5 AS group_id, '0' AS name, 'default_pg' AS description,"
+        " 2 AS size, [0, 1] AS ranks, 'world' AS role, '' AS role_source"
     )
     op = written(small, tmp_path).by_op()[4]
 

@@ -10,7 +10,8 @@ from tests.collective_calls import add_call, add_rank, matched
 from tests.tables import create_tables, empty_database
 from traceweave.matching.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 from traceweave.weave import weave
-from traceweave_simulator.traffic import DDP, TP_DP, UNIFORM, Job, Op, simulate_traffic
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, UNIFORM, Job, Op
 from traceweave_simulator.traffic_tables import split_instances, store_traffic, wrong_matches
 
 Connection = duckdb.DuckDBPyConnection

@@ -8,7 +8,8 @@ import pytest
 
 from traceweave.matching.outcome import ALONE, MISNUMBERED
 from traceweave.weave import weave
-from traceweave_simulator.traffic import DDP, TP_DP, Job, Op, simulate_traffic
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
 from traceweave_simulator.traffic_tables import store_traffic, wrong_matches
 
 ALIKE = tuple(Op("world", "all_reduce", 1_048_576, 60.0, pause) for pause in (300.0, 2500.0, 900.0))

@@ -13,7 +13,8 @@ import traceweave
 from traceweave.weave import weave
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
 from traceweave_simulator.config import Parallelism
-from traceweave_simulator.traffic import DDP, TP_DP, Job, Op, simulate_traffic
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
 from traceweave_simulator.traffic_tables import clock_errors, store_traffic, wrong_matches
 
 

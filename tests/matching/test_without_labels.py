@@ -19,15 +19,8 @@ from traceweave.matching.groups_by_evidence import Job as World
 from traceweave.matching.rivals import rivals
 from traceweave.matching.ties import Bundle, weigh
 from traceweave.weave import weave
-from traceweave_simulator.traffic import (
-    TP_DP,
-    TP_DP_ALIKE,
-    Job,
-    Op,
-    groups_of,
-    pipeline_dp,
-    simulate_traffic,
-)
+from traceweave_simulator.traffic import groups_of, simulate_traffic
+from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline_dp
 from traceweave_simulator.traffic_tables import (
     outside_bounds,
     split_instances,

@@ -84,8 +84,10 @@ SELECT
     began + 80_000_000 AS start_local_ns, 4_000_000 AS duration_ns, step, 4_096 AS bytes, 'DtoH' AS copy_kind
 FROM t WHERE getvariable('gpu');
 
-INSERT INTO groups
-SELECT 1, '0', 'default_pg', getvariable('ranks'), (SELECT list(rank ORDER BY rank) FROM r), 'world', 'size'
+INSERT INTO groups BY NAME
+SELECT
+    1 AS group_id, '0' AS name, 'default_pg' AS description, getvariable('ranks') AS size,
+    (SELECT list(rank ORDER BY rank) FROM r) AS ranks, 'world' AS role, 'size' AS role_source
 WHERE getvariable('collectives');
 
 INSERT INTO base.collective_calls

@@ -294,7 +294,7 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         " 'compile_fx_inner (dynamo_timed)' AS name, NULL AS correlation,"
         " start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns)"
         " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
-        "Code is compiled for .* per step; meanwhile the GPU idles",
+        "Code is compiled for .* per step; the GPU idles meanwhile for ",
         "Inputs change in every step",
     ),
     "profiler_overhead": (

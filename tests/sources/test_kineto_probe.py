@@ -117,7 +117,7 @@ def test_what_is_no_rank_is_said_and_the_name_decides(tmp_path: Path, written: s
     ]
     assert found.notes == (
         f"worker1.json: its distributedInfo says rank {written.replace('1e3', '1000.0')}, which is"
-        " no rank: its name decides, or --rank",
+        " not a rank: its name decides, or --rank",
     )
 
 

@@ -24,6 +24,7 @@ from traceweave.matching.outcome import NOT_PROVEN, Matches
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
+from traceweave.words import duration, plural
 
 
 def match_open(
@@ -232,8 +233,7 @@ def _lacks(group: Group, ranks: set[int]) -> bool:
 def _describe(tie: Tie | None) -> str:
     if tie is None or not tie.calls:
         return "inferred: the job has no other ranks"
-    ends, apart = tie.ends_ns / 1e3, tie.apart_ns / 1e3
     return (
-        f"inferred: ends of {tie.calls} calls scatter by {ends:.1f} us; as groups of their own,"
-        f" parts of it would by {apart:.1f} us"
+        f"inferred: the ends of {plural(tie.calls, 'call')} scatter by {duration(tie.ends_ns)};"
+        f" as separate groups, those of its parts would by {duration(tie.apart_ns)}"
     )
