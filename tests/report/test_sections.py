@@ -16,7 +16,7 @@ from traceweave.report.sections.collectives import (
     load_collectives,
     waits_in_words,
 )
-from traceweave.report.sections.gaps import gaps_in_words, load_gaps
+from traceweave.report.sections.gaps import gaps_in_words, gaps_section, load_gaps
 from traceweave.report.sections.inputs import hardware, load_inputs, losses
 
 SUMS = ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "overlap_ns")
@@ -91,6 +91,24 @@ def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(make_run: MakeRu
         (1, 0, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
         (1, 1, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
     ]
+
+
+def test_of_very_many_gaps_only_the_long_ones_are_listed(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    con = make_run(ranks=2, steps=3)
+    monkeypatch.setattr("traceweave.report.sections.gaps.MANY", 3)
+    monkeypatch.setattr("traceweave.report.sections.gaps.LISTED_NS", 16 * MS)
+    gaps = load_gaps(con, load_budget(con))
+    assert gaps.idle_ns == 2 * 2 * 16 * MS
+    assert [gap["duration_ns"] for gap in gaps.worst] == [16 * MS] * 4
+    monkeypatch.setattr("traceweave.report.sections.gaps.LISTED_NS", 16 * MS + 1)
+    gaps = load_gaps(con, load_budget(con))
+    assert gaps.idle_ns == 2 * 2 * 16 * MS
+    assert gaps.worst == []
+    assert gaps_section(gaps).notes[1] == (
+        "Gaps shorter than 16.0 ms are summed by cause, not listed or drawn."
+    )
 
 
 def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> None:

@@ -40,6 +40,7 @@
 -- caveat: kernel_delay: from the end of the op before, or the return of the launching call if that is later, the next op took no longer than kernel_delay_ns to start.
 -- caveat: device_delay: it took longer: another process has the GPU, its queue is full, or the op waits for an event.
 -- caveat: unknown: a launch that is not in the trace, no op that follows, or a rank without a GPU.
+-- caveat: where kernels follow each other within microseconds, nearly every kernel ends a gap: raise min_gap_ns for large runs (a row takes some 3 KB of memory). idle_causes has the sums.
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.
 -- caveat: lengths are those of the rank's own clock: if the clock stepped during the recording (several rows in clocks), the window or gap around that moment includes the step.

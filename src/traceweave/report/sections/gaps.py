@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -14,6 +14,10 @@ from traceweave.words import duration, percent
 
 LONGEST = 25
 """Gaps that are listed one by one."""
+
+MANY = 100_000
+"""Above so many gaps only those from LISTED_NS on are listed and drawn: a row takes some 3 KB."""
+LISTED_NS = 10_000
 
 _SHOWN = ("rank", "step", "duration_ns", "cause", "host_op", "after_op", "before_op")
 _CAUSES = "traceweave analyze idle_causes run.duckdb"
@@ -29,7 +33,13 @@ class Gaps:
     meaning: dict[str, str]
     """What each cause is, in words."""
     relation: str
-    """The temporary table that holds the rows of the analysis gaps."""
+    """The temporary table that holds the rows of the analysis gaps; if there are MANY, the long
+    ones."""
+
+    @property
+    def are_many(self) -> bool:
+        """There are more than are listed and drawn one by one."""
+        return sum(c["gaps"] or 0 for c in self.causes) > MANY
 
     @property
     def idle_ns(self) -> int:
@@ -40,7 +50,6 @@ class Gaps:
 def load_gaps(con: duckdb.DuckDBPyConnection, budget: Budget) -> Gaps:
     """Read the idle time of the windows of the budget by its cause, and the longest gaps."""
     windows = "step IS NOT NULL" if budget.has_steps else "TRUE"
-    relation = analysis_relation(con, "gaps")
     causes = (
         con.table(analysis_relation(con, "idle_causes"))
         .filter(windows)
@@ -50,8 +59,11 @@ def load_gaps(con: duckdb.DuckDBPyConnection, budget: Budget) -> Gaps:
         )
         .order("idle_ns DESC, cause")
     )
+    gaps = Gaps(_rows(causes), [], gap_causes(con), "")
+    shortest = {"min_gap_ns": LISTED_NS} if gaps.are_many else {}
+    relation = analysis_relation(con, "gaps", **shortest)
     worst = con.table(relation).filter(windows).order("duration_ns DESC, rank, start_ns")
-    return Gaps(_rows(causes), _rows(worst.limit(LONGEST)), gap_causes(con), relation)
+    return replace(gaps, worst=_rows(worst.limit(LONGEST)), relation=relation)
 
 
 def _rows(found: duckdb.DuckDBPyRelation) -> list[Row]:
@@ -83,11 +95,13 @@ def gaps_in_words(gaps: Gaps) -> str:
 def gaps_section(gaps: Gaps) -> Section:
     """Lay out idle time by cause and the longest gaps."""
     found = bool(gaps.idle_ns)
+    summed = f"Gaps shorter than {duration(LISTED_NS)} are summed by cause, not listed or drawn."
+    notes = [gaps_in_words(gaps), *([summed] if gaps.are_many else [])]
     return Section(
         anchor="gaps",
         title="Gaps",
         lead="A gap is a stretch of a step in which the rank has nothing at all running.",
-        notes=(gaps_in_words(gaps),) if found else (),
+        notes=tuple(notes) if found else (),
         figures=(_figure(gaps),) if found else (),
         tables=(_cause_table(gaps), _worst_table(gaps)) if found else (),
         origins=(Origin("Idle time by cause", _CAUSES), Origin("Longest gaps", _WORST)),
