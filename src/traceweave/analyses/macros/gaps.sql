@@ -189,7 +189,7 @@ loading AS MATERIALIZED (
         rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, coalesce(depth, 0) AS depth,
         start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_loading_names())
+    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_ranges() WHERE gets_data = 'yes')
 ),
 loaded AS (
     SELECT DISTINCT g.gap_id
@@ -217,7 +217,7 @@ burdens AS MATERIALIZED (
     SELECT
         rank, coalesce(pid, -1), coalesce(tid, -1), 'compilation', start_local_ns, start_local_ns + duration_ns
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_compiling_names())
+    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_ranges() WHERE compiles = 'yes')
     UNION ALL
     SELECT
         rank, NULL, NULL, CASE WHEN tw_overhead(name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,

@@ -18,20 +18,13 @@ FROM (
 CREATE TEMP MACRO IF NOT EXISTS tw_overhead(name) AS
     vocabulary('overhead', name);
 
--- macro: tw_loading_names() | the names of host ranges in which the training loop gets its next batch, marked by the loader, in a loader's file, or called so: name
+-- macro: tw_ranges() | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled); NULL: does not
 -- reads: host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_loading_names() AS TABLE
-SELECT name
+CREATE TEMP MACRO IF NOT EXISTS tw_ranges() AS TABLE
+SELECT
+    name,
+    vocabulary('data_loading', name) AS gets_data,
+    vocabulary('compiling', name) AS compiles
 FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
-)
-WHERE vocabulary('data_loading', name) = 'yes';
-
--- macro: tw_compiling_names() | the names of host ranges in which code is compiled: name
--- reads: host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_compiling_names() AS TABLE
-SELECT name
-FROM (
-    SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
-)
-WHERE vocabulary('compiling', name) = 'yes';
+);
