@@ -30,9 +30,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="table is for people, json has raw values (times in ns).",
 )
-def info(database: Path, format_: str) -> None:
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="First read every file of a run folder and compare its hash with the manifest's.",
+)
+def info(database: Path, format_: str, verify: bool) -> None:
     """Print the overview of DATABASE: ranks, hosts, GPUs, steps, clock quality, warnings."""
     from traceweave import api
+
+    if verify:
+        from traceweave.cli.output import note
+
+        note(f"{database}: {words.size(api.verify(database))} are as they were written")
 
     with api.open(database) as run:
         if format_ == "json":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from traceweave import words
-from traceweave.cli.names import is_file
+from traceweave.cli.names import is_run
 from traceweave.cli.options import example
 from traceweave.errors import DatabaseError, UsageError
 
@@ -34,6 +34,7 @@ MOST_ALIKE = 3
         "traceweave ingest traces/ -o run.duckdb",
         "traceweave ingest 'node*/*.json.gz' -o run.duckdb --rank-from 'gpu(\\d+)'",
         "traceweave ingest a.json b.json -o run.duckdb --rank a.json=0 --rank b.json=1",
+        "traceweave ingest traces/ -o run.tw",
         "traceweave ingest reports/ -o run.duckdb --step-range 'global_batch (\\d+)'",
     ),
 )
@@ -42,7 +43,8 @@ MOST_ALIKE = 3
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The database; required. A traceweave database of this name is replaced, at the very end.",
+    help="The database; required. A traceweave database of this name is replaced, at the very end."
+    " A name that ends in .tw: a run folder, for hundreds of ranks or more.",
 )
 @click.option(
     "--rank",
@@ -81,6 +83,11 @@ MOST_ALIKE = 3
     type=click.IntRange(min=1),
     help="Files to read at a time; default: one per core.",
 )
+@click.option(
+    "--add",
+    is_flag=True,
+    help="Add to the run folder that is there; ranks that it has already are replaced.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
 @click.pass_context
@@ -95,6 +102,7 @@ def ingest(
     run: int | None,
     one_run: bool,
     jobs: int | None,
+    add: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -108,7 +116,7 @@ def ingest(
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest as read
 
-    replaced = _what_is_there(target)
+    replaced = None if add else _what_is_there(target)
     with progress_bars(quiet=quiet) as bars:
         result = read(
             paths,
@@ -120,6 +128,7 @@ def ingest(
             step_range=step_range,
             trust_packed=trust_packed,
             jobs=jobs,
+            add=add,
             progress=bars,
         )
     summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
@@ -140,12 +149,12 @@ def _what_is_there(output: Path) -> str | None:
     """Name the database that ingest is going to replace; None if there is none."""
     import duckdb
 
-    from traceweave.store.database import connect
+    from traceweave.store.database import open_database
 
-    if not is_file(output):
+    if not is_run(output):
         return None
     try:
-        with connect(output, read_only=True) as con:
+        with open_database(output) as con:
             row = con.execute(_THERE).fetchone()
     except (DatabaseError, duckdb.Error):  # of another version; what is no database is refused
         return "the database that was there"
@@ -180,7 +189,7 @@ def summarize(
     events = words.plural(sum(source.events_stored for source in loaded), "event")
     files = words.plural(len(loaded), "file")
     read = words.size(sum(source.size_bytes for source in loaded))
-    written = words.size(result.database.stat().st_size)
+    written = words.size(result.size_bytes)
     took = words.duration(result.seconds * 1e9)
     note(
         f"{result.database}: {words.name_ranks(numbers)} from {files} of {read},"

@@ -8,7 +8,10 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError
+from traceweave.places import Place, place_of
+from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
+from traceweave.store.shards import find_shards
 
 
 class InUseError(DatabaseError):
@@ -21,6 +24,11 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     A read-only connection is also cut off from everything else: no other file, no extension, no
     change of settings. Temporary macros and tables still work. Raises DatabaseError.
     """
+    place = place_of(path)
+    if is_run_folder(place):
+        if not read_only:
+            raise DatabaseError(f"{path}: a run folder is not changed in place")
+        return _open_folder(place)
     path = Path(path)
     if path.is_dir():
         raise DatabaseError(
@@ -35,15 +43,39 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     try:
         _check_version(con, path)
         if read_only:
-            # a function of an extension would otherwise have DuckDB look for it in the network
-            con.execute("SET autoinstall_known_extensions = false")
-            con.execute("SET autoload_known_extensions = false")
-            con.execute("SET enable_external_access = false")
-            con.execute("SET lock_configuration = true")
+            _lock(con)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _open_folder(folder: Place) -> duckdb.DuckDBPyConnection:
+    """Open a run folder: its database, which may read the shards of the run and no other file."""
+    manifest = read_manifest(folder)
+    check_sizes(folder, manifest.parts)
+    file = folder / DATABASE
+    con = connect(Path(file.path), read_only=True)
+    try:
+        _check_version(con, Path(file.path))
+        con.execute("SET parquet_metadata_cache = true")
+        find_shards(con, folder)
+        paths = [(folder / shard.path).path for shard in manifest.shards]
+        con.execute("SET allowed_paths = ?", [paths])
+        _lock(con)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _lock(con: duckdb.DuckDBPyConnection) -> None:
+    """Cut a connection off from all files but those that it reads, and have it stay so."""
+    # a function of an extension would otherwise have DuckDB look for it in the network
+    con.execute("SET autoinstall_known_extensions = false")
+    con.execute("SET autoload_known_extensions = false")
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
 
 
 def was_interrupted(error: BaseException | None) -> bool:
