@@ -59,7 +59,8 @@ class Place:
     def writing(self) -> Iterator[IO[bytes]]:
         """Yield a stream that becomes the file. Raises OSError."""
         if self.local is not None:
-            self.local.parent.mkdir(parents=True, exist_ok=True)
+            # not its parents: a folder that was given up stays gone, whoever still writes for it
+            self.local.parent.mkdir(exist_ok=True)
         with self.system.open_output_stream(self.path, compression=None) as stream:
             yield stream
 

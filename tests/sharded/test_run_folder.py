@@ -10,36 +10,13 @@ import pytest
 
 import traceweave
 from tests.sharded.equal import differing_answers, differing_tables
-from tests.simulated_runs import SLOW_GPU
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError, UsageError
-from traceweave.ingestion import batches
 from traceweave.places import place_of
 from traceweave.store.manifest import read_manifest
-from traceweave_simulator import simulate, write_kineto
 
 MakeOnce = Callable[[str, str, Callable[[Path], object]], Path]
 DatabaseOf = Callable[..., Path]
-
-
-@pytest.fixture(scope="module")
-def traces(once: MakeOnce) -> Path:
-    """Kineto traces of four simulated ranks, one of them slow."""
-    return once(
-        "traces of SLOW_GPU", ".traces", lambda path: write_kineto(simulate(SLOW_GPU), path)
-    )
-
-
-@pytest.fixture(scope="module")
-def folder(once: MakeOnce, traces: Path) -> Path:
-    """The run in two batches of two ranks, to which nobody may write."""
-
-    def write(path: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(batches, "MOST_RANKS", 2)
-            assert traceweave.ingest(traces, path).ok
-
-    return once("folder of SLOW_GPU", ".tw", write)
 
 
 @pytest.fixture

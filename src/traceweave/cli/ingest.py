@@ -34,7 +34,7 @@ MOST_ALIKE = 3
         "traceweave ingest traces/ -o run.duckdb",
         "traceweave ingest 'node*/*.json.gz' -o run.duckdb --rank-from 'gpu(\\d+)'",
         "traceweave ingest a.json b.json -o run.duckdb --rank a.json=0 --rank b.json=1",
-        "traceweave ingest traces/ -o run.tw",
+        "traceweave ingest traces/ -o run.tw --dask",
         "traceweave ingest reports/ -o run.duckdb --step-range 'global_batch (\\d+)'",
     ),
 )
@@ -88,6 +88,14 @@ MOST_ALIKE = 3
     is_flag=True,
     help="Add to the run folder that is there; ranks that it has already are replaced.",
 )
+@click.option(
+    "--dask",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[WHERE]",
+    help="Load a run folder on Dask's workers: 'local' (one per job on this machine), tcp://HOST:PORT"
+    " or a scheduler file; without WHERE, what DASK_SCHEDULER_ADDRESS says, else local.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
 @click.pass_context
@@ -103,6 +111,7 @@ def ingest(
     one_run: bool,
     jobs: int | None,
     add: bool,
+    dask: str | None,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -129,6 +138,7 @@ def ingest(
             trust_packed=trust_packed,
             jobs=jobs,
             add=add,
+            dask=dask,
             progress=bars,
         )
     summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)

@@ -7,9 +7,10 @@ anywhere, and again if that fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import pyarrow as pa
@@ -43,6 +44,35 @@ class Batched:
     """Its rows of small tables, by the table's name."""
 
 
+class Loader(Protocol):
+    """Loads batches somewhere."""
+
+    @property
+    def at_once(self) -> int:
+        """How many batches are loaded at the same time."""
+
+    def load(
+        self, batches: Sequence[Batch], folder: Place, progress: Progress
+    ) -> Iterator[Batched]:
+        """Yield what became of each batch, in any order."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Loads batches in this process, one after the other, `jobs` files at a time."""
+
+    jobs: int
+    scratch: Path
+    at_once: int = 1
+
+    def load(
+        self, batches: Sequence[Batch], folder: Place, progress: Progress
+    ) -> Iterator[Batched]:
+        """Yield what became of each batch."""
+        for batch in batches:
+            yield load_batch(batch, folder, self.scratch, self.jobs, progress)
+
+
 def divide(numbered: Numbered, first: int = 0, at_once: int = 1) -> list[Batch]:
     """Divide files, in the order of their ranks, into batches that are numbered from `first` on,
     small enough that `at_once` of them can be loaded at the same time.
@@ -64,15 +94,21 @@ def divide(numbered: Numbered, first: int = 0, at_once: int = 1) -> list[Batch]:
 
 
 def load_batch(
-    batch: Batch, folder: Place, scratch: Path, jobs: int, progress: Progress
+    batch: Batch,
+    folder: Place,
+    scratch: Path,
+    jobs: int,
+    progress: Progress,
+    most_mib: int | None = None,
 ) -> Batched:
     """Load a batch, `jobs` files at a time, and write its shards into the run folder `folder`.
 
-    `scratch` is a folder for what does not fit into memory. A file that cannot be read is in the
+    `scratch` is a folder for what does not fit into memory, of which DuckDB takes at most
+    `most_mib`. A file that cannot be read is in the
     outcomes; OSError and DuckDB's own errors are of the places written to.
     """
     with duckdb.connect() as con:
-        bound(con, scratch, jobs)
+        bound(con, scratch, jobs, most_mib)
         create_base(con)
         outcomes = load_all(con, batch.sources, jobs, progress)
         small = small_tables(con) + [f"base.{name}" for name in GATHERED]

@@ -15,7 +15,7 @@ from traceweave.errors import UsageError
 from traceweave.ingestion.load import Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
-from traceweave.ingestion.sharded import load_into, split_known
+from traceweave.ingestion.sharded import load_into, loading, split_known
 from traceweave.places import place_of
 from traceweave.sources.discover import discover
 from traceweave.sources.find import PassedOver
@@ -42,6 +42,7 @@ def ingest(
     step_range: str | None = None,
     jobs: int | None = None,
     add: bool = False,
+    dask: str | None = None,
     progress: Progress | None = None,
     formats: Sequence[Format] | None = None,
 ) -> IngestResult:
@@ -54,8 +55,10 @@ def ingest(
     their size and 1 GiB, `step_range` is a regular expression (RE2) of the names of the ranges that
     are training steps, numbered by the last number in what it matches or else counted; `jobs` is
     the number of files read at a time (default: all cores). `add` puts what is new into the run
-    folder that is there; ranks that it has are replaced. A file that cannot be read is reported in
-    the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
+    folder that is there; ranks that it has are replaced. `dask` loads a run folder on the workers
+    of a Dask cluster: 'local' (`jobs` processes on this machine), the address of a scheduler, its
+    file, or 'auto' (what DASK_SCHEDULER_ADDRESS says, else local). A file that cannot be read is
+    reported in the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
     replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
     UsageError for a wrong expression.
     """
@@ -72,10 +75,9 @@ def ingest(
     _check_step_range(step_range)
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
     folder = is_folder_name(output)
-    if add and not folder:
-        raise UsageError(
-            f"{output}: only a run folder (NAME.tw) can be added to; ingest all traces"
-        )
+    if (add or dask is not None) and not folder:
+        what = "Dask writes run folders" if dask else "only a run folder can be added to"
+        raise UsageError(f"{output}: {what}; name one that ends in .tw")
     drafted: AbstractContextManager[Draft | FolderDraft] = (
         drafting_folder(place_of(output), jobs, keep=add)
         if folder
@@ -97,11 +99,11 @@ def ingest(
             found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
         progress.begin([(source.trace.path, source.trace.size_bytes) for source in sources])
-        outcomes = (
-            load_into(draft, sources, jobs, progress)
-            if isinstance(draft, FolderDraft)
-            else load_all(draft.con, dict(enumerate(sources)), jobs, progress)
-        )
+        if isinstance(draft, FolderDraft):
+            with loading(dask, jobs, draft.scratch) as loader:
+                outcomes = load_into(draft, sources, loader, progress)
+        else:
+            outcomes = load_all(draft.con, dict(enumerate(sources)), jobs, progress)
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),

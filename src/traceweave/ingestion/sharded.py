@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 
 from traceweave.errors import InputError
-from traceweave.ingestion.batches import Batch, Batched, divide, load_batch
+from traceweave.ingestion.batches import Here, Loader, divide
 from traceweave.ingestion.load import Outcome, Progress
 from traceweave.sources.discover import Discovery, Source
 from traceweave.sources.find import PassedOver
@@ -37,7 +39,7 @@ def split_known(
 
 
 def load_into(
-    draft: FolderDraft, sources: Sequence[Source], jobs: int, progress: Progress
+    draft: FolderDraft, sources: Sequence[Source], loader: Loader, progress: Progress
 ) -> list[Outcome]:
     """Load files into a run folder; ranks that it has already are replaced."""
     _take_out(draft, _replaced(draft.con, sources))
@@ -45,9 +47,10 @@ def load_into(
     batches = divide(
         dict(enumerate(sources, rows[0][0])),
         first=max((shard.batch for shard in draft.shards), default=-1) + 1,
+        at_once=loader.at_once,
     )
     outcomes: list[Outcome] = []
-    for batched in _one_by_one(draft, batches, jobs, progress):
+    for batched in loader.load(batches, draft.folder, progress):
         draft.shards += batched.shards
         for table, rows in batched.small.items():  # which SQL finds by name  # noqa: B007
             draft.con.execute(f"INSERT INTO {table} BY NAME FROM rows")
@@ -56,13 +59,17 @@ def load_into(
     return sorted(outcomes, key=lambda outcome: outcome.source_id)
 
 
-def _one_by_one(
-    draft: FolderDraft, batches: Sequence[Batch], jobs: int, progress: Progress
-) -> Iterable[Batched]:
-    scratch = draft.scratch / "batch"
-    scratch.mkdir()
-    for batch in batches:
-        yield load_batch(batch, draft.folder, scratch, jobs, progress)
+@contextmanager
+def loading(dask: str | None, jobs: int, scratch: Path) -> Iterator[Loader]:
+    """Yield what loads batches: the workers of Dask that are asked for, or this process."""
+    if dask is None:
+        (scratch / "batch").mkdir()
+        yield Here(jobs, scratch / "batch")
+        return
+    from traceweave.ingestion.workers import workers
+
+    with workers(dask, jobs, scratch) as loader:
+        yield loader
 
 
 def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list[int]:

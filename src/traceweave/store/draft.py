@@ -126,11 +126,19 @@ def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs
     bound(con, scratch, jobs)
 
 
-def bound(con: duckdb.DuckDBPyConnection, scratch: Path, jobs: int) -> None:
-    """Bound the memory of `con` for `jobs` threads that write; `scratch` takes what is more."""
+def draft_memory_mib(jobs: int) -> int:
+    """Return how much memory DuckDB may take while `jobs` threads write."""
     base, per_job = DRAFT_MEMORY_MIB
+    return base + per_job * jobs
+
+
+def bound(
+    con: duckdb.DuckDBPyConnection, scratch: Path, jobs: int, most_mib: int | None = None
+) -> None:
+    """Bound the memory of `con` for `jobs` threads that write; `scratch` takes what is more."""
+    memory = min(draft_memory_mib(jobs), most_mib or draft_memory_mib(jobs))
     con.execute("SET temp_directory = ?", [str(scratch / "spill")])
-    con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
+    con.execute("SET memory_limit = ?", [f"{memory}MiB"])
     con.execute("SET threads = ?", [jobs])
     hide_progress_bar(con)
 

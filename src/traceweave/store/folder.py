@@ -78,6 +78,8 @@ def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iter
     try:
         with explaining(target):
             scratch.mkdir(exist_ok=True)
+            if folder.local is not None:
+                folder.local.mkdir(exist_ok=True)
             if keep:
                 _copy(folder / DATABASE, file)
             con = duckdb.connect()
@@ -163,7 +165,6 @@ def _database_part(file: Path) -> Part:
 def _put(file: Path, place: Place) -> None:
     """Move a file of this machine to its place, in one stroke."""
     if place.local is not None:
-        place.local.parent.mkdir(parents=True, exist_ok=True)
         os.replace(file, place.local)
         return
     with file.open("rb") as stream, place.writing() as there:
