@@ -58,7 +58,7 @@ def ingest(
     folder that is there; ranks that it has are replaced. `dask` loads a run folder on the workers
     of a Dask cluster: 'local' (`jobs` processes on this machine), the address of a scheduler, its
     file, or 'auto' (what DASK_SCHEDULER_ADDRESS says, else local). A file that cannot be read is
-    reported in the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
+    reported in the result and in the tables `sources` and `ingest_issues`. The old run, if any, is
     replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
     UsageError for a wrong expression.
     """

@@ -44,7 +44,8 @@ class Workers:
     @property
     def at_once(self) -> int:
         """How many batches can be loaded at the same time."""
-        return max(1, sum(self.client.nthreads().values()))
+        threads: dict[str, int] = self.client.nthreads()
+        return max(1, sum(threads.values()))
 
     def load(
         self, batches: Sequence[Batch], folder: Place, progress: Progress
