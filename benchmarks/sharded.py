@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import traceweave
 from tests.sharded.equal import differing_answers, differing_tables
+
+import traceweave
 from traceweave_simulator import Config, simulate, write_kineto
 
 WAYS = {
@@ -39,7 +40,8 @@ if __name__ == "__main__":
     print(json.dumps({
         "cpu_s": sum(u.ru_utime + u.ru_stime for u in used),
         "memory_mib": used[0].ru_maxrss >> 10, "worker_mib": used[1].ru_maxrss >> 10,
-        "size_mb": result.size_bytes / 1e6, "ranks": len({r for s in result.sources for r in s.ranks}),
+        "size_mb": result.size_bytes / 1e6,
+        "ranks": len({r for s in result.sources for r in s.ranks}),
     }))
 """
 

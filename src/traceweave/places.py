@@ -1,28 +1,40 @@
-"""Files and folders wherever they are, behind the file systems of pyarrow."""
+"""Files and folders wherever they are, behind the file systems of pyarrow.
+
+Object storage is named by URL. Credentials come from the environment, which the file systems read
+themselves; what a URL says beside its path (a signature, a password) is used and never shown.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from pyarrow import fs
 
-from traceweave.outputs import write_whole
+from traceweave.errors import InputError
+from traceweave.locations import is_elsewhere, shown, url_of
+
+BUFFER_BYTES = 4 << 20
+
+_SECRET = re.compile(r"SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING", re.IGNORECASE)
+"""Names of environment variables whose values are not for printing."""
+_SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True)
 class Place:
     """A file or folder, which may not exist yet."""
 
-    system: fs.FileSystem
-    path: str
+    system: fs.FileSystem = field(repr=False)
+    path: str = field(repr=False)
     """Its name in that file system."""
     shown: str
-    """As the user named it."""
+    """As the user named it, without what is secret."""
 
     def __str__(self) -> str:
         return self.shown
@@ -36,49 +48,127 @@ class Place:
         return Path(self.path) if isinstance(self.system, fs.LocalFileSystem) else None
 
     def size(self) -> int | None:
-        """Return the size of the file in bytes; None if there is none."""
-        info = self.system.get_file_info(self.path)
+        """Return the size of the file in bytes; None if there is none. Raises OSError."""
+        with _discreet():
+            info = self.system.get_file_info(self.path)
         return int(info.size) if info.is_file else None
 
     def files(self) -> dict[str, int]:
         """Return the size in bytes of every file below the folder, by its path in it."""
         below = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
+        with _discreet():
+            found = self.system.get_file_info(below)
         return {
             info.path[len(self.path) :].lstrip("/"): int(info.size)
-            for info in self.system.get_file_info(below)
+            for info in found
             if info.is_file
         }
 
     @contextmanager
     def reading(self) -> Iterator[IO[bytes]]:
         """Yield the file's bytes as a stream. Raises OSError."""
-        with self.system.open_input_stream(self.path, compression=None) as stream:
+        with (
+            _discreet(),
+            self.system.open_input_stream(
+                self.path, compression=None, buffer_size=0 if self.local else BUFFER_BYTES
+            ) as stream,
+        ):
             yield stream
 
     @contextmanager
     def writing(self) -> Iterator[IO[bytes]]:
-        """Yield a stream that becomes the file. Raises OSError."""
+        """Yield a stream that becomes the file, even where an error ends it. Raises OSError."""
         if self.local is not None:
             # not its parents: a folder that was given up stays gone, whoever still writes for it
             self.local.parent.mkdir(exist_ok=True)
-        with self.system.open_output_stream(self.path, compression=None) as stream:
+        with (
+            _discreet(),
+            self.system.open_output_stream(self.path, compression=None) as stream,
+        ):
             yield stream
-
-    def write_whole(self, data: bytes) -> None:
-        """Write the file in one stroke: what was there is replaced, or stays as it was."""
-        if self.local is not None:
-            write_whole(self.local, data)
-        else:
-            with self.writing() as stream:
-                stream.write(data)
 
     def remove(self) -> None:
         """Remove the file. Raises OSError."""
-        self.system.delete_file(self.path)
+        with _discreet():
+            self.system.delete_file(self.path)
 
 
 def place_of(name: str | Path | Place) -> Place:
-    """Return the place that a user names."""
+    """Return the place that a user names. Raises InputError for a URL that cannot be used."""
     if isinstance(name, Place):
         return name
-    return Place(fs.LocalFileSystem(), os.path.abspath(name), str(name))
+    if not is_elsewhere(name):
+        return Place(fs.LocalFileSystem(), os.path.abspath(name), str(name))
+    scheme, rest = url_of(name)
+    try:
+        with _discreet():
+            return Place(*_SYSTEMS[scheme](rest.rstrip("/")), shown(name).rstrip("/"))
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"{shown(name)}: cannot be reached: {error}") from None
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without what URLs in it say beside their path, and without values of the
+    environment that are secret.
+    """
+    text = re.sub(r"((?:s3|gs|gcs|az|abfss?|https?):/+[^\s'\"?]*)\?[^\s'\")]*", r"\1", text)
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"({name})")
+    return text
+
+
+@contextmanager
+def _discreet() -> Iterator[None]:
+    """Raise OSError without secrets for what a file system reports."""
+    try:
+        yield
+    except OSError as error:
+        text = without_secrets(str(error))
+        if text == str(error):
+            raise
+        raise OSError(error.errno, text) from None
+
+
+def _s3(rest: str) -> tuple[fs.FileSystem, str]:
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"s3://{_plain(rest)}")
+    return found
+
+
+def _gs(rest: str) -> tuple[fs.FileSystem, str]:
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"gs://{_plain(rest)}")
+    return found
+
+
+def _azure(rest: str) -> tuple[fs.FileSystem, str]:
+    container, slash, path = rest.partition("/")
+    container, _, host = container.partition("@")
+    account = host.partition(".")[0] or os.environ.get("AZURE_STORAGE_ACCOUNT", "")
+    key = os.environ.get("AZURE_STORAGE_KEY")
+    return fs.AzureFileSystem(account, account_key=key), f"{container}{slash}{path}"
+
+
+def _web(scheme: str, rest: str) -> tuple[fs.FileSystem, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ImportError("it needs pip install 'traceweave[cloud]'") from error
+    return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), f"{scheme}://{rest}"
+
+
+def _plain(rest: str) -> str:
+    if "@" in rest.partition("/")[0] or "?" in rest:
+        raise ValueError("credentials and options come from the environment, not from its URL")
+    return rest
+
+
+_SYSTEMS: dict[str, Callable[[str], tuple[fs.FileSystem, str]]] = {
+    "s3": _s3,
+    "gs": _gs,
+    "gcs": _gs,
+    "az": _azure,
+    "abfs": _azure,
+    "abfss": _azure,
+    "http": lambda rest: _web("http", rest),
+    "https": lambda rest: _web("https", rest),
+}

@@ -9,6 +9,7 @@ import duckdb
 
 from traceweave.errors import DatabaseError
 from traceweave.places import Place, place_of
+from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
 from traceweave.store.shards import find_shards
@@ -29,6 +30,10 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
         if not read_only:
             raise DatabaseError(f"{path}: a run folder is not changed in place")
         return _open_folder(place)
+    if place.local is None:
+        raise DatabaseError(
+            f"{place}: no run folder is there; make one with 'traceweave ingest TRACES -o {place}'"
+        )
     path = Path(path)
     if path.is_dir():
         raise DatabaseError(
@@ -54,13 +59,12 @@ def _open_folder(folder: Place) -> duckdb.DuckDBPyConnection:
     """Open a run folder: its database, which may read the shards of the run and no other file."""
     manifest = read_manifest(folder)
     check_sizes(folder, manifest.parts)
-    file = folder / DATABASE
-    con = connect(Path(file.path), read_only=True)
+    con = _opened(folder / DATABASE)
     try:
-        _check_version(con, Path(file.path))
+        _check_version(con, folder / DATABASE)
         con.execute("SET parquet_metadata_cache = true")
         find_shards(con, folder)
-        paths = [(folder / shard.path).path for shard in manifest.shards]
+        paths = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
         con.execute("SET allowed_paths = ?", [paths])
         _lock(con)
     except BaseException:
@@ -92,8 +96,12 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Open any DuckDB file. Raises InUseError or another DatabaseError with what to do."""
+    return _opened(place_of(path), read_only=read_only)
+
+
+def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     try:
-        return _attach(path) if read_only else duckdb.connect(path)
+        return _attach(path) if read_only else duckdb.connect(path.path)
     except duckdb.IOException as error:
         text = str(error)
         if "lock" in text.lower():
@@ -114,7 +122,7 @@ def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
 
 
-def _attach(path: Path) -> duckdb.DuckDBPyConnection:
+def _attach(file: Place) -> duckdb.DuckDBPyConnection:
     """Open a file read-only in a DuckDB instance of its own.
 
     `duckdb.connect(path)` would share one instance among all connections of this process to the
@@ -126,8 +134,11 @@ def _attach(path: Path) -> duckdb.DuckDBPyConnection:
         hide_progress_bar(con)
         # DuckDB compares every pair of rows where it expects few; it can be wrong by millions
         con.execute("SET asof_loop_join_threshold = 0")
-        con.execute("SET temp_directory = ?", [f"{path}.tmp"])
-        con.execute("ATTACH ? AS run (READ_ONLY)", [str(path)])
+        if file.local is None:
+            make_readable(con, file)
+        else:
+            con.execute("SET temp_directory = ?", [f"{file.path}.tmp"])
+        con.execute("ATTACH ? AS run (READ_ONLY)", [path_in_duckdb(file)])
         con.execute("USE run")
     except BaseException:
         con.close()
@@ -142,7 +153,7 @@ def hide_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("SET enable_progress_bar = false")
 
 
-def _check_version(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+def _check_version(con: duckdb.DuckDBPyConnection, path: Path | Place) -> None:
     try:
         version = schema_version(con)
     except duckdb.Error as error:

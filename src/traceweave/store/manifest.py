@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from traceweave.errors import DatabaseError
+from traceweave.outputs import write_whole
 from traceweave.places import Place
 
 MANIFEST = "manifest.json"
@@ -90,7 +91,7 @@ def read_manifest(folder: Place) -> Manifest:
 def write_manifest(folder: Place, parts: Iterable[Part]) -> None:
     """Replace the manifest of a run folder in one stroke. Raises OSError or InputError."""
     said = {"version": _VERSION, "files": [asdict(part) for part in parts]}
-    (folder / MANIFEST).write_whole(orjson.dumps(said, option=orjson.OPT_INDENT_2))
+    write_whole(folder / MANIFEST, orjson.dumps(said, option=orjson.OPT_INDENT_2))
 
 
 def check_sizes(folder: Place, parts: Sequence[Part]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import duckdb
 
 from traceweave.places import Place
+from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import Part
 from traceweave.store.schema import source_tables
 
@@ -101,7 +102,9 @@ def show_shards(con: duckdb.DuckDBPyConnection, folder: Place, shards: Sequence[
 
 def find_shards(con: duckdb.DuckDBPyConnection, folder: Place) -> None:
     """Tell `con` where the shards are."""
-    con.execute(f"SET VARIABLE {FOLDER} = ?", [folder.path])
+    if folder.local is None:
+        make_readable(con, folder)
+    con.execute(f"SET VARIABLE {FOLDER} = ?", [path_in_duckdb(folder)])
 
 
 def _in_folder(path: str) -> str:
