@@ -16,6 +16,7 @@ import pyarrow as pa
 from traceweave import analyses
 from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.frames import to_frame
+from traceweave.locations import shown
 from traceweave.overview import Overview, read_overview
 from traceweave.places import place_of
 from traceweave.store.database import first_line, open_database
@@ -286,7 +287,7 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<traceweave run {str(self.path)!r}>"
+        return f"<traceweave run {shown(self.path)!r}>"
 
 
 def _method(run: Run, analysis: analyses.Analysis) -> Callable[..., pd.DataFrame]:

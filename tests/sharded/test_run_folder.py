@@ -154,7 +154,16 @@ def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     assert traceweave.verify(run) > 0
 
 
+def test_another_run_is_not_added(traces: Path, fixtures: Path, copy: Path) -> None:
+    before = files(copy)
+    with pytest.raises(InputError):
+        traceweave.ingest(fixtures / "ddp_gloo_straggler" / "rank0.json.gz", copy, add=True)
+    assert files(copy) == before
+
+
 def test_a_file_cannot_be_added_to(traces: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="only run folders can be there"):
+        traceweave.ingest(traces, "s3://bucket/run.duckdb")
     with pytest.raises(UsageError, match="only a run folder"):
         traceweave.ingest(traces, tmp_path / "run.duckdb", add=True)
     with pytest.raises(DatabaseError):

@@ -10,6 +10,7 @@ import click
 
 from traceweave import words
 from traceweave.cli.options import DATABASE, OneOf, example
+from traceweave.locations import shown
 
 if TYPE_CHECKING:
     from traceweave.api import Run
@@ -42,7 +43,7 @@ def info(database: Path, format_: str, verify: bool) -> None:
     if verify:
         from traceweave.cli.output import note
 
-        note(f"{database}: {words.size(api.verify(database))} are as they were written")
+        note(f"{shown(database)}: {words.size(api.verify(database))} are as they were written")
 
     with api.open(database) as run:
         if format_ == "json":
@@ -64,7 +65,7 @@ def print_overview(run: Run) -> None:
     made = overview.ingested_at_utc
     day = words.date_and_time(made) if made else "an unknown day"
     facts = {
-        "database": f"{database}, {overview.created_by}, ingested {day}",
+        "database": f"{shown(database)}, {overview.created_by}, ingested {day}",
         "ranks": f"{count}{world} ({words.folded(r.rank for r in overview.ranks)})",
         "hosts": ", ".join(overview.hosts) or "not named",
         "GPUs": ", ".join(overview.gpus) or "none named",

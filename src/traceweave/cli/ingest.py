@@ -14,6 +14,7 @@ from traceweave import words
 from traceweave.cli.names import is_run
 from traceweave.cli.options import example
 from traceweave.errors import DatabaseError, UsageError
+from traceweave.locations import shown
 
 if TYPE_CHECKING:
     from traceweave.ingestion import IngestResult
@@ -202,7 +203,7 @@ def summarize(
     written = words.size(result.size_bytes)
     took = words.duration(result.seconds * 1e9)
     note(
-        f"{result.database}: {words.name_ranks(numbers)} from {files} of {read},"
+        f"{shown(result.database)}: {words.name_ranks(numbers)} from {files} of {read},"
         f" {events}, {written} in {took}"
     )
 

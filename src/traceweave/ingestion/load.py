@@ -13,7 +13,7 @@ import duckdb
 
 from traceweave.errors import TraceweaveError
 from traceweave.sources.discover import Source
-from traceweave.sources.model import BAD_FILE, Loaded, Trace
+from traceweave.sources.model import BAD_FILE, Loaded, Process, Trace
 from traceweave.store.database import first_line
 from traceweave.store.schema import source_tables
 
@@ -86,17 +86,21 @@ def load_all(
 
 
 def as_measured(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> list[Trace]:
-    """Return the traces that were loaded with the times of their events."""
-    rows = con.execute(
-        "SELECT source_id, min(first_local_ns), max(last_local_ns) FROM base.rank_sources"
-        " GROUP BY source_id"
-    ).fetchall()
+    """Return the traces that were loaded, now and before, with the times of their events."""
     traces = {outcome.source_id: outcome.source.trace for outcome in outcomes}
-    return [
-        replace(traces[source_id], first_ns=first_ns, last_ns=last_ns)
-        for source_id, first_ns, last_ns in rows
-        if source_id in traces
-    ]
+    rows = con.execute(
+        "SELECT source_id, path, any_value(r.format), size_bytes,"
+        " min(first_local_ns), max(last_local_ns),"
+        " list({rank: rank, world_size: world_size, host: host, pid: pid, gpu_name: gpu_name,"
+        " nccl_version: nccl_version} ORDER BY rank)"
+        " FROM base.rank_sources AS r LEFT JOIN sources USING (source_id) GROUP BY ALL"
+    ).fetchall()
+    found = []
+    for source_id, path, format_, size, first_ns, last_ns, of in rows:
+        processes = tuple(Process(key=i, **process) for i, process in enumerate(of))
+        trace = traces.get(source_id) or Trace(Path(path), format_, size, processes)
+        found.append(replace(trace, first_ns=first_ns, last_ns=last_ns))
+    return found
 
 
 def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

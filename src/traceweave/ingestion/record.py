@@ -18,6 +18,12 @@ from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks
 
+_ONCE = """
+DELETE FROM ingest_issues
+WHERE source_id IS NULL AND rowid NOT IN (SELECT min(rowid) FROM ingest_issues GROUP BY ALL)
+"""
+"""What is added to a run may give rise to the same notes again."""
+
 
 def record(
     con: duckdb.DuckDBPyConnection, found: Discovery, outcomes: Sequence[Outcome]
@@ -41,6 +47,7 @@ def record(
     _insert(
         con, "ingest_issues", _issue_rows(found, outcomes, dict(zip(numbers, results, strict=True)))
     )
+    con.execute(_ONCE)
     facts = {
         "traceweave_version": __version__,
         "duckdb_version": duckdb.__version__,

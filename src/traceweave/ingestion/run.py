@@ -16,6 +16,7 @@ from traceweave.ingestion.load import Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.sharded import load_into, loading, split_known
+from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
 from traceweave.sources.discover import discover
 from traceweave.sources.find import PassedOver
@@ -78,6 +79,8 @@ def ingest(
     if (add or dask is not None) and not folder:
         what = "Dask writes run folders" if dask else "only a run folder can be added to"
         raise UsageError(f"{output}: {what}; name one that ends in .tw")
+    if is_elsewhere(output) and not folder:
+        raise UsageError(f"{shown(output)}: only run folders can be there; name one with .tw")
     drafted: AbstractContextManager[Draft | FolderDraft] = (
         drafting_folder(place_of(output), jobs, keep=add)
         if folder

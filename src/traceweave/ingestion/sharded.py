@@ -27,14 +27,13 @@ def split_known(
     Raises InputError if nothing is left.
     """
     known = set(con.execute("SELECT path, size_bytes FROM sources WHERE status = 'ok'").fetchall())
-    new = [s for s in found.sources if (str(s.trace.path), s.trace.size_bytes) not in known]
+    new, left = [], []
+    for source in found.sources:
+        trace = source.trace
+        (left if (str(trace.path), trace.size_bytes) in known else new).append(source)
     if not new:
-        raise InputError(f"all {len(found.sources)} traces are in the run already")
-    passed_over = [
-        PassedOver(source.trace.path, "is in the run already")
-        for source in found.sources
-        if source not in new
-    ]
+        raise InputError(f"all {len(left)} traces are in the run already")
+    passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
     return replace(found, sources=tuple(new)), tuple(passed_over)
 
 

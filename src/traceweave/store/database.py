@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import duckdb
@@ -31,9 +33,7 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
             raise DatabaseError(f"{path}: a run folder is not changed in place")
         return _open_folder(place)
     if place.local is None:
-        raise DatabaseError(
-            f"{place}: no run folder is there; make one with 'traceweave ingest TRACES -o {place}'"
-        )
+        return _open_folder(place)  # which says that there is none
     path = Path(path)
     if path.is_dir():
         raise DatabaseError(
@@ -136,8 +136,10 @@ def _attach(file: Place) -> duckdb.DuckDBPyConnection:
         con.execute("SET asof_loop_join_threshold = 0")
         if file.local is None:
             make_readable(con, file)
+            beside = f"{tempfile.gettempdir()}/traceweave-{os.getpid()}"
         else:
-            con.execute("SET temp_directory = ?", [f"{file.path}.tmp"])
+            beside = file.path
+        con.execute("SET temp_directory = ?", [f"{beside}.tmp"])
         con.execute("ATTACH ? AS run (READ_ONLY)", [path_in_duckdb(file)])
         con.execute("USE run")
     except BaseException:

@@ -23,7 +23,6 @@ from traceweave.places import Place, place_of
 from traceweave.store.draft import attach_draft, explaining, with_tables
 from traceweave.store.manifest import (
     DATABASE,
-    MANIFEST,
     Manifest,
     Part,
     check_sizes,
@@ -31,7 +30,7 @@ from traceweave.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from traceweave.store.shards import LARGE, find_shards, prepare, show_shards
+from traceweave.store.shards import find_shards, is_shard, prepare, show_shards
 
 SUFFIX = ".tw"
 
@@ -114,11 +113,10 @@ def commit(folder: Place, old: Manifest | None, shards: Sequence[Part], file: Pa
 
 def sweep(folder: Place) -> None:
     """Remove the shards that the manifest of a folder does not list, all of them if it has none."""
-    listed = {MANIFEST, DATABASE}
-    if is_run_folder(folder):
-        listed |= {part.path for part in read_manifest(folder).parts}
+    known = is_run_folder(folder)
+    listed = {part.path for part in read_manifest(folder).parts} if known else set()
     for path in folder.files():
-        if path not in listed and path.partition("/")[0] in LARGE:
+        if path not in listed and is_shard(path):
             with suppress(OSError):
                 (folder / path).remove()
 
@@ -130,11 +128,10 @@ def _what_is_there(target: Place) -> Manifest | None:
             return read_manifest(target)
         return Manifest(())
     path = target.local
-    if path is None:
-        return None
-    if not path.parent.is_dir():
+    if path is not None and not path.parent.is_dir():
         raise InputError(f"{target}: the folder {path.parent} does not exist; create it first")
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    left = (file for file in target.files() if not is_shard(file) and file != DATABASE)
+    if any(left) or (path is not None and path.is_file()):
         raise InputError(
             f"{target}: exists and is not a traceweave run; remove it, or name another folder"
             " with -o"

@@ -72,6 +72,11 @@ def is_run_folder(place: Place) -> bool:
 
 def read_manifest(folder: Place) -> Manifest:
     """Return the manifest of a run folder. Raises DatabaseError if it cannot be used."""
+    if not is_run_folder(folder):
+        raise DatabaseError(
+            f"{folder}: no run folder is there; make one with 'traceweave ingest TRACES -o"
+            f" {folder}'"
+        )
     try:
         with (folder / MANIFEST).reading() as stream:
             said = orjson.loads(stream.read())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import threading
 from collections.abc import Collection, Sequence
@@ -125,6 +126,12 @@ def _drop(con: duckdb.DuckDBPyConnection, name: str) -> None:
         [name],
     ).fetchall()
     con.execute(f"DROP {'VIEW' if views else 'TABLE'} base.{name}")
+
+
+def is_shard(path: str) -> bool:
+    """Tell whether a file of a folder is named like a shard."""
+    table, _, name = path.partition("/")
+    return table in LARGE and re.fullmatch(r"\d{4,}-[0-9a-f]{8}\.parquet", name) is not None
 
 
 def _name(batch: int) -> str:
