@@ -106,6 +106,7 @@ def test_a_run_goes_from_bucket_to_bucket(
     stored = contents(bucket)
     assert {"run.html", "health.csv", "run.tw/manifest.json"} <= stored.keys()
     said = capfdbinary.readouterr()
+    assert b"replaced" not in said.err
     assert_nothing_secret(*stored.values(), said.out, said.err)
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from traceweave import words
-from traceweave.cli.names import is_run
 from traceweave.cli.options import example
 from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import shown
@@ -160,9 +159,12 @@ def _what_is_there(output: Path) -> str | None:
     """Name the database that ingest is going to replace; None if there is none."""
     import duckdb
 
+    from traceweave.places import place_of
     from traceweave.store.database import open_database
+    from traceweave.store.manifest import is_run_folder
 
-    if not is_run(output):
+    place = place_of(output)
+    if place.size() is None and not is_run_folder(place):
         return None
     try:
         with open_database(output) as con:

@@ -27,7 +27,8 @@ def split_known(
     Raises InputError if nothing is left.
     """
     known = set(con.execute("SELECT path, size_bytes FROM sources WHERE status = 'ok'").fetchall())
-    new, left = [], []
+    new: list[Source] = []
+    left: list[Source] = []
     for source in found.sources:
         trace = source.trace
         (left if (str(trace.path), trace.size_bytes) in known else new).append(source)

@@ -114,10 +114,10 @@ def commit(folder: Place, old: Manifest | None, shards: Sequence[Part], file: Pa
 def sweep(folder: Place) -> None:
     """Remove the shards that the manifest of a folder does not list, all of them if it has none."""
     known = is_run_folder(folder)
-    listed = {part.path for part in read_manifest(folder).parts} if known else set()
-    for path in folder.files():
-        if path not in listed and is_shard(path):
-            with suppress(OSError):
+    with suppress(DatabaseError, OSError):  # of a manifest that cannot be read nothing is known
+        listed = {part.path for part in read_manifest(folder).parts} if known else set()
+        for path in folder.files():
+            if path not in listed and is_shard(path):
                 (folder / path).remove()
 
 
