@@ -45,6 +45,9 @@ class _Table(Protocol):
     schema: pa.Schema
     row_count: int
 
+    def is_empty(self, column: str) -> bool:
+        """Tell whether a column is known to hold nothing but NULL."""
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns, batch by batch."""
 
@@ -56,6 +59,15 @@ class _ParquetTable:
         self._file = stack.enter_context(pq.ParquetFile(path))
         self.schema = self._file.schema_arrow
         self.row_count: int = self._file.metadata.num_rows
+
+    def is_empty(self, column: str) -> bool:
+        metadata = self._file.metadata
+        position = self.schema.names.index(column)
+        groups = (metadata.row_group(g).column(position) for g in range(metadata.num_row_groups))
+        return all(
+            g.is_stats_set and g.statistics.has_null_count and g.statistics.null_count == g.num_values
+            for g in groups
+        )
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self._file.iter_batches(_ROWS_PER_BATCH, columns=list(columns))
@@ -73,6 +85,9 @@ class _ArrowTable:
         self._table = table
         self.schema = table.schema
         self.row_count: int = table.num_rows
+
+    def is_empty(self, column: str) -> bool:
+        return bool(self._table[column].null_count == len(self._table))
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self._table.select(list(columns)).to_batches(_ROWS_PER_BATCH)
@@ -127,6 +142,10 @@ class FolderExport(Export):
     def count(self, table: str) -> int:
         """Return the number of rows."""
         return self.rows_about(table)
+
+    def filled(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns that hold anything, as the files themselves say."""
+        return [c for c in columns if not self.files[table].is_empty(c)]
 
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in file order with exactly these columns."""

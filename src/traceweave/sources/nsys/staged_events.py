@@ -138,7 +138,8 @@ def _has_payloads(export: Export) -> bool:
 
 
 def _present(export: Export, table: EventTable) -> Mapping[str, Any]:
-    """Return the columns to read of those that the export has; one that it lacks if it has none."""
+    """Return the columns to read of those that the export has and fills; one if there is none."""
     known = {**table.types, PAYLOAD_COLUMN: pa.binary()} if table is NVTX else table.types
-    present = {c: t for c, t in known.items() if c in export.tables[table.name]}
-    return present or dict(list(known.items())[:1])
+    present = [c for c in known if c in export.tables[table.name]]
+    filled = export.filled(table.name, present)
+    return {c: known[c] for c in filled or list(known)[:1]}
