@@ -68,7 +68,7 @@ class Export(ABC):
 
     @abstractmethod
     def filled(self, table: str, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns that hold anything, in their order; all where that is unknown.
+        """Return those of the columns that hold anything, in order; all where nobody knows.
 
         Most columns of most tables are NULL throughout, and reading them would cost more than this.
         """

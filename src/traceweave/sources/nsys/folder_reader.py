@@ -21,22 +21,12 @@ import pyarrow.compute as pc
 
 from traceweave.errors import InputError
 from traceweave.sources.nsys.export import Export, repaired
+from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.store.database import first_line
-
-TABLE_SUFFIXES = (".parquet", ".arrow")
-SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENUM_NSYS_EVENT_TYPE")
-"""A folder that holds two of these tables is an export; the first is in every one."""
 
 _ROWS_PER_BATCH = 65_536
 _RAW_BYTES = "binaryData"
 """Declared as text, but holds whatever bytes the program attached."""
-
-
-def is_export_folder(path: Path) -> bool:
-    """Tell whether the folder is an export, from the names of its files."""
-    return any(
-        sum((path / (sign + suffix)).is_file() for sign in SIGNS) >= 2 for suffix in TABLE_SUFFIXES
-    )
 
 
 class _Table(Protocol):
@@ -65,7 +55,9 @@ class _ParquetTable:
         position = self.schema.names.index(column)
         groups = (metadata.row_group(g).column(position) for g in range(metadata.num_row_groups))
         return all(
-            g.is_stats_set and g.statistics.has_null_count and g.statistics.null_count == g.num_values
+            g.is_stats_set
+            and g.statistics.has_null_count
+            and g.statistics.null_count == g.num_values
             for g in groups
         )
 
