@@ -1,4 +1,4 @@
-"""Files and folders wherever they are, behind the file systems of pyarrow.
+"""Files and folders wherever they are: on this machine, or behind the file systems of pyarrow.
 
 Object storage is named by URL. Credentials come from the environment, which the file systems read
 themselves; what a URL says beside its path (a signature, a password) is used and never shown.
@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import IO
-
-from pyarrow import fs
+from typing import IO, TYPE_CHECKING, Any
 
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere, shown, url_of
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 BUFFER_BYTES = 4 << 20
 
@@ -30,7 +32,8 @@ _SHORTEST_SECRET = 8
 class Place:
     """A file or folder, which may not exist yet."""
 
-    system: fs.FileSystem = field(repr=False)
+    system: fs.FileSystem | None = field(repr=False)
+    """None: this machine's own."""
     path: str = field(repr=False)
     """Its name in that file system."""
     shown: str
@@ -45,19 +48,26 @@ class Place:
     @property
     def local(self) -> Path | None:
         """Its path on this machine; None if it is elsewhere."""
-        return Path(self.path) if isinstance(self.system, fs.LocalFileSystem) else None
+        return Path(self.path) if self.system is None else None
 
     def size(self) -> int | None:
         """Return the size of the file in bytes; None if there is none. Raises OSError."""
+        if self.system is None:
+            return os.path.getsize(self.path) if os.path.isfile(self.path) else None
         with _discreet():
             info = self.system.get_file_info(self.path)
         return int(info.size) if info.is_file else None
 
     def files(self) -> dict[str, int]:
         """Return the size in bytes of every file below the folder, by its path in it."""
-        below = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
+        if self.system is None:
+            below = (Path(at, name) for at, _, names in os.walk(self.path) for name in names)
+            return {str(file.relative_to(self.path)): file.lstat().st_size for file in below}
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
         with _discreet():
-            found = self.system.get_file_info(below)
+            found = self.system.get_file_info(selector)
         return {
             info.path[len(self.path) :].lstrip("/"): int(info.size)
             for info in found
@@ -67,10 +77,14 @@ class Place:
     @contextmanager
     def reading(self) -> Iterator[IO[bytes]]:
         """Yield the file's bytes as a stream. Raises OSError."""
+        if self.system is None:
+            with open(self.path, "rb") as file:
+                yield file
+            return
         with (
             _discreet(),
             self.system.open_input_stream(
-                self.path, compression=None, buffer_size=0 if self.local else BUFFER_BYTES
+                self.path, compression=None, buffer_size=BUFFER_BYTES
             ) as stream,
         ):
             yield stream
@@ -78,9 +92,12 @@ class Place:
     @contextmanager
     def writing(self) -> Iterator[IO[bytes]]:
         """Yield a stream that becomes the file, even where an error ends it. Raises OSError."""
-        if self.local is not None:
+        if self.system is None:
             # not its parents: a folder that was given up stays gone, whoever still writes for it
-            self.local.parent.mkdir(exist_ok=True)
+            Path(self.path).parent.mkdir(exist_ok=True)
+            with open(self.path, "wb") as file:
+                yield file
+            return
         with (
             _discreet(),
             self.system.open_output_stream(self.path, compression=None) as stream,
@@ -89,6 +106,9 @@ class Place:
 
     def remove(self) -> None:
         """Remove the file. Raises OSError."""
+        if self.system is None:
+            os.unlink(self.path)
+            return
         with _discreet():
             self.system.delete_file(self.path)
 
@@ -98,7 +118,7 @@ def place_of(name: str | Path | Place) -> Place:
     if isinstance(name, Place):
         return name
     if not is_elsewhere(name):
-        return Place(fs.LocalFileSystem(), os.path.abspath(name), str(name))
+        return Place(None, os.path.abspath(name), str(name))
     scheme, rest = url_of(name)
     try:
         with _discreet():
@@ -130,17 +150,22 @@ def _discreet() -> Iterator[None]:
         raise OSError(error.errno, text) from None
 
 
-def _s3(rest: str) -> tuple[fs.FileSystem, str]:
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"s3://{_plain(rest)}")
-    return found
+_Found = tuple[Any, str]
+"""A file system of pyarrow, and a path in it."""
 
 
-def _gs(rest: str) -> tuple[fs.FileSystem, str]:
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"gs://{_plain(rest)}")
-    return found
+def _by_uri(scheme: str, rest: str) -> _Found:
+    from pyarrow import fs
+
+    if "@" in rest.partition("/")[0] or "?" in rest:
+        raise ValueError("credentials and options come from the environment, not from its URL")
+    system, path = fs.FileSystem.from_uri(f"{scheme}://{rest}")
+    return system, path
 
 
-def _azure(rest: str) -> tuple[fs.FileSystem, str]:
+def _azure(rest: str) -> _Found:
+    from pyarrow import fs
+
     container, slash, path = rest.partition("/")
     container, _, host = container.partition("@")
     account = host.partition(".")[0] or os.environ.get("AZURE_STORAGE_ACCOUNT", "")
@@ -148,27 +173,23 @@ def _azure(rest: str) -> tuple[fs.FileSystem, str]:
     return fs.AzureFileSystem(account, account_key=key), f"{container}{slash}{path}"
 
 
-def _web(scheme: str, rest: str) -> tuple[fs.FileSystem, str]:
+def _web(scheme: str, rest: str) -> _Found:
     try:
         import fsspec
     except ImportError as error:
         raise ImportError("it needs pip install 'traceweave[cloud]'") from error
+    from pyarrow import fs
+
     return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), f"{scheme}://{rest}"
 
 
-def _plain(rest: str) -> str:
-    if "@" in rest.partition("/")[0] or "?" in rest:
-        raise ValueError("credentials and options come from the environment, not from its URL")
-    return rest
-
-
-_SYSTEMS: dict[str, Callable[[str], tuple[fs.FileSystem, str]]] = {
-    "s3": _s3,
-    "gs": _gs,
-    "gcs": _gs,
+_SYSTEMS: dict[str, Callable[[str], _Found]] = {
+    "s3": partial(_by_uri, "s3"),
+    "gs": partial(_by_uri, "gs"),
+    "gcs": partial(_by_uri, "gs"),
     "az": _azure,
     "abfs": _azure,
     "abfss": _azure,
-    "http": lambda rest: _web("http", rest),
-    "https": lambda rest: _web("https", rest),
+    "http": partial(_web, "http"),
+    "https": partial(_web, "https"),
 }

@@ -10,10 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.ingestion.load import Numbered, Outcome, Progress, load_all
 from traceweave.places import Place
@@ -21,6 +20,9 @@ from traceweave.store.draft import bound
 from traceweave.store.manifest import Part
 from traceweave.store.schema import create_base
 from traceweave.store.shards import GATHERED, small_tables, write_shards
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MOST_RANKS = 32
 """Of one batch, as far as ranks can be told apart: those of one file stay together."""
