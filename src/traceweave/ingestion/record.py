@@ -19,8 +19,10 @@ from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks
 
 _ONCE = """
-DELETE FROM ingest_issues
-WHERE source_id IS NULL AND rowid NOT IN (SELECT min(rowid) FROM ingest_issues GROUP BY ALL)
+DELETE FROM ingest_issues WHERE source_id IS NULL AND rowid NOT IN (
+    SELECT min(rowid) FROM ingest_issues WHERE source_id IS NULL
+    GROUP BY kind, count, example, message
+)
 """
 """What is added to a run may give rise to the same notes again."""
 
