@@ -247,7 +247,7 @@ class Run:
         from traceweave.export import export
 
         if self.path.resolve() in (Path(path).resolve(), *Path(path).resolve().parents):
-            raise UsageError(f"{path}: is the run itself or in it; name another file")
+            raise UsageError(f"{path}: is the database itself, or in it; name another file")
         return export(
             self.con,
             Path(path),

@@ -79,7 +79,7 @@ def print_overview(run: Run) -> None:
     _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
     _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
     _print_warnings(overview)
-    name = printable(str(database))
+    name = printable(shown(database))
     print(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
 
 

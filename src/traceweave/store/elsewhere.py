@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from traceweave.errors import InputError
 from traceweave.places import Place
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
 
 _SCHEME = "traceweave"
 """Not s3 or the like: for those DuckDB wants an extension, which it would have to download."""
@@ -43,11 +48,42 @@ def _as_fsspec(place: Place) -> Any:
         def _strip_protocol(cls, path: str) -> str:
             return path.removeprefix(f"{_SCHEME}://")
 
+        def _open(self, path: str, mode: str = "rb", **_: Any) -> _Positioned:
+            return _Positioned(self.fs.open_input_file(path))
+
         def modified(self, path: str) -> datetime:
             # files of a run are never written over
             return datetime.fromtimestamp(0, UTC)
 
     return Shards(place.system)
+
+
+class _Positioned:
+    """A file in which every thread has a position of its own.
+
+    DuckDB reads one file in several threads, and seeks and reads in two calls.
+    """
+
+    def __init__(self, file: NativeFile) -> None:
+        self._file = file
+        self._at = threading.local()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self._file.size()}
+        self._at.position = origin[whence] + offset
+        return self.tell()
+
+    def tell(self) -> int:
+        return getattr(self._at, "position", 0)
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._file.size() - self.tell() if size < 0 else size
+        data: bytes = self._file.read_at(wanted, self.tell())
+        self._at.position = self.tell() + len(data)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _forget(con: duckdb.DuckDBPyConnection) -> None:
