@@ -401,6 +401,10 @@ def test_what_was_simulated_is_found(
         # its neighbour was late for the gradients because it had waited for it
         assert got["cause"][1] == "other_group"
         assert str(got["cause_detail"][1]).endswith(f"waiting for rank {rank}")
+        relay = got.set_index("rank").loc[rank ^ 1]
+        assert relay["origin_rank"] == rank
+        assert relay["passed_on_ns"] > 0.9 * relay["caused_wait_ns"]
+        assert got["origin_wait_ns"][0] > 0.9 * got["waited_ns"].sum()
 
 
 def test_a_real_straggler_on_gloo_loads_data(

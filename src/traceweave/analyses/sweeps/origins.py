@@ -25,7 +25,7 @@ class _Group:
     even: Amounts
     """What each had waited, by origin, when they were last even with each other."""
     latest: Amounts
-    """The same at their last collective, which has made them even if they did not go on beside it."""
+    """The same at their last collective, which made them even if they did not go on beside it."""
     went_on: npt.NDArray[np.bool_]
     """Whether each computed on during that one."""
     end: Numbers
@@ -63,7 +63,9 @@ def wait_origins(
     found: list[tuple[npt.NDArray[np.generic], ...]] = []
     for key, rows in zip(groups, calls, strict=True):
         member, begun = position[rows], start[rows]
-        shares = _shares(member, begun, waited[member] - _even(known[key], member, begun, queued_ns))
+        shares = _shares(
+            member, begun, waited[member] - _even(known[key], member, begun, queued_ns)
+        )
         late, origin = np.nonzero(shares)
         held = shares[late, member[late]] < 1
         late, origin = late[held], origin[held]
@@ -140,4 +142,5 @@ def _waits(begun: Numbers, shares: Amounts, exposed: Numbers) -> Amounts:
     blamed = np.zeros_like(shares)
     blamed[:-1] = np.cumsum((missing * np.diff(begun)[:, None])[::-1], axis=0)[::-1]
     whole = np.maximum(begun[-1] - begun, 1)
-    return blamed * (np.minimum(exposed, whole) / whole)[:, None]
+    waits: Amounts = blamed * (np.minimum(exposed, whole) / whole)[:, None]
+    return waits
