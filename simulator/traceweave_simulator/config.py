@@ -130,6 +130,8 @@ class Config:
     """From the end of the awaited work to the return of the synchronizing call."""
     extra_host_ops: int = 0
     """Further small operators before every kernel launch: more events, larger files."""
+    cuda_sync_events: bool = False
+    """Kineto traces have an event per synchronization: which stream waits for which event."""
 
     straggler: Mapping[int, int] = field(default_factory=dict)
     """rank -> extra ns of compute per step, spread evenly over its compute kernels."""

@@ -109,6 +109,36 @@ def test_the_run_without_it_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
+@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP, PP], ids=["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize(
+    ("worse", "scenario"),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
+    ids=["slow gpu", "late data"],
+)
+def test_recorded_waits_predict_gains_within_3_percent(
+    base: Config,
+    worse: dict[str, object],
+    scenario: str,
+    simulated_database: Callable[[Config], Path],
+) -> None:
+    recorded = replace(base, cuda_sync_events=True)
+    with traceweave.open(simulated_database(replace(recorded, **worse))) as run:  # type: ignore[arg-type]
+        assert run.replay_quality()["inferred_waits"].sum() == 0
+        assert run.replay_quality()["stream_waits"].sum() > 0
+        (row,) = run.what_if(scenario).to_dict("records")
+    with traceweave.open(simulated_database(base)) as run:
+        without = run.steps()["length_ns"].mean()
+    assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
+    gain = row["measured_step_ns"] - without
+    assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
+
+
 def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
     fast = replace(FSDP, compute_scale=0.6), replace(FSDP, beta_gbps=440)
     scenarios = "kind=compute times=0.6", "gbps=440 alpha_us=12"
