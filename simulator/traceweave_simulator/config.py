@@ -103,6 +103,8 @@ class Config:
     """Size of what a tensor-parallel all-reduce or a pipeline send carries."""
     microbatches: int = 4
     """Of the pipeline."""
+    last_stage_layers: int = 0
+    """Further layers of the pipeline's last stage."""
     alpha_ns: int = 12_000
     """Latency of a collective."""
     beta_gbps: float = 220.0

@@ -380,8 +380,8 @@ def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     assert re.match(advice, row["advice"]), row["advice"]
 
 
-BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation"}
-"""Rules that tests/analyses/test_findings.py tries on arithmetic by hand."""
+BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation", "unequal_stages"}
+"""Rules that test_findings.py and test_unequal_stages.py try on arithmetic by hand."""
 
 
 def test_every_rule_is_tried() -> None:
