@@ -143,7 +143,8 @@ def main() -> None:
             )
     print(
         f"\n{len(steps)} pairs, waits {given.waits}: step at most {max(steps):.2%} off,"
-        f" {sum(steps) / len(steps):.2%} on average; gain at most {max(gains):.1%} off, {sum(gains) / len(gains):.1%} on average"
+        f" {sum(steps) / len(steps):.2%} on average; gain at most {max(gains):.1%} off,"
+        f" {sum(gains) / len(gains):.1%} on average"
     )
     sys.exit(f"{len(missed)} gains are too far off" if missed or max(steps) > 0.01 else 0)
 
