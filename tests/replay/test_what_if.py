@@ -202,6 +202,40 @@ def test_a_host_bound_run_gains_by_its_launches(
     assert late.loc[[0, 6], "origin_wait_ns"].sum() > 0.85 * late["waited_ns"].sum()
 
 
+def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
+        twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[
+            "predicted_step_ns"
+        ]
+        compute = run.breakdown()["compute_ns"].mean()
+        assert (run.steps()["length_ns"] < 1.5 * compute).all()
+    # its hosts only launch: their ranges are as long whatever the device does
+    assert twice > 2 * compute
+    assert compute < free < 1.5 * compute
+    assert both > 2 * compute
+
+
+def test_names_and_classes_are_those_of_collectives_and_copies_too(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
+        rows = run.what_if(
+            "name=ncclDevKernel* times=0.5", "kind=transfer times=0.5", "class=copy times=0"
+        )["predicted_step_ns"]
+    assert rows[0] == rows[1]
+
+
+def test_bandwidth_is_that_of_matched_collectives(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+        assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
+        (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
+    assert row["gain_ns"] > 0
+
+
 def test_the_command_and_python_say_the_same(
     database_of: Callable[..., Path], fixtures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
