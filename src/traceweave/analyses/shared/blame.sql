@@ -2,7 +2,6 @@
 -- grain: one row per rank that came last, or held up those who did
 -- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: min_share
--- param: queued_ns
 -- param: straggler_factor
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
