@@ -197,6 +197,8 @@ class Changer:
             rows = rows[wanted]
             new[rows] = np.rint(old[rows] * factor[wanted]).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
+            # of what could not be matched the size is not known
+            chosen = chosen & (self.graph.nodes.instance >= 0)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
@@ -226,7 +228,6 @@ class Changer:
         """
         nodes, of = self.graph.nodes, self.graph.instances
         instance = nodes.instance
-        chosen = chosen & (instance >= 0)
         size = np.maximum(of["bytes"], 0) * of["factor"]
         whole = (nodes.sort == TRANSFER) & (instance >= 0)
         alpha = _latencies(of["size"], size, instance[whole], old[whole])
@@ -264,7 +265,8 @@ def _codes(column: Ints) -> Ints:
 
 
 _SUMMARIES: dict[str, Callable[[Floats], float]] = {
-    "median": lambda means: float(np.median(means)),
+    # of an even number the lower one: of two ranks the slow one is to be like the other
+    "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
     "fastest": lambda means: float(np.min(means)),
 }
 

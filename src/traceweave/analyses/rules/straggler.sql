@@ -1,6 +1,6 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late only because it waited in another group is not blamed.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
@@ -15,7 +15,8 @@ SELECT
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
-    END AS evidence,
+    END
+    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '') AS evidence,
     CASE b.cause
         WHEN 'compute' THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
