@@ -18,9 +18,10 @@ from functools import cache
 from importlib import resources
 
 import duckdb
+import pyarrow as pa
 
 from traceweave.analyses.catalog import called, find, rules
-from traceweave.analyses.inputs import INPUTS
+from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import create_writers
@@ -130,10 +131,30 @@ def materialize(
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     if not _is_there(con, name, made):
-        sql, left = prepare(con, statement, values, made)
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+        if statement.through:
+            _write_through(con, statement, values, made, name)
+        else:
+            sql, left = prepare(con, statement, values, made)
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
     made.add(name)
     return name
+
+
+def _write_through(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: dict[str, Value],
+    made: set[str],
+    name: str,
+) -> None:
+    """Create the table `name` of what Python makes of the rows that a statement selects."""
+
+    def selected() -> pa.Table:
+        sql, left = prepare(con, statement, values, made)
+        return con.sql(sql, params=left).to_arrow_table()
+
+    rows = THROUGH[statement.through](con, values, selected)
+    con.from_arrow(rows).query("rows", f"CREATE OR REPLACE TEMP TABLE {name} AS FROM rows")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 import duckdb
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceweave.arrays import Floats, Ints
+from traceweave.replay.fixes import fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
@@ -75,6 +76,36 @@ def create_slowdown_table(con: duckdb.DuckDBPyConnection) -> None:
     if rows:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         _fill(con, "tw_slowdown", {**columns, "place": list(range(len(rows)))})
+
+
+_FIXES = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("scenario", pa.string()),
+        ("alone_ns", pa.int64()),
+        ("step_ns", pa.int64()),
+        ("bottleneck", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+
+
+def replayed_fixes(
+    con: duckdb.DuckDBPyConnection,
+    values: Mapping[str, object],
+    scenarios: Callable[[], pa.Table],
+) -> pa.Table:
+    """Return the rows of fixes.fixes for a column `scenario`.
+
+    It is not asked for where the run has more operations than the parameter `replay_ops`.
+    """
+    most = int(str(values["replay_ops"]))
+    (operations,) = con.execute("SELECT count(*) FROM device_ops").fetchone() or (0,)
+    if operations > most:
+        rows = refused(operations, most)
+    else:
+        rows = fixes(con, scenarios().column("scenario").to_pylist())
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, object]) -> None:

@@ -6,6 +6,7 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    tw_of_ranks(i.ranks) || 'kind=data_loading times=0' AS scenario,
     i.opening || CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END || i.details AS evidence,
     CASE
         WHEN p.is_torch THEN 'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step'

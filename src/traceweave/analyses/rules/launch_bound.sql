@@ -6,6 +6,7 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    tw_of_ranks(i.ranks) || 'kind=launch times=0' AS scenario,
     i.opening || ' because the host launches late' || i.details AS evidence,
     CASE
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'

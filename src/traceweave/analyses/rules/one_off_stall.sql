@@ -15,6 +15,8 @@ WITH stalled AS (
 )
 SELECT
     s.stall_ns AS cost_ns,
+    CASE WHEN s.cause IN ('data_loading', 'sync', 'device_delay')
+        THEN format('step={} kind={} times=0', array_to_string(s.stalled_steps, ','), s.cause) END AS scenario,
     s.opening
     || CASE s.cause
         WHEN 'launch_bound' THEN ' because the host launches late'

@@ -6,6 +6,7 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    tw_of_ranks(i.ranks) || 'kind=sync times=0' AS scenario,
     i.opening || ' after the host waited for it' || i.details AS evidence,
     CASE
         WHEN p.is_torch THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs'
