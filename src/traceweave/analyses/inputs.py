@@ -17,7 +17,12 @@ import pyarrow as pa
 from traceweave.analyses.gpu_peaks import create_gpu_peaks
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.placed_ops import create_placed_ops
-from traceweave.replay import create_replay_tables, create_slowdown_table, replayed_fixes
+from traceweave.replay import (
+    create_replay_tables,
+    create_slowdown_table,
+    path_pieces,
+    replayed_fixes,
+)
 
 INPUTS: Mapping[str, Callable[[duckdb.DuckDBPyConnection], None]] = MappingProxyType(
     {
@@ -36,6 +41,6 @@ Selected: TypeAlias = Callable[[], pa.Table]
 
 THROUGH: Mapping[
     str, Callable[[duckdb.DuckDBPyConnection, Mapping[str, Value], Selected], pa.Table]
-] = MappingProxyType({"replayed_fixes": replayed_fixes})
+] = MappingProxyType({"path_pieces": path_pieces, "replayed_fixes": replayed_fixes})
 """By the name that headers use: what makes rows of those that a statement selects, given the
 values of its parameters."""

@@ -28,7 +28,7 @@ from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line
+from traceweave.store.database import first_line, is_read_only
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
@@ -205,14 +205,7 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:
     """Whether a temporary table was made for this question, or for any while nothing changes."""
-    return name in made or (_is_read_only(con) and _exists(con, name))
-
-
-def _is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
-    rows = con.execute(
-        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
-    ).fetchall()
-    return rows == [(True,)]
+    return name in made or (is_read_only(con) and _exists(con, name))
 
 
 def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:

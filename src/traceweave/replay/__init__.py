@@ -11,6 +11,7 @@ from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, what_if
 from traceweave.replay.tables import (
     create_replay_tables,
     create_slowdown_table,
+    path_pieces,
     replayed_fixes,
 )
 
@@ -19,6 +20,7 @@ __all__ = [
     "check_scenario",
     "create_replay_tables",
     "create_slowdown_table",
+    "path_pieces",
     "replayed_fixes",
     "what_if",
 ]

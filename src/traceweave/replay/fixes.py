@@ -18,7 +18,10 @@ MOST_FIXES = 10
 
 @dataclass(frozen=True)
 class Fix:
-    """One scenario, or with n = 0 the run as it is; times are means over steps, ns."""
+    """One scenario, or with n = 0 the run as it is; times are means over steps, ns.
+
+    Of a run that is not replayed there is the latter alone, with a note.
+    """
 
     n: int | None = None
     """Its place among those that gain something, the best first."""
@@ -44,7 +47,7 @@ def fixes(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str]) -> list[Fix]
     except NothingToReplayError:
         return []
     except QueryError as error:
-        return [Fix(note=str(error))]
+        return [Fix(n=0, note=str(error))]
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
     useful = [fix for fix in alone if (fix.alone_ns or 0) > 0]
@@ -58,8 +61,9 @@ def refused(operations: int, most: int) -> list[Fix]:
     """Return why a run of so many operations is not replayed."""
     return [
         Fix(
+            n=0,
             note=f"not replayed: {words.count(operations)} operations are more than"
-            f" {words.count(most)}; -p replay_ops={operations} replays them all the same"
+            f" {words.count(most)}; -p replay_ops={operations} replays them all the same",
         )
     ]
 

@@ -13,7 +13,7 @@ from traceweave import words
 from traceweave.arrays import Floats, Ints
 from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
-from traceweave.replay.graph import Graph, build
+from traceweave.replay.graph import Graph, graph_of
 from traceweave.replay.nodes import COMPUTE, MEMORY, Nodes
 from traceweave.replay.path import DELAYED, KINDS, Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
@@ -62,7 +62,7 @@ class Model:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self.con = con
-        self.graph: Graph = build(con)
+        self.graph: Graph = graph_of(con)
 
     @cached_property
     def windows(self) -> Windows:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceweave.arrays import Floats, Ints
+from traceweave.errors import QueryError
 from traceweave.replay.fixes import fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
@@ -90,6 +91,26 @@ _FIXES = pa.schema(
 )
 
 
+def path_pieces(
+    con: duckdb.DuckDBPyConnection,
+    values: Mapping[str, object],
+    counted: Callable[[], pa.Table],
+) -> pa.Table:
+    """Return the stretches of the critical path; none where the run is not replayed.
+
+    `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
+    """
+    (operations,) = counted().column("operations").to_pylist()
+    columns = ("step", "rank", "kind", "what", "start_ns", "end_ns")
+    if operations <= int(str(values["replay_ops"])):
+        try:
+            pieces = _piece_rows(Model(con))
+            return pa.table({name: pieces[name] for name in columns}, schema=_PIECES)
+        except QueryError:
+            pass
+    return _PIECES.empty_table()
+
+
 def replayed_fixes(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
@@ -100,12 +121,24 @@ def replayed_fixes(
     It is not asked for where the run has more operations than the parameter `replay_ops`.
     """
     most = int(str(values["replay_ops"]))
-    (operations,) = con.execute("SELECT count(*) FROM device_ops").fetchone() or (0,)
+    [(operations,)] = con.execute("SELECT count(*) FROM device_ops").fetchall()
     if operations > most:
         rows = refused(operations, most)
     else:
         rows = fixes(con, scenarios().column("scenario").to_pylist())
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
+
+
+_PIECES = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("rank", pa.int32()),
+        ("kind", pa.string()),
+        ("what", pa.string()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+    ]
+)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, object]) -> None:
