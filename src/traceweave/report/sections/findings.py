@@ -115,8 +115,8 @@ def _table(findings: Findings) -> Table:
             Column("Share", "percent", "Cost / mean step"),
             Column("Bound", "duration", "What the step would gain at most, by the rule alone"),
             Column("Cost is", note="replayed: the scenario, replayed; bound: it was not replayed"),
-            Column("Scenario", "name", note="What fixing it is, for traceweave what-if"),
             Column("What to try"),
+            Column("Scenario", "name", note="What fixing it is, for traceweave what-if"),
             Column("Rows", note="The analysis that shows the rows behind it"),
         ),
         tuple(
@@ -127,8 +127,8 @@ def _table(findings: Findings) -> Table:
                 row["step_share"],
                 row["bound_ns"],
                 row["cost_is"],
-                row["scenario"],
                 row["advice"],
+                row["scenario"],
                 row["proof"],
             )
             for row in findings.rows
