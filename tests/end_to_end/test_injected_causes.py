@@ -60,7 +60,11 @@ CAUSES = {
         "straggler", simulated_runs.SLOW_HOST, ranks=[3], says="host is late (launch_bound)"
     ),
     "pause of the host": Cause(
-        "launch_bound", replace(TWO_RANKS, gaps=(Gap("launch_bound", 3 * MS),)), TWO_RANKS
+        "launch_bound",
+        replace(TWO_RANKS, gaps=(Gap("launch_bound", 3 * MS),)),
+        TWO_RANKS,
+        # launches that are never late save more than the pause
+        tolerance=0.4,
     ),
     "synchronizing in the loop": Cause(
         "sync_bound", replace(TWO_RANKS, gaps=(Gap("sync", 3 * MS),)), TWO_RANKS
@@ -79,7 +83,7 @@ CAUSES = {
         "pageable_copies", replace(TWO_RANKS, pageable_bytes=18_000_000), TWO_RANKS
     ),
     "slow link of one rank": Cause(
-        "slow_link", replace(PAIRS, slow_link={3: 3.0}), PAIRS, ranks=[3]
+        "slow_link", replace(PAIRS, slow_link={3: 3.0}), PAIRS, ranks=[3], place=2
     ),
     "stalls": Cause(
         "long_tail",

@@ -105,10 +105,26 @@ def path_pieces(
     if operations <= int(str(values["replay_ops"])):
         try:
             pieces = _piece_rows(Model(con))
-            return pa.table({name: pieces[name] for name in columns}, schema=_PIECES)
+            found = pa.table({name: pieces[name] for name in columns}, schema=_PIECES)
+            return _side_by_side(found)
         except QueryError:
             pass
     return _PIECES.empty_table()
+
+
+def _side_by_side(pieces: pa.Table) -> pa.Table:
+    """Return pieces that follow each other in time.
+
+    Clocks that are a little off let the path go back where it changes rank: what lies before the
+    end of an earlier piece is cut off.
+    """
+    start, end = pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()
+    if not len(start):
+        return pieces
+    reached = np.maximum.accumulate(end)
+    start = np.maximum(start, np.append(start[0], reached[:-1]))
+    pieces = pieces.set_column(4, "start_ns", pa.array(start))
+    return pieces.filter(pa.array(start < end))
 
 
 def replayed_fixes(

@@ -28,7 +28,6 @@ found AS (
 )
 SELECT
     cost_ns,
-    CASE WHEN is_uneven THEN 'kind=compute ' ELSE '' END || 'like=median' AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute, and no single rank is to blame{}; ', tw_time(cost_ns), unit,
         CASE WHEN is_rest THEN ' for that' ELSE '' END)

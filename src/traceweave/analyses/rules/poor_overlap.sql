@@ -7,7 +7,6 @@
 -- param: min_share
 SELECT
     e.hideable_ns AS cost_ns,
-    'kind=transfer overlap=full' AS scenario,
     CASE
         WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
