@@ -12,6 +12,9 @@ from traceweave.errors import QueryError, UsageError
 from traceweave.replay.graph import NothingToReplayError
 from traceweave.replay.model import Model
 
+TOO_WEAK = 0.5
+"""Where no edge explains more than this share of the critical path, a replay says little."""
+
 MOST_FIXES = 10
 """Scenarios that are replayed: those of the costliest findings."""
 
@@ -48,6 +51,8 @@ def fixes(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str]) -> list[Fix]
         return []
     except QueryError as error:
         return [Fix(n=0, note=str(error))]
+    if model.unexplained > TOO_WEAK:
+        return [Fix(n=0, note=f"not replayed: {model.note}")]
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
     useful = [fix for fix in alone if (fix.alone_ns or 0) > 0]
