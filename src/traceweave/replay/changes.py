@@ -80,7 +80,7 @@ class Changer:
             removed = (edges.kind == HOST_WAIT) & selected[edges.target]
             edges = edges.where(~removed)
         if scenario.overlap:
-            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER))
+            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
         if not found:
             raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
         return Changed(nodes, edges)
@@ -238,12 +238,17 @@ class Changer:
         moved = kept if s.gbps is None else size[at] / s.gbps
         return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
 
-    def _overlapped(self, nodes: Nodes, chosen: Flags) -> Nodes:
+    def _overlapped(self, nodes: Nodes, chosen: Flags, s: Scenario) -> Nodes:
         """Let collectives arrive as soon as what they wait for on other streams is done."""
         arrival = np.flatnonzero(chosen) - 1
         fed = np.zeros(len(nodes), bool)
         fed[self.graph.edges.target] = True
         arrival = arrival[fed[arrival]]
+        if not len(arrival):
+            raise UsageError(
+                f"scenario {s.text!r} selects nothing of this run: no wait of a collective for"
+                " another stream is known"
+            )
         lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
         lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
