@@ -103,9 +103,24 @@ def _align_by_votes(
         if len(near) == len(a):
             break
         reach *= 4
-    if not some and not _supported(a, b, line, partner):
-        return refused
+    if not some:
+        _fill_between(a, b, line, partner)
+        if not _supported(a, b, line, partner):
+            return refused
     return Alignment(partner, line, False)
+
+
+def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Give calls among partners that lie evenly on both sides the partners that order leaves them,
+    where time alone was not clear.
+    """
+    found = np.flatnonzero(partner >= 0)
+    for shift in np.unique(partner[found] - found):
+        i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+        between = _sandwiched(partner[i] == i + shift) & (partner[i] < 0)
+        between &= ~np.isin(i + shift, partner)
+        i = i[between & agree(a, i, b, i + shift) & _causal(a, i, b, i + shift, line)]
+        partner[i] = i + shift
 
 
 def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:

@@ -40,6 +40,8 @@ FREEDOM = 3.0
 """Degrees of freedom of the noise."""
 FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
+ALIKE = 31
+"""Calls, about equally long, that tell how far ends of such calls scatter."""
 CAUSAL = 0.98
 """Share of calls that must end nowhere before they have begun everywhere."""
 
@@ -113,16 +115,17 @@ def bundle(
 def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by
     neighbour."""
-    ends, apart = [], []
+    ends, apart, took = [], [], []
     for one, other in itertools.pairwise(parts):
-        y, z = _differences(whole, one, other)
+        y, z, t = _differences(whole, one, other)
         if len(y) >= LEAST:
             ends.append(y)
             apart.append(z)
+            took.append(t)
     if not ends:
         return Tie(0, np.inf, np.inf, 0.0, 0.0, 1.0, 0.0)
     y, z = np.abs(np.concatenate(ends)), np.abs(np.concatenate(apart))
-    nearer = likelier(y, z)
+    nearer = likelier(y, z, np.concatenate(took))
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
         calls=len(y) // len(ends),
@@ -136,8 +139,10 @@ def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
     )
 
 
-def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats]:
-    """How far the ends of two parts lie apart, call by call, and how far their transfers do."""
+def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats, Floats]:
+    """How far the ends of two parts lie apart, call by call, how far their transfers do, and how
+    long the shorter of them is.
+    """
     ends, transfers = [], []
     for part in (one, other):
         end = whole.end[:, part].mean(axis=1)
@@ -145,17 +150,27 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats]
         transfers.append(end - whole.start[:, part].max(axis=1))
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
     y, z = (of[1][known] - of[0][known] for of in (ends, transfers))
+    took = np.minimum(transfers[0][known], transfers[1][known])
     if not known.any():
-        return y, z
+        return y, z, took
     # slow clocks are in the one, sizes that take turns in both
-    return y - running_median(y), z - running_median(z)
+    return y - running_median(y), z - running_median(z), took
 
 
-def likelier(one: Floats, other: Floats) -> Floats:
+def likelier(one: Floats, other: Floats, took: Floats | None = None) -> Floats:
     """Return, call by call, the logarithm of how many times likelier distances `one` are than
-    `other`, under the noise of the nearer ones.
+    `other`, under the noise of the nearer ones; of calls that take about as long, if it is known
+    how long they take: the ends of a large transfer scatter more.
     """
-    noise = max(FLOOR_NS, 1.4826 * float(min(np.median(np.abs(one)), np.median(np.abs(other)))))
+    distances = np.stack([np.abs(one), np.abs(other)])
+    if took is None:
+        typical = np.median(distances, axis=1, keepdims=True)
+    else:
+        order = np.argsort(took, kind="stable")
+        typical = np.empty_like(distances)
+        for row, of in zip(typical, distances, strict=True):
+            row[order] = running_median(of[order], ALIKE)
+    noise = np.maximum(FLOOR_NS, 1.4826 * typical.min(axis=0))
     return _surprise(other / noise) - _surprise(one / noise)
 
 
