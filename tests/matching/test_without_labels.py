@@ -16,8 +16,9 @@ from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.groups_by_evidence import Job as World
+from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import rivals
-from traceweave.matching.ties import Bundle, weigh
+from traceweave.matching.ties import LEAST, Bundle, weigh
 from traceweave.weave import weave
 from traceweave_simulator.traffic import groups_of, simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline_dp
@@ -67,6 +68,7 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
     [
         "kineto/megatron_tp8",
         "kineto/megatron_tp2",
+        "kineto/nanogpt_8xh100",
         "kineto/torchrec_4",
         "nsys/fsdp_2rank_before__2026.2.sqlite",
         "nsys/fsdp_2rank_after__2026.2.sqlite",
@@ -196,6 +198,46 @@ def test_simulated_groups_are_found_and_none_is_made_up(
     true = {tuple(sorted(ranks)) for kind in kinds for ranks in groups_of(job, kind).tolist()}
     found = empty_run.execute("SELECT ranks FROM groups WHERE membership LIKE 'inferred%'")
     assert {tuple(ranks) for (ranks,) in found.fetchall()} == true
+
+
+def synchronous(*kinds: str) -> tuple[Op, ...]:
+    return tuple(Op(kind, "all_reduce", 8, 22.0, 300.0, synchronous=True) for kind in kinds)
+
+
+# what was wrong: all calls of the stream were one group, 16 to 39 of 20 foreign ones in every run
+# joined with calls of the groups beside theirs
+@pytest.mark.parametrize(
+    ("kinds", "least"),
+    [
+        (("dp",) * 9 + ("tp",), 0.8),
+        (("world",) * 19 + ("dp",), 0.85),
+        (("world",) * 14 + ("tp",), 0.95),
+    ],
+    ids=["tp among dp", "dp among world", "tp among world"],
+)
+def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
+    empty_run: Connection, kinds: tuple[str, ...], least: float
+) -> None:
+    job = Job(
+        hosts=4, per_host=2, steps=20, program=synchronous(*kinds), labels="bare",
+        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    summary = weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+    assert split_instances(empty_run, run) == 0
+    assert sum(summary.matched.values()) > least * summary.calls
+
+
+def test_a_call_is_proven_with_its_like() -> None:
+    # every fifth call of 60 says nothing: it may be of another group; one that comes alone is not
+    says = np.full(60, 5.0)
+    says[20] = -1.0
+    assert own_calls(says).all()
+    says[3::5] = 0.5
+    assert (own_calls(says) == (np.arange(60) % 5 != 3)).all()
+    assert not own_calls(np.full(LEAST - 1, 5.0)).any()
 
 
 def test_what_nobody_waits_for_proves_nothing(empty_run: Connection) -> None:

@@ -117,10 +117,13 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
     found = np.flatnonzero(partner >= 0)
     for shift in np.unique(partner[found] - found):
         i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
-        between = _sandwiched(partner[i] == i + shift) & (partner[i] < 0)
-        between &= ~np.isin(i + shift, partner)
-        i = i[between & agree(a, i, b, i + shift) & _causal(a, i, b, i + shift, line)]
-        partner[i] = i + shift
+        possible = agree(a, i, b, i + shift) & _causal(a, i, b, i + shift, line)
+        possible &= (partner[i] < 0) & ~np.isin(i + shift, partner)
+        filled = True
+        while filled:
+            between = i[possible & _sandwiched(partner[i] == i + shift) & (partner[i] < 0)]
+            partner[between] = between + shift
+            filled = len(between) > 0
 
 
 def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:

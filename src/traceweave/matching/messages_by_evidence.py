@@ -24,7 +24,7 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand
-from traceweave.matching.ties import LEAST, Tie, bundle, clear, likelier, weigh
+from traceweave.matching.ties import FOREIGN, LEAST, Tie, bundle, clear, likelier, weigh
 
 UNKNOWN = OPS.index("unknown")
 TIGHT_NS = 30_000.0
@@ -166,7 +166,7 @@ def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None
         found.partner[mine[~near]] = -1
     whole = bundle([replace(sent, calls=b), replace(received, calls=a)], [None, found])
     tie = weigh(whole, [np.array([0]), np.array([1])])
-    if not tie.proves:
+    if not tie.proves or tie.against > FOREIGN:
         return None
     kept = Channel(sent.rank, received.rank, sent.index[row], received.index[mine], apart, tie)
     return kept.only(near)

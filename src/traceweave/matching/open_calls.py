@@ -91,14 +91,17 @@ class _OpenCalls:
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
         sets = [s for s in search.find(pool) if any(strand.group < 0 for strand in s.strands)]
+        placed = np.full(len(self.calls), False)
         for found in sets:
             self._accept(found, time)
-        placed = {id(strand) for found in sets for strand in found.strands if strand.group < 0}
-        for strand in open_strands:
-            if id(strand) not in placed:
+            for strand in found.strands:
+                placed[strand.index] = strand.group < 0
+        left = [(strand, np.flatnonzero(~placed[strand.index])) for strand in pool]
+        pool[:] = [strand.take(kept) for strand, kept in left if len(kept)]
+        for strand in pool:
+            if strand.group < 0:
                 reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
                 self.matches.refuse(strand.index, reason)
-        pool[:] = [strand for strand in pool if id(strand) not in placed]
         return bool(sets)
 
     def _messages(self) -> bool:
