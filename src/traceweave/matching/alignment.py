@@ -20,6 +20,8 @@ from traceweave.matching.voting import QUORUM, SOME, vote
 
 STRETCH = 32
 """Calls that a stretch needs to be judged by itself."""
+FEW = 3
+"""Calls with a shift of their own that are taken for chance."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -57,6 +59,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
+    _drop_strays(partner)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
@@ -104,10 +107,24 @@ def _align_by_votes(
             break
         reach *= 4
     if not some:
+        _drop_strays(partner)
         _fill_between(a, b, line, partner)
         if not _supported(a, b, line, partner):
             return refused
     return Alignment(partner, line, False)
+
+
+def _drop_strays(partner: Ints) -> None:
+    """Take back partners that order contradicts: few calls whose shift is not that of those before
+    or after them would need calls to be missing on one side and then on the other. After a step of
+    a clock the nearest call in time may be such a one.
+    """
+    found = np.flatnonzero(partner >= 0)
+    shift = partner[found] - found
+    edges = np.flatnonzero(np.r_[True, shift[1:] != shift[:-1], True])
+    if len(edges) > 2:
+        short = np.diff(edges) < FEW
+        partner[found[np.repeat(short, np.diff(edges))]] = -1
 
 
 def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
