@@ -18,7 +18,7 @@ from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
 from traceweave.matching.voting import QUORUM, SOME, vote
 
-STRETCH = 32
+STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
 FEW = 3
 """Calls with a shift of their own that are taken for chance."""

@@ -20,7 +20,7 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
 from traceweave.matching.messages_by_evidence import UNKNOWN, Messages
-from traceweave.matching.outcome import NOT_PROVEN, Matches
+from traceweave.matching.outcome import NO_PAIR, NOT_PROVEN, Matches
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
@@ -123,6 +123,8 @@ class _OpenCalls:
                 if open_ones.any():
                     members = frozenset((channel.source, channel.target))
                     calls.label[side[open_ones]] = self._group_with(members, channel.tie)
+        left = index[(matches.instance[index] < 0) & (matches.reason[index] < 0)]
+        matches.refuse(left, NO_PAIR)
         return bool(channels)
 
     def _may_join(self, a: Strand, b: Strand) -> bool:
