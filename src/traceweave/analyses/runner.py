@@ -32,7 +32,8 @@ from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
-_HEADER = "-- macro: "
+_HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
+_TABLE = "-- table: "
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
@@ -96,7 +97,7 @@ def prepare(
     tables that were created for the same question.
     """
     made = set() if made is None else made
-    create_macros(con, statement.sql)
+    create_macros(con, statement.sql, made)
     for need in statement.needs:
         if not _is_there(con, f"tw_{need}", made):
             INPUTS[need](con)
@@ -136,15 +137,25 @@ def materialize(
     return name
 
 
-def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the shared macros that `sql` calls in `con`, and all that they call, each once."""
+def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
+    """Create the shared macros that `sql` calls in `con`, and all that they call, each once.
+
+    What a file of macros calls a table is one: its rows are computed when they are first needed,
+    as those of statements are (see `materialize`).
+    """
+    made = set() if made is None else made
     _create_functions(con, sql)
     con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
-    made = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
+    there = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
     for name in _macros_of(sql):
-        if name not in made:
-            _create_functions(con, macros()[name])
-            con.execute(macros()[name])
+        definition = macros()[name]
+        _create_functions(con, definition)
+        if definition.startswith(_TABLE):
+            if not _is_there(con, name, made):
+                con.execute(definition)
+            made.add(name)
+        elif name not in there:
+            con.execute(definition)
             con.execute("INSERT INTO tw_macros VALUES (?)", [name])
 
 
@@ -203,10 +214,10 @@ def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 @cache
 def macros() -> dict[str, str]:
-    """Return the definition of every shared macro, its header included, by its name."""
+    """Return the definition of every shared macro and table, its header included, by its name."""
     files = resources.files(__package__).joinpath("macros").iterdir()
     texts = [
         answered(file.read_text(encoding="utf-8")) for file in files if file.name.endswith(".sql")
     ]
-    found = [definition for text in texts for definition in text.split(_HEADER)[1:]]
-    return {definition.partition("(")[0]: _HEADER + definition for definition in found}
+    found = [_HEADER.split(text)[1:] for text in texts]
+    return {name: sql for parts in found for name, sql in zip(parts[::2], parts[1::2], strict=True)}
