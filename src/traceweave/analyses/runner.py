@@ -18,16 +18,17 @@ from functools import cache
 from importlib import resources
 
 import duckdb
+import pyarrow as pa
 
 from traceweave.analyses.catalog import called, find, rules
-from traceweave.analyses.inputs import INPUTS
+from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line
+from traceweave.store.database import first_line, is_read_only
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
@@ -131,10 +132,30 @@ def materialize(
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     if not _is_there(con, name, made):
-        sql, left = prepare(con, statement, values, made)
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+        if statement.through:
+            _write_through(con, statement, values, made, name)
+        else:
+            sql, left = prepare(con, statement, values, made)
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
     made.add(name)
     return name
+
+
+def _write_through(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: dict[str, Value],
+    made: set[str],
+    name: str,
+) -> None:
+    """Create the table `name` of what Python makes of the rows that a statement selects."""
+
+    def selected() -> pa.Table:
+        sql, left = prepare(con, statement, values, made)
+        return con.sql(sql, params=left).to_arrow_table()
+
+    rows = THROUGH[statement.through](con, values, selected)
+    con.from_arrow(rows).query("rows", f"CREATE OR REPLACE TEMP TABLE {name} AS FROM rows")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
@@ -195,14 +216,7 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:
     """Whether a temporary table was made for this question, or for any while nothing changes."""
-    return name in made or (_is_read_only(con) and _exists(con, name))
-
-
-def _is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
-    rows = con.execute(
-        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
-    ).fetchall()
-    return rows == [(True,)]
+    return name in made or (is_read_only(con) and _exists(con, name))
 
 
 def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
