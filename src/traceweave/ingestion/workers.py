@@ -116,7 +116,7 @@ def _local(jobs: int, scratch: Path) -> Any:
         processes=True,
         memory_limit=(draft_memory_mib(1) + _BESIDE_DUCKDB_MIB) << 20,
         local_directory=str(scratch / "workers"),
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
     )
 
