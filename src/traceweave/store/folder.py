@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError, InputError
+from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.places import Place, place_of
 from traceweave.store.draft import attach_draft, explaining, with_tables
@@ -36,8 +37,10 @@ SUFFIX = ".tw"
 
 
 def is_folder_name(output: str | Path) -> bool:
-    """Tell whether a run of this name is a folder: its name ends in .tw, or it is one already."""
-    return str(output).rstrip("/").endswith(SUFFIX) or is_run_folder(place_of(output))
+    """Tell whether a run of this name is a folder: it ends in .tw, or is one on this machine."""
+    if shown(output).rstrip("/").endswith(SUFFIX):
+        return True
+    return not is_elsewhere(output) and is_run_folder(place_of(output))
 
 
 @dataclass
