@@ -14,7 +14,7 @@ ALLOWED = {
     # Python: the value as the source has it, and the unit behind it
     "MAX_TOP_BYTES >> 20 MiB": "a limit, exactly",
     "MAX_EVENT_BYTES >> 20 MiB": "a limit, exactly",
-    "base + per_job * jobs MiB": "a setting for DuckDB",
+    "memory MiB": "a setting for DuckDB",
     "int(shift) ns": "what the user gave to nsys",
     "flops FLOPs": "an error that the caller takes for a formula without an answer",
     "what s": "a range that the user gave, of whatever length",

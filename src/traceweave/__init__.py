@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traceweave._version import __version__
 
 if TYPE_CHECKING:
-    from traceweave.api import Run, align, check, compare, open
+    from traceweave.api import Run, align, check, compare, open, verify
     from traceweave.errors import (
         DatabaseError,
         InputError,
@@ -39,6 +39,7 @@ __all__ = [
     "compare",
     "ingest",
     "open",
+    "verify",
 ]
 
 _HOMES = {
@@ -54,6 +55,7 @@ _HOMES = {
     "compare": "traceweave.api",
     "ingest": "traceweave.ingestion",
     "open": "traceweave.api",
+    "verify": "traceweave.api",
 }
 """Where each public name lives: it is imported on first use, as DuckDB and pandas take a second."""
 

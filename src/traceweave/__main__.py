@@ -4,4 +4,5 @@ import sys
 
 from traceweave.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # Dask's workers import it under another name
+    sys.exit(main())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,8 +16,12 @@ import pyarrow as pa
 from traceweave import analyses
 from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.frames import to_frame
+from traceweave.locations import shown
 from traceweave.overview import Overview, read_overview
+from traceweave.places import place_of
 from traceweave.store.database import first_line, open_database
+from traceweave.store.folder import drafting_folder
+from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
 from traceweave.store.schema import Relation, public_relations
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from traceweave.checks import CheckResult
     from traceweave.comparison import Comparison
 
-__all__ = ["Run", "align", "check", "compare", "open"]
+__all__ = ["Run", "align", "check", "compare", "open", "verify"]
 
 BATCH_ROWS = 65_536
 """Rows per batch of a streamed result."""
@@ -37,7 +42,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 
 def open(path: str | Path) -> Run:
-    """Open the database of a run, read-only. Raises DatabaseError if it is not one."""
+    """Open a run, a database file or a run folder, read-only. Raises DatabaseError."""
     return Run(Path(path), open_database(path))
 
 
@@ -56,8 +61,31 @@ def align(
     """
     from traceweave import weave
 
-    with open_database(path, read_only=False) as con:
+    with _changing(path) as con:
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
+
+
+@contextmanager
+def _changing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield the database of a run for changing what it has of all ranks together."""
+    place = place_of(path)
+    if is_run_folder(place):
+        with drafting_folder(place, os.cpu_count() or 1, keep=True) as draft:
+            yield draft.con
+    else:
+        with open_database(path, read_only=False) as con:
+            yield con
+
+
+def verify(path: str | Path) -> int:
+    """Read every file of a run folder and compare its hash with the manifest's.
+
+    Returns how many bytes that were. Raises DatabaseError, also where something is damaged.
+    """
+    folder = place_of(path)
+    manifest = read_manifest(folder)
+    check_hashes(folder, manifest.parts)
+    return manifest.size_bytes
 
 
 def compare(
@@ -131,7 +159,7 @@ class Run:
 
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
         self.path = path
-        """The database file."""
+        """The database file or the run folder."""
         self.con = con
         """The read-only DuckDB connection."""
 
@@ -218,8 +246,8 @@ class Run:
         """
         from traceweave.export import export
 
-        if Path(path).resolve() == self.path.resolve():
-            raise UsageError(f"{path}: is the database itself; name another file")
+        if self.path.resolve() in (Path(path).resolve(), *Path(path).resolve().parents):
+            raise UsageError(f"{path}: is the database itself, or in it; name another file")
         return export(
             self.con,
             Path(path),
@@ -259,7 +287,7 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<traceweave run {str(self.path)!r}>"
+        return f"<traceweave run {shown(self.path)!r}>"
 
 
 def _method(run: Run, analysis: analyses.Analysis) -> Callable[..., pd.DataFrame]:

@@ -13,14 +13,20 @@ import secrets
 import shutil
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from traceweave.errors import InputError
+from traceweave.locations import is_elsewhere, shown
+from traceweave.places import Place, place_of
 
 BUFFER_BYTES = 1 << 20
+
+_IN_MEMORY_BYTES = 32 << 20
+"""Of an output that goes elsewhere; what is larger is on disk until it is complete."""
 
 _MOST_NAME_BYTES = 160
 """Of the target's name, so that with what is added it is a file name still (255 bytes)."""
@@ -30,13 +36,20 @@ _STREAMS = re.compile(r"/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*")
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[IO[bytes]]:
+def whole_file(target: Path | Place) -> Iterator[IO[bytes]]:
     """Yield a file that becomes `target` when the block ends without an exception.
 
+    What goes elsewhere is kept, beyond some size on disk, until it is complete.
     What is no regular file (a pipe, a device, /dev/stdout) cannot be replaced: it is written to as
     it comes. Raises InputError if it cannot be written.
     """
     try:
+        if isinstance(target, Place) and target.local is not None:
+            target = target.local
+        if isinstance(target, Place) or is_elsewhere(target):
+            with _sent(place_of(target)) as stream:
+                yield stream
+            return
         if _is_stream(target):
             with target.open("wb") as stream:
                 yield stream
@@ -49,7 +62,7 @@ def whole_file(target: Path) -> Iterator[IO[bytes]]:
         raise _unwritable(target, error) from error
 
 
-def write_whole(target: Path, data: bytes) -> None:
+def write_whole(target: Path | Place, data: bytes) -> None:
     """Write a file at once. Raises InputError if it cannot be written."""
     with whole_file(target) as file:
         file.write(data)
@@ -63,6 +76,10 @@ def whole_folder(target: Path) -> Iterator[Path]:
     one that the caller works in, they are moved one by one, when all are complete. Raises
     InputError if it cannot be written.
     """
+    if is_elsewhere(target):
+        raise InputError(
+            f"{shown(target)}: a folder of files can only be written on this machine; copy it there"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         final = target.resolve()
@@ -110,6 +127,15 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
+def _sent(place: Place) -> Iterator[IO[bytes]]:
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as draft:
+        yield cast("IO[bytes]", draft)
+        draft.seek(0)
+        with place.writing() as stream:
+            shutil.copyfileobj(draft, stream, BUFFER_BYTES)
+
+
+@contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
     remove_orphans(target)
     draft = beside(target)
@@ -151,9 +177,11 @@ def _is_stream(path: Path) -> bool:
     )
 
 
-def _unwritable(target: Path, error: OSError) -> InputError:
+def _unwritable(target: Path | Place, error: OSError) -> InputError:
     reason = error.strerror or str(error)
-    return InputError(f"{target}: cannot be written: {reason}; name another place with -o")
+    return InputError(
+        f"{shown(str(target))}: cannot be written: {reason}; name another place with -o"
+    )
 
 
 def _short(target: Path) -> str:

@@ -22,7 +22,9 @@ from collections import Counter
 from pathlib import Path
 
 from traceweave.ingestion import ingest
+from traceweave.places import place_of
 from traceweave.store.database import open_database
+from traceweave.store.manifest import MANIFEST, read_manifest
 
 
 def state(database: Path) -> tuple[object, ...]:
@@ -35,8 +37,14 @@ def state(database: Path) -> tuple[object, ...]:
         return con.execute(query).fetchall()[0]
 
 
-def left_beside(database: Path) -> list[str]:
-    return sorted(entry.name for entry in database.parent.iterdir() if entry != database)
+def left_beside(run: Path) -> list[str]:
+    """Name what lies beside a run, and in a run folder what does not belong to it."""
+    left = [entry.name for entry in run.parent.iterdir() if entry != run]
+    if run.is_dir():
+        folder = place_of(run)
+        left += folder.files().keys() - {part.path for part in read_manifest(folder).parts}
+        left.remove(MANIFEST)
+    return sorted(left)
 
 
 def start(traces: list[Path], database: Path) -> subprocess.Popen[bytes]:
@@ -55,8 +63,10 @@ def start(traces: list[Path], database: Path) -> subprocess.Popen[bytes]:
 class Rounds:
     """Rounds of one old and one new run over the same target."""
 
-    def __init__(self, folder: Path, old: list[Path], new: list[Path], seed: int) -> None:
-        self.database = folder / "run.duckdb"
+    def __init__(
+        self, folder: Path, old: list[Path], new: list[Path], seed: int, name: str = "run.duckdb"
+    ) -> None:
+        self.database = folder / name
         self._old, self._new = old, new
         self._random = random.Random(seed)
         ingest(new, self.database)
@@ -99,11 +109,14 @@ def main() -> None:
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--signal", choices=["INT", "KILL"], default="INT")
+    parser.add_argument("--target", choices=["run.duckdb", "run.tw"], default="run.duckdb")
     parser.add_argument("--seed", type=int, default=os.getpid())
     options = parser.parse_args()
     number = signal.Signals[f"SIG{options.signal}"]
     with tempfile.TemporaryDirectory() as folder:
-        rounds = Rounds(Path(folder), options.traces[:1], options.traces, options.seed)
+        rounds = Rounds(
+            Path(folder), options.traces[:1], options.traces, options.seed, options.target
+        )
         outcomes = Counter(rounds.round(number) for _ in range(options.rounds))
         rounds.clean()
     print(f"{options.rounds} rounds of SIG{options.signal}, seed {options.seed}: {dict(outcomes)}")

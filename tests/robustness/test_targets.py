@@ -42,10 +42,11 @@ def made(small: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database
 
 
-def test_a_kill_at_any_moment_leaves_the_old_or_the_new_database(
-    tmp_path: Path, small: list[Path]
+@pytest.mark.parametrize("name", ["run.duckdb", "run.tw"])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new_run(
+    tmp_path: Path, small: list[Path], name: str
 ) -> None:
-    rounds = Rounds(tmp_path, small[:1], small, seed=3)
+    rounds = Rounds(tmp_path, small[:1], small, seed=3, name=name)
 
     # an interrupt cleans up after itself; what a kill leaves, the next ingest removes
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL, signal.SIGKILL):

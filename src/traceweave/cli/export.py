@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from traceweave.cli.options import DATABASE, OneOf, example
+from traceweave.locations import shown
 
 
 @click.command(
@@ -89,6 +90,5 @@ def export(
             host=host,
             gaps=gaps,
         )
-    note(
-        f"wrote {path}; open it in https://ui.perfetto.dev" if to == "perfetto" else f"wrote {path}"
-    )
+    opened = "; open it in https://ui.perfetto.dev" if to == "perfetto" else ""
+    note(f"wrote {shown(path)}{opened}")

@@ -10,6 +10,7 @@ import click
 
 from traceweave import words
 from traceweave.cli.options import DATABASE, OneOf, example
+from traceweave.locations import shown
 
 if TYPE_CHECKING:
     from traceweave.api import Run
@@ -30,9 +31,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="table is for people, json has raw values (times in ns).",
 )
-def info(database: Path, format_: str) -> None:
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="First read every file of a run folder and compare its hash with the manifest's.",
+)
+def info(database: Path, format_: str, verify: bool) -> None:
     """Print the overview of DATABASE: ranks, hosts, GPUs, steps, clock quality, warnings."""
     from traceweave import api
+
+    if verify:
+        from traceweave.cli.output import note
+
+        note(f"{shown(database)}: {words.size(api.verify(database))} are as they were written")
 
     with api.open(database) as run:
         if format_ == "json":
@@ -54,7 +65,7 @@ def print_overview(run: Run) -> None:
     made = overview.ingested_at_utc
     day = words.date_and_time(made) if made else "an unknown day"
     facts = {
-        "database": f"{database}, {overview.created_by}, ingested {day}",
+        "database": f"{shown(database)}, {overview.created_by}, ingested {day}",
         "ranks": f"{count}{world} ({words.folded(r.rank for r in overview.ranks)})",
         "hosts": ", ".join(overview.hosts) or "not named",
         "GPUs": ", ".join(overview.gpus) or "none named",
@@ -68,7 +79,7 @@ def print_overview(run: Run) -> None:
     _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
     _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
     _print_warnings(overview)
-    name = printable(str(database))
+    name = printable(shown(database))
     print(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
 
 

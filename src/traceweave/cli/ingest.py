@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from traceweave import words
-from traceweave.cli.names import is_file
 from traceweave.cli.options import example
 from traceweave.errors import DatabaseError, UsageError
+from traceweave.locations import shown
 
 if TYPE_CHECKING:
     from traceweave.ingestion import IngestResult
@@ -34,6 +34,7 @@ MOST_ALIKE = 3
         "traceweave ingest traces/ -o run.duckdb",
         "traceweave ingest 'node*/*.json.gz' -o run.duckdb --rank-from 'gpu(\\d+)'",
         "traceweave ingest a.json b.json -o run.duckdb --rank a.json=0 --rank b.json=1",
+        "traceweave ingest traces/ -o run.tw --dask",
         "traceweave ingest reports/ -o run.duckdb --step-range 'global_batch (\\d+)'",
     ),
 )
@@ -42,7 +43,8 @@ MOST_ALIKE = 3
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The database; required. A traceweave database of this name is replaced, at the very end.",
+    help="The database; required. A traceweave database of this name is replaced, at the very end."
+    " A name that ends in .tw: a run folder, for hundreds of ranks or more.",
 )
 @click.option(
     "--rank",
@@ -81,6 +83,19 @@ MOST_ALIKE = 3
     type=click.IntRange(min=1),
     help="Files to read at a time; default: one per core.",
 )
+@click.option(
+    "--add",
+    is_flag=True,
+    help="Add to the run folder that is there; ranks that it has already are replaced.",
+)
+@click.option(
+    "--dask",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[WHERE]",
+    help="Load a run folder on Dask's workers: 'local' (one per job on this machine), tcp://HOST:PORT"
+    " or a scheduler file; without WHERE, what DASK_SCHEDULER_ADDRESS says, else local.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
 @click.pass_context
@@ -95,6 +110,8 @@ def ingest(
     run: int | None,
     one_run: bool,
     jobs: int | None,
+    add: bool,
+    dask: str | None,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -109,7 +126,7 @@ def ingest(
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest as read
 
-    replaced = _what_is_there(target)
+    replaced = None if add else _what_is_there(target)
     with progress_bars(quiet=quiet) as bars:
         result = read(
             paths,
@@ -121,6 +138,8 @@ def ingest(
             step_range=step_range,
             trust_packed=trust_packed,
             jobs=jobs,
+            add=add,
+            dask=dask,
             progress=bars,
         )
     summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
@@ -141,12 +160,15 @@ def _what_is_there(output: Path) -> str | None:
     """Name the database that ingest is going to replace; None if there is none."""
     import duckdb
 
-    from traceweave.store.database import connect
+    from traceweave.places import place_of
+    from traceweave.store.database import open_database
+    from traceweave.store.manifest import is_run_folder
 
-    if not is_file(output):
+    place = place_of(output)
+    if place.size() is None and not is_run_folder(place):
         return None
     try:
-        with connect(output, read_only=True) as con:
+        with open_database(output) as con:
             row = con.execute(_THERE).fetchone()
     except (DatabaseError, duckdb.Error):  # of another version; what is no database is refused
         return "the database that was there"
@@ -181,10 +203,10 @@ def summarize(
     events = words.plural(sum(source.events_stored for source in loaded), "event")
     files = words.plural(len(loaded), "file")
     read = words.size(sum(source.size_bytes for source in loaded))
-    written = words.size(result.database.stat().st_size)
+    written = words.size(result.size_bytes)
     took = words.duration(result.seconds * 1e9)
     note(
-        f"{result.database}: {words.name_ranks(numbers)} from {files} of {read},"
+        f"{shown(result.database)}: {words.name_ranks(numbers)} from {files} of {read},"
         f" {events}, {written} in {took}"
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError, nearest, suggest
+from traceweave.locations import is_elsewhere
 
 if TYPE_CHECKING:
     from traceweave.analyses import Analysis
@@ -33,6 +34,11 @@ def analysis_names() -> tuple[str, ...]:
 def is_file(path: str | Path) -> bool:
     """Tell whether there is such a file; what is too long for a path is none."""
     return os.path.isfile(path)
+
+
+def is_run(path: str | Path) -> bool:
+    """Tell whether there is a database file or a run folder; what is elsewhere may be one."""
+    return is_file(path) or is_file(os.path.join(path, "manifest.json")) or is_elsewhere(path)
 
 
 def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageError:
@@ -66,7 +72,7 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
     if str(database) in analysis_names():
         line = shlex.join(["traceweave", "analyze", str(database), name])
         raise UsageError(f"{first}; type: {line}")
-    if _is_database(name) and not is_file(database):
+    if _is_database(name) and not is_run(database):
         raise UsageError(f"{first}; {_unknown_analysis(str(database))}")
     if _is_table(name):
         line = shlex.join(["traceweave", "query", str(database), f"FROM {name}"])
@@ -109,6 +115,8 @@ def _is_table(name: str) -> bool:
 
 
 def _is_database(name: str) -> bool:
+    if os.path.isdir(name):
+        return is_run(name)
     try:
         with open(name, "rb") as file:
             place, magic = DUCKDB_MAGIC

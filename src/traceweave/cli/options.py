@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from traceweave.cli.names import is_file
+from traceweave.cli.names import is_run
 from traceweave.errors import suggest
 
 FORMATS = ("table", "csv", "json", "markdown", "parquet")
@@ -18,15 +18,15 @@ Command = click.Command
 
 
 def require(database: Path) -> None:
-    """Raise DatabaseError at once if no file is there, before what asks it is loaded."""
-    if not is_file(database):
+    """Raise DatabaseError at once if no run is there, before what asks it is loaded."""
+    if not is_run(database):
         from traceweave.store.database import open_database
 
         open_database(database).close()
 
 
 def existing(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
-    """Return a database argument as it is; raise DatabaseError if no file is there."""
+    """Return a database argument as it is; raise DatabaseError if no run is there."""
     if value is not None:
         require(value)
     return value

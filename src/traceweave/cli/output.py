@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from traceweave import words
 from traceweave.cli import cells, layout
 from traceweave.errors import InputError, QueryError, UsageError
+from traceweave.locations import shown
 from traceweave.outputs import whole_file
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def print_rows(
         else:
             any_rows = _write_text(reader, stream, format_, most_rows if output is None else 0)
     if output is not None:
-        note(f"wrote {output}")
+        note(f"wrote {shown(output)}")
     return any_rows
 
 
@@ -53,7 +54,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain)
         stream.write(text.decode() + "\n")
     if output is not None:
-        note(f"wrote {output}")
+        note(f"wrote {shown(output)}")
 
 
 def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
@@ -116,9 +117,9 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
     except BrokenPipeError:  # who reads stdout has seen enough
         raise
     except (OSError, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{output or 'stdout'}: cannot be written: {error}") from error
+        raise InputError(f"{shown(output or 'stdout')}: cannot be written: {error}") from error
     if output is not None:
-        note(f"wrote {output}")
+        note(f"wrote {shown(output)}")
 
 
 def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.names import analysis_names, is_file
+from traceweave.cli.names import analysis_names, is_file, is_run
 from traceweave.cli.options import example, printing_rows, require
 from traceweave.errors import QueryError, UsageError
 
@@ -30,7 +30,7 @@ def query(database: Path, sql: str, format_: str, output: Path | None, most_rows
     The database is opened read-only, without access to other files. 'traceweave schema' lists the
     tables.
     """
-    if is_file(sql) and not is_file(database):
+    if is_file(sql) and not is_run(database):
         line = f"traceweave query {shlex.quote(sql)} {shlex.quote(str(database))}"
         raise UsageError(f"the database comes first, then the query; type: {line}")
     require(database)

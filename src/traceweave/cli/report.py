@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from traceweave.cli.options import DATABASE, example
+from traceweave.locations import shown
 
 
 @click.command(
@@ -27,4 +28,4 @@ def report(database: Path, output: Path | None) -> None:
 
     with api.open(database) as run:
         path = run.report(output or database.with_suffix(".html"))
-    note(f"wrote {path}")
+    note(f"wrote {shown(path)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ import duckdb
 
 from traceweave.errors import TraceweaveError
 from traceweave.sources.discover import Source
-from traceweave.sources.model import BAD_FILE, Loaded, Trace
+from traceweave.sources.model import BAD_FILE, Loaded, Process, Trace
 from traceweave.store.database import first_line
 from traceweave.store.schema import source_tables
 
@@ -34,10 +34,15 @@ class Progress(Protocol):
         """What happens before and after the files are loaded."""
 
 
+Numbered = Mapping[int, Source]
+"""Files by their source_id."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one file: `loaded`, or `error` if nothing of it could be read."""
 
+    source_id: int
     source: Source
     loaded: Loaded | None
     error: str | None = None
@@ -51,12 +56,11 @@ class Outcome:
 
 
 def load_all(
-    con: duckdb.DuckDBPyConnection, sources: Sequence[Source], jobs: int, progress: Progress
+    con: duckdb.DuckDBPyConnection, numbered: Numbered, jobs: int, progress: Progress
 ) -> list[Outcome]:
     """Load the files, `jobs` at a time, the largest first; return outcomes in the order given."""
-    sizes = [(source.trace.path, source.trace.size_bytes) for source in sources]
-    progress.begin(sizes)
-    order = sorted(range(len(sources)), key=lambda i: (-sizes[i][1], i))
+    numbers, sources = list(numbered), list(numbered.values())
+    order = sorted(range(len(sources)), key=lambda i: (-sources[i].trace.size_bytes, i))
     left_over = order[len(order) - len(order) % jobs :]  # fewer than there are cores
     as_read = [
         replace(s, trace=replace(s.trace, all_threads=i in left_over))
@@ -65,7 +69,9 @@ def load_all(
     cursors = [_cursor(con) for _ in sources]
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
     try:
-        futures = {i: pool.submit(_load, cursors[i], as_read[i], i, progress) for i in order}
+        futures = {
+            i: pool.submit(_load, cursors[i], as_read[i], numbers[i], progress) for i in order
+        }
         return [futures[i].result() for i in range(len(sources))]
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -80,15 +86,21 @@ def load_all(
 
 
 def as_measured(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> list[Trace]:
-    """Return the traces that were loaded with the times of their events."""
+    """Return the traces that were loaded, now and before, with the times of their events."""
+    traces = {outcome.source_id: outcome.source.trace for outcome in outcomes}
     rows = con.execute(
-        "SELECT source_id, min(first_local_ns), max(last_local_ns) FROM base.rank_sources"
-        " GROUP BY source_id"
+        "SELECT source_id, path, any_value(r.format), size_bytes,"
+        " min(first_local_ns), max(last_local_ns),"
+        " list({rank: rank, world_size: world_size, host: host, pid: pid, gpu_name: gpu_name,"
+        " nccl_version: nccl_version} ORDER BY rank)"
+        " FROM base.rank_sources AS r LEFT JOIN sources USING (source_id) GROUP BY ALL"
     ).fetchall()
-    return [
-        replace(outcomes[source_id].source.trace, first_ns=first_ns, last_ns=last_ns)
-        for source_id, first_ns, last_ns in rows
-    ]
+    found = []
+    for source_id, path, format_, size, first_ns, last_ns, of in rows:
+        processes = tuple(Process(key=i, **process) for i, process in enumerate(of))
+        trace = traces.get(source_id) or Trace(Path(path), format_, size, processes)
+        found.append(replace(trace, first_ns=first_ns, last_ns=last_ns))
+    return found
 
 
 def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -111,12 +123,12 @@ def _load(
 
     try:
         trace = replace(source.trace, path=source.read_from)
-        outcome = Outcome(source, source.format.load(cursor, trace, source_id, report))
+        outcome = Outcome(source_id, source, source.format.load(cursor, trace, source_id, report))
     except (duckdb.FatalException, duckdb.InterruptException, duckdb.IOException):
         raise  # of the database that is written, no fault of the file
     except BAD_FILE as error:
         _undo(cursor, source_id)
-        outcome = Outcome(source, None, _reason(error, source))
+        outcome = Outcome(source_id, source, None, _reason(error, source))
     cursor.close()  # its temporary tables would take memory until all files are loaded
     progress.finish(path, outcome.status)
     return outcome

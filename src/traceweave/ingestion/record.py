@@ -18,6 +18,14 @@ from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks
 
+_ONCE = """
+DELETE FROM ingest_issues WHERE source_id IS NULL AND rowid NOT IN (
+    SELECT min(rowid) FROM ingest_issues WHERE source_id IS NULL
+    GROUP BY kind, count, example, message
+)
+"""
+"""What is added to a run may give rise to the same notes again."""
+
 
 def record(
     con: duckdb.DuckDBPyConnection, found: Discovery, outcomes: Sequence[Outcome]
@@ -30,18 +38,24 @@ def record(
             + "; nothing could be read, so no database was written"
         )
     results += [_broken_result(broken) for broken in found.broken]
+    numbers = [outcome.source_id for outcome in outcomes]
+    numbers += range(numbers[-1] + 1, numbers[-1] + 1 + len(found.broken))
     producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]
     producers += [(None, None)] * len(found.broken)
     _insert(con, "sources", (
-        _source_row(i, result, *producer)
-        for i, (result, producer) in enumerate(zip(results, producers, strict=True))
+        _source_row(number, result, *producer)
+        for number, result, producer in zip(numbers, results, producers, strict=True)
     ))  # fmt: skip
-    _insert(con, "ingest_issues", _issue_rows(found, outcomes, results))
+    _insert(
+        con, "ingest_issues", _issue_rows(found, outcomes, dict(zip(numbers, results, strict=True)))
+    )
+    con.execute(_ONCE)
     facts = {
         "traceweave_version": __version__,
         "duckdb_version": duckdb.__version__,
         "ingested_at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    con.executemany("DELETE FROM meta WHERE name = ?", [[name] for name in facts])
     _insert(con, "meta", ({"name": name, "value": value} for name, value in facts.items()))
     return tuple(results)
 
@@ -92,12 +106,12 @@ def _source_row(
 
 
 def _issue_rows(
-    found: Discovery, outcomes: Sequence[Outcome], results: Sequence[SourceResult]
+    found: Discovery, outcomes: Sequence[Outcome], results: Mapping[int, SourceResult]
 ) -> Iterable[dict[str, object]]:
-    for source_id, outcome in enumerate(outcomes):
+    for outcome in outcomes:
         for issue in outcome.loaded.issues if outcome.loaded else ():
-            yield _issue_row(source_id, issue)
-    for source_id, result in enumerate(results):
+            yield _issue_row(outcome.source_id, issue)
+    for source_id, result in results.items():
         if result.status != "ok":
             kind = "file damaged" if result.status == "partial" else "file not read"
             message = result.message or kind

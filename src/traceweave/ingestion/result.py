@@ -34,12 +34,15 @@ class IngestResult:
     """What an ingest did."""
 
     database: Path
+    """The database, or the run folder."""
     sources: tuple[SourceResult, ...]
     passed_over: tuple[PassedOver, ...]
     """Files that are not traces, or belong to another run."""
     notes: tuple[str, ...]
     """Assumptions, for the user to check."""
     weave: WeaveSummary
+    size_bytes: int
+    """Of what was written."""
     seconds: float
     """Wall time."""
 

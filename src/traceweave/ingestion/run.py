@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +15,20 @@ from traceweave.errors import UsageError
 from traceweave.ingestion.load import Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
+from traceweave.ingestion.sharded import load_into, loading, split_known
+from traceweave.locations import is_elsewhere, shown
+from traceweave.places import place_of
 from traceweave.sources.discover import discover
+from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.model import Trace
 from traceweave.sources.one_job import nothing_differs
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
 from traceweave.sources.runs import choose_run, split_runs
 from traceweave.store.database import first_line
-from traceweave.store.draft import drafting
+from traceweave.store.draft import Draft, drafting
+from traceweave.store.folder import FolderDraft, drafting_folder, is_folder_name
+from traceweave.store.manifest import size_of_run
 
 
 def ingest(
@@ -35,18 +42,24 @@ def ingest(
     trust_packed: bool = False,
     step_range: str | None = None,
     jobs: int | None = None,
+    add: bool = False,
+    dask: str | None = None,
     progress: Progress | None = None,
     formats: Sequence[Format] | None = None,
 ) -> IngestResult:
-    """Read the traces under `paths` (files, folders, globs) into the database `output`.
+    """Read the traces under `paths` (files, folders, globs) into the run `output`: a database file,
+    or a folder if its name ends in .tw.
 
     `ranks` gives files (by name or end of path) their rank, `rank_from` is a regular expression
     whose first group in the path is the rank, `run` chooses among several runs, `one_run` says that
     all that lies there is one, `trust_packed` takes gzip files that unpack to more than 200 times
     their size and 1 GiB, `step_range` is a regular expression (RE2) of the names of the ranges that
     are training steps, numbered by the last number in what it matches or else counted; `jobs` is
-    the number of files read at a time (default: all cores). A file that cannot be read is reported
-    in the result and in the tables `sources` and `ingest_issues`. The old database, if any, is
+    the number of files read at a time (default: all cores). `add` puts what is new into the run
+    folder that is there; ranks that it has are replaced. `dask` loads a run folder on the workers
+    of a Dask cluster: 'local' (`jobs` processes on this machine), the address of a scheduler, its
+    file, or 'auto' (what DASK_SCHEDULER_ADDRESS says, else local). A file that cannot be read is
+    reported in the result and in the tables `sources` and `ingest_issues`. The old run, if any, is
     replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
     UsageError for a wrong expression.
     """
@@ -62,7 +75,19 @@ def ingest(
     rules = _rules(ranks, rank_from)
     _check_step_range(step_range)
     paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    with drafting(Path(output), jobs) as draft:
+    folder = is_folder_name(output)
+    if (add or dask is not None) and not folder:
+        what = "Dask writes run folders" if dask else "only a run folder can be added to"
+        raise UsageError(f"{output}: {what}; name one that ends in .tw")
+    if is_elsewhere(output) and not folder:
+        raise UsageError(f"{shown(output)}: only run folders can be there; name one with .tw")
+    drafted: AbstractContextManager[Draft | FolderDraft] = (
+        drafting_folder(place_of(output), jobs, keep=add)
+        if folder
+        else drafting(Path(output), jobs)
+    )
+    known: tuple[PassedOver, ...] = ()
+    with drafted as draft:
         progress.stage("looking at the files")
         found = discover(
             paths,
@@ -73,8 +98,15 @@ def ingest(
             one_run=one_run,
             trust_packed=trust_packed,
         )
+        if add:
+            found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
-        outcomes = load_all(draft.con, sources, jobs, progress)
+        progress.begin([(source.trace.path, source.trace.size_bytes) for source in sources])
+        if isinstance(draft, FolderDraft):
+            with loading(dask, jobs, draft.scratch) as loader:
+                outcomes = load_into(draft, sources, loader, progress)
+        else:
+            outcomes = load_all(draft.con, dict(enumerate(sources)), jobs, progress)
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
@@ -88,9 +120,10 @@ def ingest(
     return IngestResult(
         database=Path(output),
         sources=results,
-        passed_over=found.passed_over,
+        passed_over=(*found.passed_over, *known),
         notes=notes,
         weave=summary,
+        size_bytes=size_of_run(place_of(output)),
         seconds=time.monotonic() - began,
     )
 

@@ -117,21 +117,13 @@ WITH types AS (
 kernels AS (
     -- every rank of an operation runs the same kernel on the same grid, but for exchanges of
     -- pairs, and as long as one profiler writes the names
-    SELECT op_id, dense_rank() OVER (ORDER BY name, grid) - 1 AS code
-    FROM (
-        SELECT g.op_id, g.name, json_extract_string(g.args, '$.grid') AS grid
-        FROM base.gpu_ops AS g
-        JOIN base.collective_calls AS c ON g.op_id = c.gpu_op_id
-        WHERE c.group_name IS NULL AND c.comm_id IS NULL
-            AND NOT regexp_matches(g.name, '(?i)send_?recv')
-    )
-    WHERE (SELECT count(DISTINCT format) FROM base.rank_sources) = 1
+    SELECT call_id, dense_rank() OVER (ORDER BY name, grid) - 1 AS code
+    FROM base.call_kernels
+    WHERE NOT regexp_matches(name, '(?i)send_?recv')
+        AND (SELECT count(DISTINCT format) FROM base.rank_sources) = 1
 ),
 computing AS (
-    SELECT DISTINCT g.rank, g.stream
-    FROM base.gpu_ops AS g
-    WHERE g.category = 'compute'
-        AND EXISTS (FROM base.collective_calls WHERE group_name IS NULL AND comm_id IS NULL)
+    SELECT DISTINCT rank, stream FROM base.compute_streams
 )
 SELECT
     k.call_id,
@@ -161,8 +153,10 @@ JOIN call_labels AS l
     AND k.evidence = l.evidence
     AND {_STREAM} IS NOT DISTINCT FROM l.stream
 LEFT JOIN types AS t ON k.dtype = t.dtype
-LEFT JOIN kernels AS n ON k.gpu_op_id = n.op_id
-LEFT JOIN computing AS m ON k.rank = m.rank AND k.stream = m.stream AND k.gpu_op_id IS NOT NULL
+LEFT JOIN kernels AS n ON k.call_id = n.call_id
+LEFT JOIN computing AS m
+    ON k.rank = m.rank AND k.stream = m.stream AND k.gpu_op_id IS NOT NULL
+    AND k.group_name IS NULL AND k.comm_id IS NULL
 ORDER BY k.rank, k.start_local_ns, k.call_id
 """
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from traceweave.errors import InputError
+from traceweave.locations import is_elsewhere
+from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE
 from traceweave.sources.nsys import is_export_folder
@@ -35,6 +37,7 @@ _OTHER_CONTENT = (
     (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
     (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
+_NOT_A_STREAM = "nsys reports and SQLite exports cannot be read as a stream; copy it here"
 _TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
 _TAR_MAGIC = slice(257, 262)
 """Where the header of its first file says b"ustar"."""
@@ -107,7 +110,9 @@ def _expand(paths: Sequence[str | Path]) -> Iterator[Path]:
         path = Path(given)
         if not str(given) or "\0" in str(given):
             raise InputError(f"{str(given)!r}: not a path; name files, folders or globs")
-        if os.path.isdir(path):
+        if is_elsewhere(given):
+            yield from find_elsewhere(given)
+        elif os.path.isdir(path):
             yield from _walk(path, set())
         elif os.path.lexists(path):
             yield path
@@ -152,6 +157,8 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     if not stat.S_ISREG(status.st_mode):
         return PassedOver(path, "not a regular file")
     name = path.name.lower()
+    if name.endswith(REPORT_SUFFIXES) and isinstance(path, Elsewhere):
+        return Broken(path, "nsys", _NOT_A_STREAM)
     if name.endswith(REPORT_SUFFIXES):
         return Candidate(path, None)
     meant = name.endswith(TRACE_SUFFIXES)
@@ -162,6 +169,8 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     except InputError as error:
         reason = str(error).removeprefix(f"{path}: ")
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
+    if isinstance(path, Elsewhere) and head.startswith(SQLITE):
+        return Broken(path, "nsys", _NOT_A_STREAM)
     try:
         for format_ in formats:
             if format_.recognize(path, head):

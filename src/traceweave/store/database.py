@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import duckdb
 
 from traceweave.errors import DatabaseError
+from traceweave.places import Place, place_of
+from traceweave.store.elsewhere import make_readable, path_in_duckdb
+from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
+from traceweave.store.shards import find_shards
 
 
 class InUseError(DatabaseError):
@@ -21,6 +27,13 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     A read-only connection is also cut off from everything else: no other file, no extension, no
     change of settings. Temporary macros and tables still work. Raises DatabaseError.
     """
+    place = place_of(path)
+    if is_run_folder(place):
+        if not read_only:
+            raise DatabaseError(f"{path}: a run folder is not changed in place")
+        return _open_folder(place)
+    if place.local is None:
+        return _open_folder(place)  # which says that there is none
     path = Path(path)
     if path.is_dir():
         raise DatabaseError(
@@ -35,15 +48,38 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     try:
         _check_version(con, path)
         if read_only:
-            # a function of an extension would otherwise have DuckDB look for it in the network
-            con.execute("SET autoinstall_known_extensions = false")
-            con.execute("SET autoload_known_extensions = false")
-            con.execute("SET enable_external_access = false")
-            con.execute("SET lock_configuration = true")
+            _lock(con)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _open_folder(folder: Place) -> duckdb.DuckDBPyConnection:
+    """Open a run folder: its database, which may read the shards of the run and no other file."""
+    manifest = read_manifest(folder)
+    check_sizes(folder, manifest.parts)
+    con = _opened(folder / DATABASE)
+    try:
+        _check_version(con, folder / DATABASE)
+        con.execute("SET parquet_metadata_cache = true")
+        find_shards(con, folder)
+        paths = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
+        con.execute("SET allowed_paths = ?", [paths])
+        _lock(con)
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _lock(con: duckdb.DuckDBPyConnection) -> None:
+    """Cut a connection off from all files but those that it reads, and have it stay so."""
+    # a function of an extension would otherwise have DuckDB look for it in the network
+    con.execute("SET autoinstall_known_extensions = false")
+    con.execute("SET autoload_known_extensions = false")
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
 
 
 def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
@@ -68,8 +104,12 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Open any DuckDB file. Raises InUseError or another DatabaseError with what to do."""
+    return _opened(place_of(path), read_only=read_only)
+
+
+def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     try:
-        return _attach(path) if read_only else duckdb.connect(path)
+        return _attach(path) if read_only else duckdb.connect(path.path)
     except duckdb.IOException as error:
         text = str(error)
         if "lock" in text.lower():
@@ -90,7 +130,7 @@ def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
 
 
-def _attach(path: Path) -> duckdb.DuckDBPyConnection:
+def _attach(file: Place) -> duckdb.DuckDBPyConnection:
     """Open a file read-only in a DuckDB instance of its own.
 
     `duckdb.connect(path)` would share one instance among all connections of this process to the
@@ -102,8 +142,13 @@ def _attach(path: Path) -> duckdb.DuckDBPyConnection:
         hide_progress_bar(con)
         # DuckDB compares every pair of rows where it expects few; it can be wrong by millions
         con.execute("SET asof_loop_join_threshold = 0")
-        con.execute("SET temp_directory = ?", [f"{path}.tmp"])
-        con.execute("ATTACH ? AS run (READ_ONLY)", [str(path)])
+        if file.local is None:
+            make_readable(con, file)
+            beside = f"{tempfile.gettempdir()}/traceweave-{os.getpid()}"
+        else:
+            beside = file.path
+        con.execute("SET temp_directory = ?", [f"{beside}.tmp"])
+        con.execute("ATTACH ? AS run (READ_ONLY)", [path_in_duckdb(file)])
         con.execute("USE run")
     except BaseException:
         con.close()
@@ -118,7 +163,7 @@ def hide_progress_bar(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("SET enable_progress_bar = false")
 
 
-def _check_version(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+def _check_version(con: duckdb.DuckDBPyConnection, path: Path | Place) -> None:
     try:
         version = schema_version(con)
     except duckdb.Error as error:

@@ -80,20 +80,31 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     remove_orphans(target)
     file, scratch = beside(target), beside(target, ".dir.tmp")
     try:
-        scratch.mkdir()
-        con = duckdb.connect()
-        try:
-            _attach(con, file, scratch, jobs)
-            # the views and their comments take a tenth of a second, in which files can be looked at
-            with ThreadPoolExecutor(1, "tables") as thread:
-                draft = Draft(scratch, thread.submit(_with_tables, con))
-                yield draft
-            draft.con.execute("CHECKPOINT")
-        finally:
-            con.close()
-        _fold_log(target)
-        os.replace(file, target)
-        _sync(target.parent)
+        with explaining(target):
+            scratch.mkdir()
+            con = duckdb.connect()
+            try:
+                attach_draft(con, file, scratch, jobs)
+                # views and comments take a tenth of a second, in which files can be looked at
+                with ThreadPoolExecutor(1, "tables") as thread:
+                    draft = Draft(scratch, thread.submit(with_tables, con))
+                    yield draft
+                draft.con.execute("CHECKPOINT")
+            finally:
+                con.close()
+            _fold_log(target)
+            os.replace(file, target)
+            _sync(target.parent)
+    finally:
+        remove(file)
+        remove(scratch)
+
+
+@contextmanager
+def explaining(target: object) -> Iterator[None]:
+    """Raise InputError for what keeps a draft from being written, and Ctrl-C as what it is."""
+    try:
+        yield
     except (RuntimeError, OSError, duckdb.Error) as error:
         if was_interrupted(error):
             raise KeyboardInterrupt from error
@@ -103,20 +114,31 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
         raise InputError(
             f"{target}: cannot be written: {reason}; make room, or name another place with -o"
         ) from error
-    finally:
-        remove(file)
-        remove(scratch)
 
 
-def _attach(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
-    base, per_job = DRAFT_MEMORY_MIB
+def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
+    """Attach a new database file to `con` as the one in use, and bound the memory of `con`."""
     # no write-ahead log: a draft is thrown away if anything goes wrong
     con.execute(
         f"ATTACH ? AS draft (RECOVERY_MODE no_wal_writes, BLOCK_SIZE {BLOCK_BYTES})", [str(file)]
     )
     con.execute("USE draft")
+    bound(con, scratch, jobs)
+
+
+def draft_memory_mib(jobs: int) -> int:
+    """Return how much memory DuckDB may take while `jobs` threads write."""
+    base, per_job = DRAFT_MEMORY_MIB
+    return base + per_job * jobs
+
+
+def bound(
+    con: duckdb.DuckDBPyConnection, scratch: Path, jobs: int, most_mib: int | None = None
+) -> None:
+    """Bound the memory of `con` for `jobs` threads that write; `scratch` takes what is more."""
+    memory = min(draft_memory_mib(jobs), most_mib or draft_memory_mib(jobs))
     con.execute("SET temp_directory = ?", [str(scratch / "spill")])
-    con.execute("SET memory_limit = ?", [f"{base + per_job * jobs}MiB"])
+    con.execute("SET memory_limit = ?", [f"{memory}MiB"])
     con.execute("SET threads = ?", [jobs])
     hide_progress_bar(con)
 
@@ -131,7 +153,8 @@ def _sync(folder: Path) -> None:
             os.close(handle)
 
 
-def _with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Create all tables in the database that `con` uses, and return `con`."""
     con.begin()
     create_tables(con)
     con.commit()

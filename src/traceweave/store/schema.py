@@ -1,7 +1,7 @@
 """The tables of a traceweave database: creating them, and their documentation.
 
-tables.sql holds the base tables, macros.sql what queries may call, views.sql the public relations
-with a documented header each.
+tables.sql holds the base tables, gathered.sql what weaving needs of the large ones, macros.sql what
+queries may call, views.sql the public relations with a documented header each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import duckdb
 
 from traceweave.store.rows import insert_rows
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised whenever a database written before can no longer be read by the code after."""
 
 
@@ -38,11 +38,17 @@ class Relation:
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty base tables, the public relations and their comments in `con`."""
-    con.execute(_text("tables.sql"))
+    create_base(con)
     create_macros(con)
     con.execute(_text("views.sql"))
     insert_rows(con, "meta", [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
     _write_comments(con)
+
+
+def create_base(con: duckdb.DuckDBPyConnection) -> None:
+    """Create what loaders fill: the empty base tables, and what weaving gathers of them."""
+    con.execute(_text("tables.sql"))
+    con.execute(_text("gathered.sql"))
 
 
 def create_macros(con: duckdb.DuckDBPyConnection) -> None:
@@ -54,6 +60,7 @@ def source_tables(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the base tables whose rows say which file they are from, asked of DuckDB's catalog."""
     found = con.execute(
         "SELECT format('base.{}', table_name) FROM duckdb_columns()"
+        " SEMI JOIN duckdb_tables() USING (database_oid, table_oid)"
         " WHERE database_name = current_database() AND schema_name = 'base'"
         " AND column_name = 'source_id' ORDER BY 1"
     )

@@ -60,7 +60,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
             and is not trusted.
     """
     most_bytes = None if trust_packed else bomb_bytes(path)
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         stream = EventStream(file, most_bytes=most_bytes)
         extent = _Extent()
         for block in stream.blocks():

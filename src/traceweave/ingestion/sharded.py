@@ -1,0 +1,108 @@
+"""Loading into a run folder: batch by batch, then what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from traceweave.errors import InputError
+from traceweave.ingestion.batches import Here, Loader, divide
+from traceweave.ingestion.load import Outcome, Progress
+from traceweave.sources.discover import Discovery, Source
+from traceweave.sources.find import PassedOver
+from traceweave.store.folder import FolderDraft
+from traceweave.store.shards import small_tables, without
+from traceweave.words import name_ranks
+
+
+def split_known(
+    con: duckdb.DuckDBPyConnection, found: Discovery
+) -> tuple[Discovery, tuple[PassedOver, ...]]:
+    """Part what was found from the files that a run has read whole, as large as they are now.
+
+    Raises InputError if nothing is left.
+    """
+    known = set(con.execute("SELECT path, size_bytes FROM sources WHERE status = 'ok'").fetchall())
+    new: list[Source] = []
+    left: list[Source] = []
+    for source in found.sources:
+        trace = source.trace
+        (left if (str(trace.path), trace.size_bytes) in known else new).append(source)
+    if not new:
+        raise InputError(f"all {len(left)} traces are in the run already")
+    passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
+    return replace(found, sources=tuple(new)), tuple(passed_over)
+
+
+def load_into(
+    draft: FolderDraft, sources: Sequence[Source], loader: Loader, progress: Progress
+) -> list[Outcome]:
+    """Load files into a run folder; ranks that it has already are replaced."""
+    _take_out(draft, _replaced(draft.con, sources))
+    rows = draft.con.execute("SELECT coalesce(max(source_id) + 1, 0) FROM sources").fetchall()
+    batches = divide(
+        dict(enumerate(sources, rows[0][0])),
+        first=max((shard.batch for shard in draft.shards), default=-1) + 1,
+        at_once=loader.at_once,
+    )
+    outcomes: list[Outcome] = []
+    for batched in loader.load(batches, draft.folder, progress):
+        draft.shards += batched.shards
+        for table, rows in batched.small.items():  # which SQL finds by name  # noqa: B007
+            draft.con.execute(f"INSERT INTO {table} BY NAME FROM rows")
+        outcomes += batched.outcomes
+    draft.show()
+    return sorted(outcomes, key=lambda outcome: outcome.source_id)
+
+
+@contextmanager
+def loading(dask: str | None, jobs: int, scratch: Path) -> Iterator[Loader]:
+    """Yield what loads batches: the workers of Dask that are asked for, or this process."""
+    if dask is None:
+        (scratch / "batch").mkdir()
+        yield Here(jobs, scratch / "batch")
+        return
+    from traceweave.ingestion.workers import workers
+
+    with workers(dask, jobs, scratch) as loader:
+        yield loader
+
+
+def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list[int]:
+    """Return the numbers of the files in a run that new ones take the place of.
+
+    Raises InputError if one of them has other ranks as well.
+    """
+    ranks = sorted({rank for source in sources for rank in source.trace.by_rank})
+    paths = [str(source.trace.path) for source in sources]
+    rows = con.execute(
+        "SELECT source_id, path, list_sort(list(rank)) AS ranks"
+        " FROM sources LEFT JOIN base.rank_sources USING (source_id)"
+        " GROUP BY ALL HAVING list_has_any(ranks, $1::INTEGER[]) OR list_contains($2, path)",
+        [ranks, paths],
+    ).fetchall()
+    for _, path, its in rows:
+        if others := set(its) - {*ranks, None}:
+            raise InputError(
+                f"{path}: is in the run with {name_ranks(sorted(others))} too; add traces of all"
+                " its ranks, or ingest all traces again"
+            )
+    return [source_id for source_id, *_ in rows]
+
+
+def _take_out(draft: FolderDraft, source_ids: Collection[int]) -> None:
+    """Take all rows of some files out of a run; shards with rows of others are written anew."""
+    if not source_ids:
+        return
+    kept = []
+    for shard in draft.shards:
+        hit = not set(source_ids).isdisjoint(shard.sources)
+        kept += without(draft.con, draft.folder, shard, source_ids) if hit else [shard]
+    draft.shards[:] = kept
+    listed = ", ".join(map(str, source_ids))
+    for table in (*small_tables(draft.con), "sources", "ingest_issues"):
+        draft.con.execute(f"DELETE FROM {table} WHERE source_id IN ({listed})")

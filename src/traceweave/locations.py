@@ -1,0 +1,31 @@
+"""Names of places that are not on this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_ELSEWHERE = re.compile(r"(s3|gs|gcs|az|abfs|abfss|https?):/+(.+)", re.IGNORECASE)
+"""One slash is what pathlib makes of two."""
+
+
+def is_elsewhere(name: str | Path) -> bool:
+    """Tell whether a name is the URL of a file or folder in object storage or on the web."""
+    return _ELSEWHERE.fullmatch(str(name)) is not None
+
+
+def url_of(name: str | Path) -> tuple[str, str]:
+    """Return the scheme of a URL, and what follows its slashes. Raises ValueError if it is none."""
+    match = _ELSEWHERE.fullmatch(str(name))
+    if match is None:
+        raise ValueError(f"{name} is not a URL")
+    return match[1].lower(), match[2]
+
+
+def shown(name: str | Path) -> str:
+    """Return a name as it may be printed and stored: a URL without credentials or signature."""
+    if not is_elsewhere(name):
+        return str(name)
+    scheme, rest = url_of(name)
+    host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

@@ -1,0 +1,105 @@
+"""Trace files in object storage, as paths: what reads a file reads them as streams."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path, PosixPath
+from typing import IO, Any
+
+from traceweave.errors import InputError
+from traceweave.locations import shown
+from traceweave.places import Place, place_of
+
+
+class Elsewhere(PosixPath):
+    """The path of a file that is not on this machine. It can be opened for reading, and knows its
+    name and size; as text it is its URL, without what is secret in it.
+    """
+
+    place: Place
+
+    # the class takes another argument than its base does, which hands its own to both of these
+    def __new__(cls, place: Place) -> Elsewhere:  # noqa: D102
+        path = super().__new__(cls, place.shown)
+        path.place = place
+        return path
+
+    def __init__(self, place: Place) -> None:
+        if sys.version_info >= (3, 12):
+            super().__init__(place.shown)
+
+    def __reduce__(self) -> Any:
+        return Elsewhere, (self.place,)
+
+    def __str__(self) -> str:
+        return self.place.shown if hasattr(self, "place") else super().__str__()
+
+    def with_segments(self, *segments: str | os.PathLike[str]) -> Path:
+        """Return what is derived from it: a path that names nothing."""
+        return Path(*segments)
+
+    def open(self, *_: Any, **__: Any) -> Any:
+        """Return the file's bytes as a stream, a context manager. Raises OSError."""
+        return self._open()
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        with self.place.reading() as stream:
+            yield stream
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return its size, and numbers that tell it from other files. Raises OSError."""
+        size = self.place.size()
+        if size is None:
+            raise FileNotFoundError(2, "No such file", str(self))
+        identity = hash(self.place.path) & 0x7FFFFFFF
+        return os.stat_result((stat.S_IFREG | 0o444, identity, -1, 1, 0, 0, size, 0, 0, 0))
+
+    def is_dir(self, **_: Any) -> bool:
+        """Tell that it is a file."""
+        return False
+
+    def absolute(self) -> Elsewhere:
+        """Return itself: a URL does not depend on the current folder."""
+        return self
+
+
+def find_elsewhere(name: str | Path) -> Iterator[Path]:
+    """Yield the files that a URL names: itself, those below it, or those that match it.
+
+    Raises InputError if there are none.
+    """
+    folder, pattern = _split(str(name))
+    place = place_of(folder)
+    try:
+        if not pattern and place.size() is not None:
+            yield Elsewhere(place)
+            return
+        files = sorted(place.files())
+    except OSError as error:
+        raise InputError(f"{shown(name)}: cannot be read: {error}") from None
+    chosen = [
+        file
+        for file in files
+        if not any(part.startswith(".") for part in file.split("/"))
+        and (not pattern or fnmatch(file, pattern) or fnmatch(file, f"{pattern}/*"))
+    ]
+    if not chosen:
+        raise InputError(f"{shown(name)}: no such file or folder, and no file matches it")
+    yield from (Elsewhere(place / file) for file in chosen)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Part the folder that a glob begins with from the rest; '' if it is no glob."""
+    if name.lower().startswith("http"):  # whose ? begins a query
+        return name, ""
+    parts = name.split("/")
+    for i, part in enumerate(parts):
+        if any(c in part for c in "*?["):
+            return "/".join(parts[:i]), "/".join(parts[i:])
+    return name, ""

@@ -1,0 +1,171 @@
+"""Runs as folders: the small tables in a database, the large ones as Parquet per batch of ranks.
+
+Shards come first, under names that nothing else has; then the database, and the manifest, which
+makes them the run. A kill at any moment leaves the run that was there or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceweave.errors import DatabaseError, InputError
+from traceweave.locations import is_elsewhere, shown
+from traceweave.outputs import beside, remove, remove_orphans
+from traceweave.places import Place, place_of
+from traceweave.store.draft import attach_draft, explaining, with_tables
+from traceweave.store.manifest import (
+    DATABASE,
+    Manifest,
+    Part,
+    check_sizes,
+    is_run_folder,
+    read_manifest,
+    write_manifest,
+)
+from traceweave.store.shards import find_shards, is_shard, prepare, show_shards
+
+SUFFIX = ".tw"
+
+
+def is_folder_name(output: str | Path) -> bool:
+    """Tell whether a run of this name is a folder: it ends in .tw, or is one on this machine."""
+    if shown(output).rstrip("/").endswith(SUFFIX):
+        return True
+    return not is_elsewhere(output) and is_run_folder(place_of(output))
+
+
+@dataclass
+class FolderDraft:
+    """A run folder under construction."""
+
+    scratch: Path
+    """An empty folder on this machine that disappears with the draft."""
+    con: duckdb.DuckDBPyConnection
+    """Connection to the database of the small tables: empty ones, or those of the run as it is."""
+    folder: Place
+    """Where shards go, for the run that this becomes."""
+    shards: list[Part]
+    """Those that belong to it; any other is removed."""
+
+    def show(self) -> None:
+        """Have `con` see the rows of all shards in the large tables."""
+        show_shards(self.con, self.folder, self.shards)
+
+
+@contextmanager
+def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iterator[FolderDraft]:
+    """Yield an empty run folder that becomes `target` when the block ends without an exception;
+    to `keep` what is there, one like it.
+
+    A folder that is not there yet is written beside and renamed; a run that is there is replaced by
+    its manifest. `jobs` is how many threads write at a time. Raises InputError or DatabaseError.
+    """
+    old = _what_is_there(target)
+    if keep:
+        old = read_manifest(target)
+        check_sizes(target, old.parts)
+    new = target.local is not None and old is None
+    scratch = _scratch(target)
+    folder = place_of(scratch / "run") if new else target
+    file = scratch / DATABASE
+    try:
+        with explaining(target):
+            scratch.mkdir(exist_ok=True)
+            if folder.local is not None:
+                folder.local.mkdir(exist_ok=True)
+            if keep:
+                _copy(folder / DATABASE, file)
+            con = duckdb.connect()
+            try:
+                attach_draft(con, file, scratch, jobs)
+                find_shards(con, folder)
+                if not keep:
+                    prepare(with_tables(con))
+                draft = FolderDraft(scratch, con, folder, [*old.shards] if old and keep else [])
+                yield draft
+                con.execute("CHECKPOINT")
+            finally:
+                con.close()
+            commit(folder, old, draft.shards, file)
+            if new:
+                os.rename(scratch / "run", target.path)
+    finally:
+        if not new:
+            sweep(target)
+        remove(scratch)
+
+
+def commit(folder: Place, old: Manifest | None, shards: Sequence[Part], file: Path) -> None:
+    """Make `shards` and the database in `file` the run of a folder."""
+    check_sizes(folder, shards)
+    new = (*shards, _database_part(file))
+    if old is not None:
+        write_manifest(folder, dict.fromkeys((*old.parts, *new)))
+    _put(file, folder / DATABASE)
+    write_manifest(folder, new)
+
+
+def sweep(folder: Place) -> None:
+    """Remove the shards that the manifest of a folder does not list, all of them if it has none."""
+    known = is_run_folder(folder)
+    with suppress(DatabaseError, OSError):  # of a manifest that cannot be read nothing is known
+        listed = {part.path for part in read_manifest(folder).parts} if known else set()
+        for path in folder.files():
+            if path not in listed and is_shard(path):
+                (folder / path).remove()
+
+
+def _what_is_there(target: Place) -> Manifest | None:
+    """Return the manifest of the run that will be replaced. Raises InputError if it may not be."""
+    if is_run_folder(target):
+        with suppress(DatabaseError):  # of another version
+            return read_manifest(target)
+        return Manifest(())
+    path = target.local
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"{target}: the folder {path.parent} does not exist; create it first")
+    left = (file for file in target.files() if not is_shard(file) and file != DATABASE)
+    if any(left) or (path is not None and path.is_file()):
+        raise InputError(
+            f"{target}: exists and is not a traceweave run; remove it, or name another folder"
+            " with -o"
+        )
+    return None
+
+
+def _scratch(target: Place) -> Path:
+    """Return the name of a folder for what is needed meanwhile: on the same disk, if it is here."""
+    if target.local is None:
+        return Path(tempfile.mkdtemp(prefix="traceweave-"))
+    final = target.local.resolve()
+    remove_orphans(final)
+    return beside(final, ".dir.tmp")
+
+
+def _copy(place: Place, file: Path) -> None:
+    with place.reading() as stream, file.open("wb") as copy:
+        shutil.copyfileobj(stream, copy)
+
+
+def _database_part(file: Path) -> Part:
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+    return Part(DATABASE, file.stat().st_size, digest.hexdigest())
+
+
+def _put(file: Path, place: Place) -> None:
+    """Move a file of this machine to its place, in one stroke."""
+    if place.local is not None:
+        os.replace(file, place.local)
+        return
+    with file.open("rb") as stream, place.writing() as there:
+        shutil.copyfileobj(stream, there)

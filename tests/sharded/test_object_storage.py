@@ -1,0 +1,194 @@
+"""Traces, runs and pages in object storage: a real S3 server on this machine, and the web."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+import traceweave
+from tests.sharded.equal import differing_tables
+from traceweave.cli import main
+from traceweave.errors import DatabaseError, InputError, QueryError
+from traceweave.places import place_of
+from traceweave.store.manifest import read_manifest
+
+moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
+
+DatabaseOf = Callable[..., Path]
+
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIAPLANTEDKEYID4711",
+    "AWS_SECRET_ACCESS_KEY": "planted/secret+access+key+0815",
+    "AWS_SESSION_TOKEN": "planted-session-token-1234567890",
+}
+SIGNATURE = "planted0signature0abcdef"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of an S3 server."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        running = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+        running.start()
+        host, port = running.get_host_and_port()
+        yield f"http://{host}:{port}"
+        running.stop()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """The URL of a bucket of the test's own."""
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    name = request.node.name.replace("_", "-")[:60].rstrip("-")
+    system = fs.S3FileSystem(allow_bucket_creation=True, endpoint_override=server)
+    system.create_dir(name)
+    return f"s3://{name}"
+
+
+def upload(traces: Path, url: str) -> str:
+    for trace in traces.iterdir():
+        with place_of(f"{url}/{trace.name}").writing() as stream:
+            stream.write(trace.read_bytes())
+    return url
+
+
+def contents(url: str) -> dict[str, bytes]:
+    found = {}
+    for path in place_of(url).files():
+        with place_of(f"{url}/{path}").reading() as stream:
+            found[path] = stream.read()
+    return found
+
+
+def assert_nothing_secret(*texts: bytes | str) -> None:
+    for text in texts:
+        data = text.encode() if isinstance(text, str) else text
+        for secret in (*SECRETS.values(), SIGNATURE):
+            assert secret.encode() not in data
+
+
+def test_a_run_goes_from_bucket_to_bucket(
+    bucket: str,
+    traces: Path,
+    tmp_path: Path,
+    database_of: DatabaseOf,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    upload(traces, f"{bucket}/traces")
+    assert main(["ingest", f"{bucket}/traces", "-o", f"{bucket}/run.tw"]) == 0
+    with traceweave.open(database_of(traces)) as one, traceweave.open(f"{bucket}/run.tw") as other:
+        assert [name for name in differing_tables(one, other) if name != "sources"] == []
+        paths = other.sql("SELECT path FROM sources ORDER BY path")["path"].tolist()
+        assert paths == sorted(f"{bucket}/traces/{trace.name}" for trace in traces.iterdir())
+        assert len(other.breakdown()) == len(one.breakdown())
+        with pytest.raises(QueryError, match="only read this database"):
+            other.sql("FROM read_text('/etc/hostname')")
+    assert main(["report", f"{bucket}/run.tw", "-o", f"{bucket}/run.html"]) == 0
+    assert main(["info", f"{bucket}/run.tw", "--verify"]) == 0
+    assert main(["align", f"{bucket}/run.tw", "--reference-rank", "1"]) == 0
+    assert main(["analyze", "health", f"{bucket}/run.tw", "-o", f"{bucket}/health.csv"]) == 0
+    stored = contents(bucket)
+    assert {"run.html", "health.csv", "run.tw/manifest.json"} <= stored.keys()
+    said = capfdbinary.readouterr()
+    assert b"replaced" not in said.err
+    assert_nothing_secret(*stored.values(), said.out, said.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ranks_are_added_and_the_rest_is_left(bucket: str, traces: Path) -> None:
+    first, *others = sorted(traces.iterdir())
+    run = f"{bucket}/run.tw"
+    traceweave.ingest(first, run)
+    traceweave.ingest(others, run, add=True)
+    with traceweave.open(run) as found:
+        assert len(found.sql("SELECT DISTINCT rank FROM gpu_ops")) == 1 + len(others)
+    traceweave.ingest(first, run)
+    with traceweave.open(run) as found:
+        assert len(found.sql("SELECT DISTINCT rank FROM gpu_ops")) == 1
+    listed = {part.path for part in read_manifest(place_of(run)).parts}
+    assert set(place_of(run).files()) == {*listed, "manifest.json"}
+
+
+@pytest.mark.filterwarnings("default")
+def test_workers_write_into_a_bucket(bucket: str, traces: Path, database_of: DatabaseOf) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    traceweave.ingest(traces, f"{bucket}/run.tw", dask="local", jobs=1)
+    with traceweave.open(database_of(traces)) as one, traceweave.open(f"{bucket}/run.tw") as other:
+        assert differing_tables(one, other) == []
+    assert_nothing_secret(*contents(bucket).values())
+
+
+def test_an_ingest_that_fails_leaves_nothing(bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"traceEvents": [')
+    with pytest.raises(InputError):
+        traceweave.ingest(tmp_path / "bad.json", f"{bucket}/run.tw")
+    assert place_of(bucket).files() == {}
+
+
+def test_errors_name_no_secret(
+    bucket: str, traces: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DatabaseError, match="no run folder is there"):
+        traceweave.open(f"{bucket}/nothing.tw")
+    assert main(["analyze", "health", f"{bucket}/nothing.tw"]) == 3
+    assert main(["ingest", "s3://no-such-bucket-here/traces", "-o", str(tmp_path / "run.tw")]) == 3
+    given = f"s3://{SIGNATURE}:{SIGNATURE}@bucket/traces"
+    assert main(["ingest", given, "-o", str(tmp_path / "run.tw")]) == 3
+    assert main(["ingest", str(traces), "-o", f"s3://bucket/run.tw?secret_key={SIGNATURE}"]) == 3
+    said = capfd.readouterr()
+    assert said.err.count("traceweave: error:") == 4
+    assert_nothing_secret(said.out, said.err)
+
+
+def test_a_presigned_url_is_read_and_not_kept(
+    traces: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("aiohttp")
+    with web(traces) as address:
+        urls = [f"{address}/{t.name}?X-Amz-Signature={SIGNATURE}" for t in sorted(traces.iterdir())]
+        missing = f"{address}/missing.json?X-Amz-Signature={SIGNATURE}"
+        assert main(["ingest", *urls, "-o", str(tmp_path / "run.duckdb")]) == 0
+        assert main(["ingest", missing, "-o", str(tmp_path / "run.duckdb")]) == 3
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        assert len(run.sql("SELECT DISTINCT rank FROM gpu_ops")) == len(urls)
+        assert run.sql("SELECT path FROM sources")["path"].tolist() == [
+            url.partition("?")[0] for url in urls
+        ]
+    said = capfd.readouterr()
+    assert_nothing_secret((tmp_path / "run.duckdb").read_bytes(), said.out, said.err)
+
+
+class web:
+    """A web server for the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+        handler = functools.partial(Quiet, directory=os.fspath(folder))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
