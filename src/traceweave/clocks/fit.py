@@ -92,6 +92,8 @@ class Fit:
     """Per block: end minus the other ranks' common end, ns; NaN where absent."""
     clean: list[Floats]
     """The same without the lags that the fit explains."""
+    rests: list[Floats] = field(default_factory=list)
+    """Per block: end minus the median of its instance, without the lags that the fit explains."""
 
 
 def unfitted(offset: Floats, drift: Floats) -> Fit:
@@ -159,6 +161,7 @@ def refine(
         drift_errors(blocks, clean, middle),
         residuals,
         clean,
+        _rests(problem, blocks),
     )
 
 
@@ -269,4 +272,12 @@ def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list
         total = np.sum(weight * filled, axis=1, keepdims=True) - weight * filled
         mean = total / np.where(others > 0, others, np.inf)
         result[cell.block][cell.rows] = np.where(known, filled - mean, np.nan)
+    return result
+
+
+def _rests(problem: _Problem, blocks: list[Block]) -> list[Floats]:
+    """Distance of each end from the middle of its instance, lags taken out."""
+    result = [np.full(block.end.shape, np.nan) for block in blocks]
+    for cell in problem.cells:
+        result[cell.block][cell.rows] = _rest(problem, cell, problem.unknowns)[0]
     return result

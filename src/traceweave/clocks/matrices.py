@@ -36,6 +36,18 @@ class Block:
     sends: Floats | None = None
     """For send with recv: per cell 1 for the sender, 0 for the receiver."""
 
+    def thinned(self, step: int) -> Block:
+        """Return every `step`-th instance."""
+        rows = slice(None, None, step)
+        sends = None if self.sends is None else self.sends[rows]
+        return replace(
+            self,
+            start=self.start[rows],
+            end=self.end[rows],
+            transfer=self.transfer[rows],
+            sends=sends,
+        )
+
     def shifted(self, offset: Floats, drift: Floats, middle: Floats) -> Block:
         """Return the block on the common clock; the arrays have one value per rank of the run."""
         o, d, m = offset[self.ranks], drift[self.ranks], middle[self.ranks]

@@ -63,27 +63,27 @@ class Piece:
     anchors: Ints
     span: Floats
     fit: Fit
+    host: Ints
+    """Ranks with one number are on one host, as far as names say."""
     bounds: Bounds = field(init=False)
     moved: Floats = field(init=False)
     """What the bounds make of an offset correction of 0."""
 
 
-def fit_piece(
-    ranks: list[RankInfo], blocks: list[Block], options: Options, least_span: float
-) -> Piece:
-    """Fit one stretch of time: lines, hosts, and what causality says of them."""
-    piece = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
-    piece.fit = _fit(piece, least_span)
+def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
+    """Fit lines, hosts, and what causality says of them."""
+    piece = _start(ranks, blocks, options)
+    piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
-        piece.fit = _fit(piece, least_span)
+        piece.fit = _fit(piece)
     piece.bounds = close(pairwise(_on_common_clock(piece), len(ranks)))
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
     piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
     return piece
 
 
-def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: bool) -> Piece:
-    """First estimate; lines turn about the middle of the recording, or of a piece's anchors."""
+def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
+    """First estimate; lines turn about the middle of the recording."""
     count = len(ranks)
     middle = np.array(
         [(r.first_ns + r.last_ns) // 2 - options.origin_ns for r in ranks], dtype=np.float64
@@ -96,12 +96,19 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: 
         np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
     first[anchors == 0] = last[anchors == 0] = 0.0
     span = last - first
-    if piece:
-        middle = np.where(anchors > 0, np.rint((first + last) / 2), middle)
     component, shared = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
     fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
-    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
+    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit, _hosts(ranks, options))
+
+
+def _hosts(ranks: list[RankInfo], options: Options) -> Ints:
+    """A number per host; ranks whose host is unknown, or does not matter, have their own."""
+    names = [
+        (info.host if options.same_host else None) or f"rank {position}"
+        for position, info in enumerate(ranks)
+    ]
+    return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
 
 
 def _roots(ranks: list[RankInfo], component: Ints, reference: int | None) -> dict[int, int]:
@@ -124,7 +131,7 @@ def _fixed(piece: Piece) -> Flags:
     return np.isin(piece.unit, piece.unit[sorted(piece.roots.values())])
 
 
-def _fit(piece: Piece, least_span: float) -> Fit:
+def _fit(piece: Piece) -> Fit:
     """Fit all clocks, with drifts where the anchors are many and span enough.
 
     Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
@@ -133,7 +140,7 @@ def _fit(piece: Piece, least_span: float) -> Fit:
     if not piece.blocks:
         return piece.fit
     fixed = _fixed(piece)
-    drifting = ~fixed & (piece.span >= least_span) & (piece.anchors >= LEAST_ANCHORS)
+    drifting = ~fixed & (piece.span >= DRIFT_SPAN_NS) & (piece.anchors >= LEAST_ANCHORS)
     for number in np.unique(piece.unit):
         members = piece.unit == number
         drifting[members] = drifting[members].any()
