@@ -12,10 +12,10 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.bend_clusters import bends_show, cluster, means_of
 from traceweave.clocks.bends import Bend, Step, ahead
-from traceweave.clocks.joint_bends import Joint, Moment, Rows
+from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
 from traceweave.clocks.matrices import Block, row_medians
 from traceweave.clocks.piece import Piece
-from traceweave.clocks.steps import LEAST_NS, Candidate, clearest_step
+from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
 
 KNOTS = 64
 PER_KNOT = 6
@@ -24,6 +24,8 @@ SAMPLE = 1_000
 """Instances of a block that are looked at."""
 SEARCHES = 40
 """Rounds of looking for steps."""
+SHARE = 0.5
+"""Of steps at one time, those this clear beside the clearest are looked at together."""
 SURE = 6.0
 """Standard errors that the height of a step must have."""
 
@@ -50,6 +52,7 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     joint = Joint(tables, int(of_rank.max()) + 1, _knots(tables))
     _find_steps(joint)
     joint.settle()
+    _place(joint)
     _prune(joint)
     return _of_ranks(joint, piece, of_rank, blocks)
 
@@ -95,12 +98,13 @@ def _knots(tables: list[Rows]) -> Floats:
 
 
 def _find_steps(joint: Joint) -> None:
-    """Find when clusters stepped, the clearest of each time first: a step of one shows in what the
-    others are told by, a little.
+    """Find when clusters stepped, the clearest of each time first; with it, what others seem to
+    have done then, since who stepped and who did not only shows once all may.
     """
     for _ in range(SEARCHES):
         joint.solve()
-        found: list[tuple[Candidate, Moment, float, float]] = []
+        before = set(joint.steps)
+        found: list[tuple[float, Moment, float, float]] = []
         for number in range(joint.clusters):
             moment, behind = _series(joint, number)
             known = [step.until for step in joint.steps if step.cluster == number]
@@ -108,21 +112,46 @@ def _find_steps(joint: Joint) -> None:
             if candidate is not None:
                 place = candidate.place
                 step = Moment(number, float(moment[place - 1]), float(moment[place]))
-                found.append(
-                    (candidate, step, float(moment[candidate.low]), float(moment[candidate.high]))
-                )
-        new = [
-            step
-            for candidate, step, low, high in found
-            if not any(
-                other.clear > candidate.clear and low <= until and since <= high
-                for other, _, since, until in found
-            )
-        ]
-        if not new:
+                low, high = moment[candidate.low], moment[candidate.high]
+                found.append((candidate.clear, step, float(low), float(high)))
+        if not found:
             return
-        for step in new:
-            joint.add(step)
+        for clear, step, low, high in found:
+            near = [other[0] for other in found if other[2] <= high and low <= other[3]]
+            if clear >= SHARE * max(near):
+                joint.add(step)
+        if not _tidy(joint, before):
+            return
+
+
+def _tidy(joint: Joint, before: set[Moment]) -> bool:
+    """Place the steps, and keep those that are high enough, once each; whether any is new."""
+    joint.solve()
+    _place(joint)
+    first = {step: number for number, step in reversed(list(enumerate(joint.steps)))}
+    joint.drop(sorted(first.values()))
+    joint.solve()
+    joint.drop(np.flatnonzero(np.abs(joint.heights) >= LEAST_NS).tolist())
+    return not before.issuperset(joint.steps)
+
+
+def _place(joint: Joint) -> None:
+    """Move every step between those two anchors where its height fits best, the rest being as it
+    is."""
+    for number, step in enumerate(joint.steps):
+        moment, behind = _series(joint, step.cluster)
+        rest = behind - joint.curve(step.cluster, moment)
+        for other, height in zip(joint.steps, joint.heights, strict=True):
+            if other.cluster == step.cluster and other is not step:
+                rest = rest - height * made(moment, other)
+        here = int(np.searchsorted(moment, step.until))
+        low, high = max(0, here - WINDOW), min(len(moment), here + WINDOW)
+        near, height = rest[low:high], joint.heights[number]
+        cost = np.r_[0.0, np.cumsum(np.abs(near) - np.abs(near - height))]
+        place = low + 1 + int(cost[1:-1].argmin())
+        joint.steps[number] = replace(
+            step, since=float(moment[place - 1]), until=float(moment[place])
+        )
 
 
 def _prune(joint: Joint) -> None:

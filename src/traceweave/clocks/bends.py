@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Flags, Floats
 from traceweave.clocks.matrices import Block
 
 
@@ -47,12 +47,12 @@ class Bend:
             total = total + step.height * passed(times, step)
         return total
 
-    def earliest(self, times: Floats) -> Floats:
-        """Return these times straightened; where a step lies, as if on its earlier side."""
-        total = times + self(times)
+    def unsure(self, times: Floats) -> Flags:
+        """Whether nobody knows if a step has been made at these times."""
+        unsure = np.zeros(times.shape, dtype=np.bool_)
         for step in self.steps:
-            total = total - abs(step.height) / 2 * (passed(times, step) == 0.5)
-        return np.asarray(total, dtype=np.float64)
+            unsure |= passed(times, step) == 0.5
+        return unsure
 
     def curve(self, times: Floats) -> Floats:
         """Return the same without steps."""
@@ -81,19 +81,22 @@ def passed(times: Floats, step: Step) -> Floats:
 
 
 def straightened(blocks: list[Block], bends: Sequence[Bend]) -> list[Block]:
-    """Return the blocks with what each rank's bend adds; a start beside a step is as early as it
-    may be, so that causality asks for no more than it proves.
-    """
-    return [
-        replace(
-            block,
-            start=np.column_stack(
-                [bends[r].earliest(block.start[:, c]) for c, r in enumerate(block.ranks.tolist())]
-            ),
-            end=block.end + ahead(block, bends),
+    """Return the blocks with what each rank's bend adds; what lies beside a step proves nothing."""
+    result = []
+    for block in blocks:
+        columns = list(enumerate(block.ranks.tolist()))
+        start = np.column_stack([bends[r](block.start[:, c]) for c, r in columns]) + block.start
+        early = np.column_stack([bends[r].unsure(block.start[:, c]) for c, r in columns])
+        late = np.column_stack([bends[r].unsure(block.end[:, c]) for c, r in columns])
+        result.append(
+            replace(
+                block,
+                start=np.where(early, np.nan, start),
+                end=block.end + ahead(block, bends),
+                unsure=late,
+            )
         )
-        for block in blocks
-    ]
+    return result
 
 
 def ahead(block: Block, bends: Sequence[Bend]) -> Floats:

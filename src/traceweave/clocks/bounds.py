@@ -45,9 +45,10 @@ def pairwise(blocks: list[Block], ranks: int) -> Floats:
     """Direct bounds on o_i - o_j from the instances that i and j share; inf if they share none."""
     upper = np.full((ranks, ranks), np.inf)
     for block in blocks:
+        end = block.proven_end
         if block.proves:
             for column, rank in enumerate(block.ranks):
-                room = block.end - block.start[:, column : column + 1]
+                room = end - block.start[:, column : column + 1]
                 best = np.fmin.reduce(room, axis=0, initial=np.inf)
                 upper[rank, block.ranks] = np.minimum(upper[rank, block.ranks], best)
         elif block.sends is not None:
@@ -61,8 +62,8 @@ def _add_channels(block: Block, upper: Floats) -> None:
     sender = np.nanargmax(block.sends, axis=1) if block.sends is not None else np.zeros(0, int)
     receiver = np.nanargmin(block.sends, axis=1) if block.sends is not None else np.zeros(0, int)
     row = np.arange(len(sender))
-    room = block.end[row, receiver] - block.start[row, sender]
-    np.minimum.at(upper, (block.ranks[sender], block.ranks[receiver]), room)
+    room = block.proven_end[row, receiver] - block.start[row, sender]
+    np.fmin.at(upper, (block.ranks[sender], block.ranks[receiver]), room)
 
 
 def close(direct: Floats) -> Bounds:

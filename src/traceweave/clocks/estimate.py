@@ -9,14 +9,15 @@ import numpy as np
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece
+from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
 from traceweave.clocks.residuals import of_rank
 from traceweave.clocks.stretches import stretches_of
 
 DRIFT_MARGIN = 1e-4
 """Largest drift of a clock whose drift could not be fitted; widens its bound."""
-TURNS = 2
-"""How often lines and bends are found beside each other."""
+TURNS = 5
+"""How often at most lines and bends are found beside each other."""
+SETTLED_NS = 500.0
 DAY_NS = 86_400_000_000_000
 
 
@@ -59,23 +60,27 @@ def fit_clocks(
     return clocks, int(piece.bounds.slack_ns)
 
 
-def _fit_bent(lines: Piece, options: Options) -> tuple[Piece, list[Bend]]:
-    """Lines and bends in turns, since each is found beside the other."""
-    piece, bends = lines, [Bend()] * len(lines.ranks)
+def _fit_bent(piece: Piece, options: Options) -> tuple[Piece, list[Bend]]:
+    """Lines and bends in turns, since each is found beside the other, until they settle."""
+    blocks, bends = piece.blocks, [Bend()] * len(piece.ranks)
     for _ in range(TURNS):
-        found = find_bends(lines.blocks, piece, bends)
+        found = find_bends(blocks, piece, bends)
         if found is None:
             break
-        bends = found
-        piece = fit_piece(lines.ranks, straightened(lines.blocks, bends), options)
+        before, bends = piece, found
+        piece = fit_piece(piece.ranks, straightened(blocks, bends), options)
+        if _moved(before, piece) < SETTLED_NS:
+            break
     return piece, bends
 
 
-def _single(info: RankInfo) -> Clock:
-    middle = (info.first_ns + info.last_ns) // 2
-    return Clock(
-        info.rank, None, info.rank, 0, 0.0, middle, 0, None, None, 0, "single rank", "aligned"
-    )
+def _moved(before: Piece, after: Piece) -> float:
+    """By how much most ends have moved on the common clock, ns."""
+    moves = [
+        np.abs(new.end - old.end)
+        for new, old in zip(on_common_clock(after), on_common_clock(before), strict=True)
+    ]
+    return float(np.nanpercentile(np.concatenate([move.ravel() for move in moves]), 95))
 
 
 def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
@@ -87,11 +92,8 @@ def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     lines = stretches_of(bend, first, last)
     ends = of_rank(piece.blocks, piece.fit.residuals, rank)[0]
-    model = ", ".join(
-        [row.method]
-        + (["steps"] if bend.steps else [])
-        + (["wander"] if bend.ahead.any() else [])
-    )
+    wanders = len({line.turn for line in lines}) > 1
+    model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
         at = round(line.middle)
@@ -107,7 +109,7 @@ def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
                 bound_ns=_wider(row.bound_ns, line.unsure),
                 residual_p95_ns=_wider(row.residual_p95_ns, line.unsure),
                 anchors=0 if line.stepping else int(np.sum((ends > line.low) & (ends <= line.high))),
-                method=model,
+                method=", ".join(model),
             )
         )
     return rows

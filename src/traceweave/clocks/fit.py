@@ -34,6 +34,8 @@ from traceweave.clocks.equations import (
 from traceweave.clocks.matrices import Block, row_medians
 from traceweave.clocks.residuals import drift_errors
 from traceweave.clocks.ring_lags import (
+    GPU_NS,
+    GPUS,
     SLOPE,
     SLOPES,
     first_variance,
@@ -118,7 +120,7 @@ class _Problem:
     unknowns: Floats
     """Current values of lags, waves and (times `scale`) drifts; what is not fitted has a last
     place with 0."""
-    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2})
+    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2})
     """Variance of the lags of each sort before any is learned."""
     variance: dict[Hashable, float] = field(default_factory=dict)
     scatter: dict[Hashable, Scatter] = field(default_factory=dict)
@@ -128,17 +130,23 @@ class _Problem:
 
 
 def refine(
-    blocks: list[Block], start: Fit, middle: Floats, unit: Ints, fixed: Flags, drifting: Flags
+    blocks: list[Block],
+    start: Fit,
+    middle: Floats,
+    unit: Ints,
+    fixed: Flags,
+    drifting: Flags,
+    sharing: Flags,
 ) -> Fit:
     """Fit jointly from a first estimate.
 
     `unit`: number of the clock of each rank; `fixed` clocks keep offset and drift 0; `drifting`
-    ranks may have a drift.
+    ranks may have a drift; those `sharing` a clock may lie a constant apart from it.
     """
     cells = make_cells(blocks)
     widest = [float(np.nanmax(np.abs(b.end - middle[b.ranks]), initial=1.0)) for b in blocks]
     scale = max([1.0, *widest])
-    layout = lay_out(cells, unit, fixed, drifting)
+    layout = lay_out(cells, unit, fixed, drifting, sharing)
     drift = np.where(drifting, start.drift, 0.0)
     unknowns = np.zeros(layout.size + 1)
     unknowns[layout.drift] = drift * scale
@@ -186,7 +194,7 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
         right = right_side(layout, cells, parts) - problem.precision * problem.unknowns[:-1]
         factor = Elimination(layout, cells, parts, problem.precision)
         step = np.append(factor.solve(right[:, None]).ravel(), 0.0)
-        problem.offset = problem.offset + step[layout.offset]
+        problem.offset = problem.offset + step[layout.offset] + step[layout.gpu]
         problem.drift = problem.drift + step[layout.drift] / problem.scale
         problem.unknowns = problem.unknowns + step
         if gentle <= turn and learning:

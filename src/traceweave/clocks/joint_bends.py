@@ -23,6 +23,9 @@ FIRST_NS = 100_000.0
 """How far a clock may wander before anything is known of it."""
 STRAIGHT_NS = 100.0
 """The same for a clock that is found not to."""
+WORTH_NS = 5_000.0
+SURE = 3.0
+"""A curve must go farther from a line than this, and than so many of its standard errors."""
 FLOOR_NS = 500.0
 """Ends are never trusted to better than this."""
 PROBES = 16
@@ -101,6 +104,17 @@ class Joint:
             self._learn(self.solve())
             self._weigh()
         self.solve()
+        straight = self._strays() < np.maximum(WORTH_NS, SURE * self.curve_errors().max(axis=0))
+        if straight.any():
+            self.turning[straight] = _turning(STRAIGHT_NS, len(self.knots))
+            self.solve()
+
+    def _strays(self) -> Floats:
+        """How far each cluster's curve strays from a line."""
+        x = (self.knots - self.knots.mean()) / max(float(np.ptp(self.knots)), 1.0)
+        rest = self.values - self.values.mean(axis=0)
+        rest = rest - x[:, None] * (x @ rest) / float(x @ x)
+        return np.asarray(np.abs(rest).max(axis=0))
 
     def straightened(self, number: int) -> Floats:
         """The rests of a table with what its clusters' bends add."""
@@ -110,8 +124,12 @@ class Joint:
         result = rows.rest + curve[:, rows.clusters]
         for step, height in zip(self.steps, self.heights, strict=True):
             column = np.flatnonzero(rows.clusters == step.cluster)
-            result[:, column] += height * _made(rows.moment, step)[:, None]
+            result[:, column] += height * made(rows.moment, step)[:, None]
         return np.asarray(result)
+
+    def curve(self, cluster: int, moments: Floats) -> Floats:
+        """What a cluster's curve adds at these moments of the common clock, ns."""
+        return np.interp(moments, self.knots, self.values[:, cluster])
 
     def solve(self) -> tuple[Floats, Floats, Floats]:
         """Find curves and steps under the weights as they are; return the band's factor, what
@@ -151,17 +169,15 @@ class Joint:
         part = weight / np.maximum(total, 1e-300)
         pull = weight * (np.sum(part * rest, axis=1, keepdims=True) - rest)
         columns = [
-            (n, members == step.cluster, _made(rows.moment, step))
+            (n, members == step.cluster, made(rows.moment, step))
             for n, step in enumerate(self.steps)
             if step.cluster in members
         ]
         moved = np.zeros((len(columns), *weight.shape))
-        for turn, (n, mine, made) in enumerate(columns):
+        for turn, (n, mine, share_made) in enumerate(columns):
             own = np.where(mine, weight, 0.0)
-            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * made[
-                :, None
-            ]
-            edge[n] += float(np.sum(pull[:, mine] * made[:, None]))
+            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * share_made[:, None]
+            edge[n] += float(np.sum(pull[:, mine] * share_made[:, None]))
             for other in range(len(columns)):
                 m, theirs, their_made = columns[other]
                 corner[n, m] += float(np.sum(moved[turn][:, theirs] * their_made[:, None]))
@@ -278,7 +294,7 @@ def _turning(size_ns: float, knots: int) -> float:
     return (4 * np.pi**2 * size_ns) ** 2 / max(knots, 1)
 
 
-def _made(moment: Floats, step: Moment) -> Floats:
+def made(moment: Floats, step: Moment) -> Floats:
     """How much of a step has been made at each moment."""
     return 0.5 * (moment > step.since) + 0.5 * (moment >= step.until)
 

@@ -20,10 +20,6 @@ HOST_NS = 20_000.0
 """Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
 timestamps costs some microseconds, 73 us on some V100 hosts.
 """
-HOST_SIGMAS = 3.0
-"""Nor do ranks whose distance is this many times its standard error,"""
-AGREE_NS = 2_000.0
-"""unless it is below this."""
 LEAST_ANCHORS = 32
 """No drift is fitted to fewer."""
 
@@ -76,7 +72,7 @@ def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> P
     piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
         piece.fit = _fit(piece)
-    piece.bounds = close(pairwise(_on_common_clock(piece), len(ranks)))
+    piece.bounds = close(pairwise(on_common_clock(piece), len(ranks)))
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
     piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
     return piece
@@ -144,7 +140,9 @@ def _fit(piece: Piece) -> Fit:
     for number in np.unique(piece.unit):
         members = piece.unit == number
         drifting[members] = drifting[members].any()
-    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting)
+    count = np.bincount(piece.unit)[piece.unit]
+    sharing = (count > 1) & ~np.isin(np.arange(len(count)), sorted(piece.roots.values()))
+    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting, sharing)
 
 
 def _tie_hosts(piece: Piece, reference: int | None) -> bool:
@@ -153,7 +151,7 @@ def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
-    bounds = close(pairwise(_on_common_clock(piece), len(piece.ranks)))
+    bounds = close(pairwise(on_common_clock(piece), len(piece.ranks)))
     tied = False
     for members in hosts.values():
         if len(members) > 1:
@@ -179,9 +177,7 @@ def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None
                 - drift[first] * (at - piece.middle[first])
             )
             allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
-            error = float(np.hypot(piece.fit.error[first], piece.fit.error[other]))
-            near = min(HOST_NS, max(AGREE_NS, HOST_SIGMAS * error))
-            if abs(apart) <= near and allowed:
+            if abs(apart) <= HOST_NS and allowed:
                 piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
     numbers = np.unique(piece.unit, return_inverse=True)[1]
     piece.unit = np.asarray(numbers, dtype=np.int64)
@@ -213,6 +209,7 @@ def _join(piece: Piece, first: int, other: int, at: float, reference: int | None
         offset[inside] -= offset[root]
 
 
-def _on_common_clock(piece: Piece) -> list[Block]:
+def on_common_clock(piece: Piece) -> list[Block]:
+    """Return the blocks as the fitted clocks show them."""
     fit = piece.fit
     return [block.shifted(fit.offset, fit.drift, piece.middle) for block in piece.blocks]

@@ -45,7 +45,8 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
     borders = np.unique(np.clip(np.concatenate([turns, edges]), first, last))
     result = []
     for low, high in pairwise(borders.tolist()):
-        ends = np.interp([low, high], turns, values)
+        number = int(np.clip(np.searchsorted(turns, (low + high) / 2) - 1, 0, len(turns) - 2))
+        slope = float(np.diff(values)[number] / np.diff(turns)[number])
         middle = np.array([(low + high) / 2])
         made = [(step.height, float(passed(middle, step)[0])) for step in bend.steps]
         unsure = sum(abs(height) / 2 for height, share in made if share == 0.5)
@@ -53,8 +54,9 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
             Stretch(
                 low,
                 high,
-                float(ends.mean()) + sum(height * share for height, share in made),
-                float(ends[1] - ends[0]) / (high - low),
+                float(values[number] + slope * (middle[0] - turns[number]))
+                + sum(height * share for height, share in made),
+                slope,
                 3 * bend.error + (width if len(turns) > 2 else 0.0) + unsure,
                 unsure > 0,
             )
