@@ -83,6 +83,13 @@ def _moved(before: Piece, after: Piece) -> float:
     return float(np.nanpercentile(np.concatenate([move.ravel() for move in moves]), 95))
 
 
+def _single(info: RankInfo) -> Clock:
+    middle = (info.first_ns + info.last_ns) // 2
+    return Clock(
+        info.rank, None, info.rank, 0, 0.0, middle, 0, None, None, 0, "single rank", "aligned"
+    )
+
+
 def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
     """A rank's rows: one, or one per stretch of its bend."""
     row = _row(piece, rank, options)
