@@ -155,17 +155,26 @@ def _place(joint: Joint) -> None:
 
 
 def _prune(joint: Joint) -> None:
-    """Leave out steps that are none, the least clear of every cluster first."""
+    """Leave out steps that are none, of those at one time the least clear first: where all clusters
+    may step at once, none is sure before one may not.
+    """
     while joint.steps:
         least = np.maximum(LEAST_NS, SURE * joint.height_errors)
         clear = np.abs(joint.heights) / least
-        own = np.array([step.cluster for step in joint.steps])
-        worst = {number: np.flatnonzero(own == number) for number in np.unique(own)}
-        out = {int(of[clear[of].argmin()]) for of in worst.values() if clear[of].min() < 1}
+        out: list[int] = []
+        for number in np.argsort(clear, kind="stable").tolist():
+            if clear[number] < 1 and not any(
+                _meet(joint.steps[number], joint.steps[other]) for other in out
+            ):
+                out.append(number)
         if not out:
             return
         joint.drop([n for n in range(len(joint.steps)) if n not in out])
         joint.settle()
+
+
+def _meet(one: Moment, other: Moment) -> bool:
+    return one.since <= other.until and other.since <= one.until
 
 
 def _series(joint: Joint, number: int) -> tuple[Floats, Floats]:
