@@ -31,7 +31,7 @@ class Rule:
     """So many stretches may stray by accident."""
 
 
-BENT = Rule(24, 10, 6.0, 10_000.0, 1.5, 1)
+BENT = Rule(24, 10, 4.0, 10_000.0, 1.0, 1)
 """A bend is only looked for where it is plain: rings alone move ends by some microseconds between
 phases of a step, and less than the noise of an end is not worth a curve."""
 ALIKE = (Rule(64, 5, 4.0, 5_000.0, 0.0, 0), Rule(6, 20, 4.0, 5_000.0, 0.0, 0))
