@@ -250,12 +250,16 @@ def _between_anchors(
     own: Bend, common: Bend, rank: int, blocks: list[Block], moments: list[Floats]
 ) -> Bend:
     """Let steps lie after the ends of the instances before them, and before those after."""
+    ends, when = [np.zeros(0)], [np.zeros(0)]
+    for block, moment in zip(blocks, moments, strict=True):
+        for column in np.flatnonzero(block.ranks == rank):
+            known = np.isfinite(block.end[:, column])
+            ends.append(block.end[known, column])
+            when.append(moment[known])
+    end, at = np.concatenate(ends), np.concatenate(when)
     steps = []
-    for step, when in zip(own.steps, common.steps, strict=True):
-        since, until = step.since, step.until
-        for block, moment in zip(blocks, moments, strict=True):
-            ends = block.end[:, block.ranks == rank]
-            since = max(since, np.max(ends[moment <= when.since], initial=-np.inf, where=~np.isnan(ends[moment <= when.since])))
-            until = min(until, np.min(ends[moment >= when.until], initial=np.inf, where=~np.isnan(ends[moment >= when.until])))
+    for step, told in zip(own.steps, common.steps, strict=True):
+        since = float(np.max(end[at <= told.since], initial=step.since))
+        until = float(np.min(end[at >= told.until], initial=step.until))
         steps.append(Step(since, max(until, since + 1.0), step.height))
     return replace(own, steps=tuple(steps))

@@ -155,4 +155,3 @@ class Elimination:
         """
         inverse = cho_solve(self._top, np.eye(self._layout.top, count), check_finite=False)
         return np.sqrt(np.maximum(inverse.diagonal(), 0.0))
-

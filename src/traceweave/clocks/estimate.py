@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from traceweave.arrays import Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
 from traceweave.clocks.residuals import of_rank
-from traceweave.clocks.stretches import stretches_of
+from traceweave.clocks.stretches import Stretch, stretches_of
 
 DRIFT_MARGIN = 1e-4
 """Largest drift of a clock whose drift could not be fitted; widens its bound."""
@@ -55,7 +56,7 @@ def fit_clocks(
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
     clocks = [
-        row for rank, bend in enumerate(bends) for row in _rows(piece, rank, bend, options)
+        row for rank, bend in enumerate(bends) for row in _rows(piece, blocks, rank, bend, options)
     ]
     return clocks, int(piece.bounds.slack_ns)
 
@@ -90,7 +91,9 @@ def _single(info: RankInfo) -> Clock:
     )
 
 
-def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
+def _rows(
+    piece: Piece, blocks: list[Block], rank: int, bend: Bend, options: Options
+) -> list[Clock]:
     """A rank's rows: one, or one per stretch of its bend."""
     row = _row(piece, rank, options)
     if bend.straight:
@@ -98,7 +101,7 @@ def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     lines = stretches_of(bend, first, last)
-    ends = of_rank(piece.blocks, piece.fit.residuals, rank)[0]
+    ends = of_rank(blocks, piece.fit.residuals, rank)[0]
     wanders = len({line.turn for line in lines}) > 1
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
@@ -109,17 +112,26 @@ def _rows(piece: Piece, rank: int, bend: Bend, options: Options) -> list[Clock]:
         rows.append(
             replace(
                 row,
-                from_local_ns=options.origin_ns + round(line.low) if rows else None,
+                from_local_ns=_since(line, options) if rows else None,
                 offset_ns=row.offset_ns + round(float(moved + drift * (at + moved - middle))),
                 drift_ppm=float(turn * 1e6),
                 reference_local_ns=options.origin_ns + at,
                 bound_ns=_wider(row.bound_ns, line.unsure),
                 residual_p95_ns=_wider(row.residual_p95_ns, line.unsure),
-                anchors=0 if line.stepping else int(np.sum((ends > line.low) & (ends <= line.high))),
+                anchors=0 if line.stepping else _count(ends, line),
                 method=", ".join(model),
             )
         )
     return rows
+
+
+def _since(line: Stretch, options: Options) -> int:
+    """Start of a row; the anchor before a step still belongs to the row before."""
+    return options.origin_ns + (int(line.low) + 1 if line.stepping else round(line.low))
+
+
+def _count(ends: Floats, line: Stretch) -> int:
+    return int(np.sum((ends >= line.low) & (ends <= line.high)))
 
 
 def _wider(value: int | None, by: float) -> int | None:

@@ -120,7 +120,9 @@ class _Problem:
     unknowns: Floats
     """Current values of lags, waves and (times `scale`) drifts; what is not fitted has a last
     place with 0."""
-    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2})
+    first: dict[Hashable, float] = field(
+        default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2}
+    )
     """Variance of the lags of each sort before any is learned."""
     variance: dict[Hashable, float] = field(default_factory=dict)
     scatter: dict[Hashable, Scatter] = field(default_factory=dict)

@@ -148,7 +148,7 @@ class Joint:
         alone = cho_solve_banded((factor, True), right, check_finite=False)
         rest = corner - border.T @ through
         rest[np.diag_indices(len(rest))] += RIDGE * corner.diagonal() + 1e-30
-        spread = np.linalg.inv(rest) if len(rest) else rest
+        spread = np.asarray(np.linalg.inv(rest) if len(rest) else rest, dtype=np.float64)
         self.heights = spread @ (edge - border.T @ alone)
         self.height_errors = np.sqrt(np.maximum(spread.diagonal(), 0.0))
         self.values = (alone - through @ self.heights).reshape(-1, count)
@@ -176,7 +176,9 @@ class Joint:
         moved = np.zeros((len(columns), *weight.shape))
         for turn, (n, mine, share_made) in enumerate(columns):
             own = np.where(mine, weight, 0.0)
-            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * share_made[:, None]
+            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * share_made[
+                :, None
+            ]
             edge[n] += float(np.sum(pull[:, mine] * share_made[:, None]))
             for other in range(len(columns)):
                 m, theirs, their_made = columns[other]
@@ -249,9 +251,7 @@ class Joint:
     def curve_errors(self) -> Floats:
         """Standard error of each cluster's curve, the others' being known."""
         precision = np.zeros((self.clusters, len(self.knots), len(self.knots)))
-        for rows, weight, (left, share) in zip(
-            self.tables, self.weights, self._hats, strict=True
-        ):
+        for rows, weight, (left, share) in zip(self.tables, self.weights, self._hats, strict=True):
             total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
             own = weight - weight**2 / total
             for a, first in ((0, 1 - share), (1, share)):
@@ -266,7 +266,7 @@ class Joint:
             reach = self.turning * _reach(self.knots)[knot]
             precision[place] += np.outer(turn, turn) / reach[:, None, None]
         inverse = np.linalg.inv(precision).diagonal(axis1=1, axis2=2)
-        return np.sqrt(np.maximum(inverse, 0.0)).T
+        return np.asarray(np.sqrt(np.maximum(inverse, 0.0)).T)
 
 
 def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:

@@ -95,7 +95,18 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piec
     component, shared = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
     fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
-    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit, _hosts(ranks, options))
+    return Piece(
+        ranks,
+        blocks,
+        component,
+        roots,
+        np.arange(count),
+        middle,
+        anchors,
+        span,
+        fit,
+        _hosts(ranks, options),
+    )
 
 
 def _hosts(ranks: list[RankInfo], options: Options) -> Ints:
