@@ -15,7 +15,7 @@ from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
-from traceweave_simulator.traffic_jobs import TP_DP, Job
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds, store_traffic
 
 Connection = duckdb.DuckDBPyConnection
@@ -106,13 +106,13 @@ def test_a_steady_clock_is_one_line(empty_run: Connection, scatter_us: float) ->
     ]
 
 
-@pytest.mark.parametrize("program", [None, TP_DP], ids=["ddp", "tp x dp, no group of all"])
+@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp x dp, no group of all"])
 def test_hosts_that_step_and_wander_each_on_their_own(
-    empty_run: Connection, program: tuple[object, ...] | None
+    empty_run: Connection, program: tuple[Op, ...]
 ) -> None:
     job = Job(
         hosts=3, per_host=2, steps=150, step_apart_us=300, wander_apart_us=100, with_hosts=True,
-        end_jitter=4, ring_bias=0, **({} if program is None else {"program": program}),
+        end_jitter=4, ring_bias=0, program=program,
     )  # fmt: skip
     run = simulate_traffic(job)
     store_traffic(empty_run, run)
@@ -125,14 +125,15 @@ def test_hosts_that_step_and_wander_each_on_their_own(
 
 
 def test_the_clearest_step_by_hand() -> None:
-    at = np.arange(40) * 1e7
-    behind = np.where(np.arange(40) < 17, 0.0, 50_000.0) + 1_000.0 * (np.arange(40) % 2)
+    at = np.arange(40, dtype=np.float64) * 1e7
+    number = np.arange(40, dtype=np.float64)
+    behind = np.where(number < 17, 0.0, 50_000.0) + 1_000.0 * (number % 2)
     found = clearest_step(at, behind, NO_STEPS)
     assert found is not None
     assert found.place == 17
     # beside that one there is none, and a slope is none
     assert clearest_step(at, behind, np.array([17])) is None
-    assert clearest_step(at, 3_000.0 * np.arange(40), NO_STEPS) is None
+    assert clearest_step(at, 3_000.0 * number, NO_STEPS) is None
 
 
 def test_a_bend_as_lines_by_hand() -> None:
