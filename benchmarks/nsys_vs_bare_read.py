@@ -6,7 +6,8 @@ Without --export a simulated report of two ranks (FSDP, emit_nvtx, NCCL payloads
 repeated COPIES times one after another. The bare reads fetch every column that the loader reads,
 through ADBC's SQLite driver into Arrow batches or through Python's sqlite3 module into tuples, and
 drop them. The loader's time is that of `traceweave.ingest`: the finished database on disk, with
-launches linked, ranges nested, args as JSON, collectives matched and clocks fitted. Each runs in a
+launches linked, ranges nested, args as JSON, collectives matched and clocks fitted. It is given the
+SQLite file, and the same tables as `nsys export --type parquetdir` writes them. Each runs in a
 fresh process, in turns; seconds count from after the imports, CPU seconds are of all threads, and
 the largest resident memory is the process's.
 """
@@ -24,9 +25,14 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from traceweave.sources.nsys.sqlite_reader import open_sqlite
+
 READ_ADBC = """
 import resource, sys, time
-import adbc_driver_sqlite.dbapi, pyarrow
+import adbc_driver_sqlite, pyarrow
 from pathlib import Path
 from traceweave.sources.nsys.event_tables import LOADED
 from traceweave.sources.nsys.open_export import open_export
@@ -54,7 +60,7 @@ for table in LOADED:
 LOAD = """
 import resource, sys, tempfile, time
 from pathlib import Path
-import adbc_driver_sqlite.dbapi, duckdb, pandas, pyarrow, scipy.signal, traceweave, traceweave.weave
+import adbc_driver_sqlite, duckdb, pyarrow.parquet, scipy.signal, traceweave, traceweave.weave
 begin, used = time.perf_counter(), time.process_time()
 with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
     result = traceweave.ingest(sys.argv[1], Path(folder) / "run.duckdb")
@@ -65,8 +71,10 @@ cpu = time.process_time() - used
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 print(time.perf_counter() - begin, cpu, memory, rows)
 """
-LOADING = "traceweave"
-SCRIPTS = {"ADBC": READ_ADBC, "sqlite3": READ_SQLITE3, LOADING: LOAD}
+LOADING, FOLDER = "traceweave", "traceweave, Parquet"
+SCRIPTS = {"ADBC": READ_ADBC, "sqlite3": READ_SQLITE3, LOADING: LOAD, FOLDER: LOAD}
+UNSIGNED = ("globalTid", "globalPid", "endGlobalTid", "domainId", "category", "rangeId", "bytes")
+"""Columns that nsys 2023.4 writes as UBIGINT to Parquet."""
 
 
 def main() -> None:
@@ -77,6 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = options.export or replicate(simulated(Path(folder)), options.copies)
+        tables = as_parquet(path, Path(folder) / "tables")
         size = path.stat().st_size / 1e6
         print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
         print(f"{size:.0f} MB\n")
@@ -85,7 +94,7 @@ def main() -> None:
         results: dict[str, list[list[float]]] = {name: [] for name in SCRIPTS}
         for _ in range(options.runs):
             for name, script in SCRIPTS.items():
-                results[name].append(measure(script, path))
+                results[name].append(measure(script, tables if name == FOLDER else path))
         for name, runs in results.items():
             wall, cpu, memory, rows = (
                 statistics.median(column) for column in zip(*runs, strict=True)
@@ -94,6 +103,9 @@ def main() -> None:
                 f"| {name} | {wall:.1f} | {cpu:.1f} | {size / cpu:.0f} | {rows:.0f} |"
                 f" {memory:.0f} |"
             )
+        by_form = zip(results[LOADING], results[FOLDER], strict=True)
+        ratios = sorted(sqlite[1] / parquet[1] for sqlite, parquet in by_form)
+        print(f"\nCPU of SQLite / CPU of Parquet: {statistics.median(ratios):.2f}")
         for name in ("ADBC", "sqlite3"):
             pairs = list(zip(results[name], results[LOADING], strict=True))
             for number, kind in enumerate(("wall", "CPU")):
@@ -143,6 +155,23 @@ def replicate(path: Path, copies: int) -> Path:
                 )
         con.commit()
     return path
+
+
+def as_parquet(path: Path, folder: Path) -> Path:
+    """Write the tables of an export as Parquet files, with the types that nsys uses there."""
+    types = {"INTEGER": pa.int64(), "TEXT": pa.string(), "REAL": pa.float64(), "BLOB": pa.binary()}
+    folder.mkdir()
+    with open_sqlite(path) as export:
+        for table in export.tables:
+            declared = export.rows(f"SELECT name, type FROM pragma_table_info('{table}')")
+            columns = {name: types.get(type_, pa.string()) for name, type_ in declared}
+            rows = pa.Table.from_batches(export.batches(table, columns), pa.schema(columns.items()))
+            for place, name in enumerate(rows.column_names):
+                if name in UNSIGNED and rows[name].type == pa.int64():
+                    rows = rows.set_column(place, name, rows[name].cast(pa.uint64()))
+            if len(rows) and table != "META_DATA_CAPTURE":
+                pq.write_table(rows, folder / f"{table}.parquet")
+    return folder
 
 
 def measure(script: str, path: Path) -> list[float]:

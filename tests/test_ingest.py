@@ -38,6 +38,27 @@ def left_beside(database: Path) -> list[str]:
     return sorted(entry.name for entry in database.parent.iterdir() if entry.name.startswith("."))
 
 
+@pytest.mark.parametrize(
+    ("traces", "unused"),
+    [
+        ("dataloader_late_once", {"pandas", "pyarrow", "scipy"}),
+        ("ddp_gloo_4ranks", {"pandas", "pyarrow"}),
+        ("ddp_gloo_nsys", {"pandas"}),
+    ],
+)
+def test_what_a_run_has_no_use_for_is_not_imported(
+    tmp_path: Path, fixtures: Path, traces: str, unused: set[str]
+) -> None:
+    """Each of these takes longer to import than a small file to load."""
+    script = (
+        "import sys; from traceweave import ingest; ingest(sys.argv[1], sys.argv[2]);"
+        " print(*{'pandas', 'pyarrow', 'scipy'} & sys.modules.keys())"
+    )
+    command = [sys.executable, "-c", script, str(fixtures / traces), str(tmp_path / "run.duckdb")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert unused.isdisjoint(done.stdout.split())
+
+
 def test_a_real_run_of_four_ranks_is_ingested_and_woven(tmp_path: Path, fixtures: Path) -> None:
     database, watcher = tmp_path / "run.duckdb", Watcher()
 

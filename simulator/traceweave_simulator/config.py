@@ -103,6 +103,8 @@ class Config:
     """Size of what a tensor-parallel all-reduce or a pipeline send carries."""
     microbatches: int = 4
     """Of the pipeline."""
+    last_stage_layers: int = 0
+    """Further layers of the pipeline's last stage."""
     alpha_ns: int = 12_000
     """Latency of a collective."""
     beta_gbps: float = 220.0
@@ -130,6 +132,8 @@ class Config:
     """From the end of the awaited work to the return of the synchronizing call."""
     extra_host_ops: int = 0
     """Further small operators before every kernel launch: more events, larger files."""
+    cuda_sync_events: bool = False
+    """Kineto traces have an event per synchronization: which stream waits for which event."""
 
     straggler: Mapping[int, int] = field(default_factory=dict)
     """rank -> extra ns of compute per step, spread evenly over its compute kernels."""

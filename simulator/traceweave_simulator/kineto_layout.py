@@ -38,6 +38,14 @@ GPU = """  {
     }
   },
 """
+SYNC = """  {
+    "ph": "X", "cat": "cuda_sync", "name": "@kind", "pid": @device, "tid": @stream,
+    "ts": @ts, "dur": @dur,
+    "args": {
+      "cuda_sync_kind": "@kind", @waits"stream": @stream, "correlation": %d, "device": @device, "context": 1
+    }
+  },
+"""
 FLOW_START = """  {
     "ph": "s", "id": %d, "pid": @pid, "tid": @tid, "ts": @ts,
     "cat": "ac2g", "name": "ac2g"
@@ -52,6 +60,12 @@ FORWARD_FLOW = FLOW_START.replace("ac2g", "fwdbwd")
 BACKWARD_FLOW = (
     FLOW_END.replace("ac2g", "fwdbwd").replace("@device", "@pid").replace("@stream", "@tid")
 )
+
+SYNC_KINDS = {
+    "cudaStreamWaitEvent": "Stream Wait Event", "cudaStreamSynchronize": "Stream Sync",
+    "cudaDeviceSynchronize": "Context Sync",
+}  # fmt: skip
+"""Runtime call -> its event, where synchronization is recorded."""
 
 GPU_NAME = "NVIDIA H100 80GB HBM3"
 GPU_MEMORY = 85_028_372_480

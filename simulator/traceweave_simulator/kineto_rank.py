@@ -93,6 +93,8 @@ class KinetoRank:
         yield from self._ranges()
         yield from self._calls()
         yield from self._gpu()
+        if self.run.config.cuda_sync_events:
+            yield from self._syncs()
         if self.new:
             yield from self._gpu_annotations()
         else:
@@ -224,6 +226,19 @@ class KinetoRank:
             *slots[: len(slots) // 2],
         ]
         yield from self._fill(self.templates.gpu(), run.gpu.kind[rows], columns)
+
+    def _syncs(self) -> Iterator[str]:
+        """What streams and the host waited for, within the calls that let them."""
+        run, rank = self.run, self.rank
+        templates = self.templates.syncs()
+        rows = run.recorded(run.calls.start, rank)
+        rows = rows[np.isin(run.calls.kind[rows], list(templates))]
+        start, end = self.times(run.calls.start[rows, rank]), self.times(run.calls.end[rows, rank])
+        correlation = rows + FIRST_CORRELATION
+        # an event is recorded by the call before the one that lets a stream wait for it
+        columns = [*self.slots(start, end), (correlation - 1).tolist(), correlation.tolist()]
+        texts = [templates.get(kind, "") for kind in range(len(run.calls.kinds))]
+        yield from self._fill(texts, run.calls.kind[rows], columns)
 
     def _external(self, calls: Index) -> Index:
         """Return the External id of the operator that made each call; 0 if that was not

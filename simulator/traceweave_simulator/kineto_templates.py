@@ -4,6 +4,7 @@ Events of one table share their slots, in this order; what a template does not s
 
 host ranges  ts, dur, external id, autograd sequence, index, collective's counter, flow id, flow ts
 CUDA calls   ts, dur, external id, correlation, flow id, flow ts
+their syncs  ts, dur, correlation of the record of the event, correlation
 GPU ops      ts, dur, external id, correlation, bandwidth, collective's counter, flow id, flow ts
 
 A time is two slots (microseconds and thousandths), or one if the trace counts whole microseconds.
@@ -26,6 +27,8 @@ from traceweave_simulator.kineto_layout import (
     FORWARD_FLOW,
     GPU,
     OPERATOR,
+    SYNC,
+    SYNC_KINDS,
     comm_args,
     comm_kernel_args,
     kernel_args,
@@ -83,6 +86,23 @@ class Templates:
             text += self._fixed(FLOW_START, "") if kind.gpu >= 0 else self.no_flow
             text = text.replace("@cbid", str(CALLBACK_IDS[kind.name]))
             templates.append(text.replace("@tid", str(self.tids[kind.thread])))
+        return templates
+
+    def syncs(self) -> dict[int, str]:
+        """Return a template for every kind of CUDA call that is a synchronization."""
+        templates = {}
+        device = str(device_of(self.run, self.rank))
+        for number, kind in enumerate(self.run.calls.kinds):
+            if kind.name in SYNC_KINDS:
+                waits = "%.0s"
+                if kind.on >= 0:
+                    waits = (
+                        f'"wait_on_stream": {kind.on}, "wait_on_cuda_event_record_corr_id": %d, '
+                        f'"wait_on_cuda_event_id": {kind.stream}, '
+                    )
+                text = self._fixed(SYNC.replace("@waits", waits), "")
+                text = text.replace("@kind", SYNC_KINDS[kind.name]).replace("@device", device)
+                templates[number] = text.replace("@stream", str(kind.stream))
         return templates
 
     def _fixed(self, shape: str, args: str) -> str:

@@ -28,6 +28,7 @@ class PipelineBuilder(StepBuilder):
     def layers_of(self, stage: int, stages: int) -> range:
         """Return the layers of a pipeline stage."""
         bounds = [self.config.layers * s // stages for s in range(stages + 1)]
+        bounds[-1] += self.config.last_stage_layers
         return range(bounds[stage], bounds[stage + 1])
 
     def model(self) -> None:

@@ -86,6 +86,10 @@ class Call:
     """Innermost operator around it, a row of `Program.ranges`; -1: none."""
     gpu: int = -1
     """What it puts on a stream, a row of `Program.gpu`; -1: nothing."""
+    stream: int = -1
+    """Stream that a cudaStreamWaitEvent holds up, or that the host waits for; -1: none."""
+    on: int = -1
+    """Stream that the former waits for; the call before it recorded the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +210,10 @@ class Program:
             self.scopes.pop()
         self.add(Code.POP, self.op_cost_ns // 2, row=row)
 
-    def call(self, name: str, gpu: int = -1) -> int:
+    def call(self, name: str, gpu: int = -1, stream: int = -1, on: int = -1) -> int:
         """Add the row of a CUDA call and return its number."""
         scope = self.scopes[-1] if self.scopes else -1
-        self.calls.append(Call(name, self.thread, scope, gpu))
+        self.calls.append(Call(name, self.thread, scope, gpu, stream, on))
         return len(self.calls) - 1
 
     def _extras(self) -> None:
@@ -263,7 +267,7 @@ class Program:
         """Let what comes on `stream` wait for what is now on stream `on`."""
         record = self.call("cudaEventRecord")
         self.add(Code.CALL, self.call_cost_ns // 2, row=record)
-        row = self.call("cudaStreamWaitEvent")
+        row = self.call("cudaStreamWaitEvent", stream=stream, on=on)
         self.add(Code.WAIT, self.call_cost_ns // 3, row=row, streams=(stream, on))
 
     def synchronize(
@@ -274,7 +278,7 @@ class Program:
         only: tuple[int, ...] | None = None,
     ) -> None:
         """Block the host until `streams` are empty, and `longer_ns` more."""
-        row = self.call(name)
+        row = self.call(name, stream=streams[0] if name == "cudaStreamSynchronize" else -1)
         self.add(Code.SYNC, self.call_cost_ns, row=row, other=longer_ns, streams=streams, only=only)
 
 

@@ -65,8 +65,10 @@ def test_its_parameters_are_those_of_its_statement_and_of_what_it_reads(
     parts += rules() if EVERY_RULE in statement.sql else []
     taken = [p.name for part in parts if part.kind != "analysis" for p in part.parameters]
     given = re.findall(r":= \$(\w+)", statement.sql)
+    # what Python makes its rows of may ask for one that the statement does not
+    of_python = ["replay_ops"] if statement.through else []
     names = [parameter.name for parameter in statement.parameters]
-    assert sorted(names) == sorted({*only.named_parameters, *taken, *given})
+    assert sorted(names) == sorted({*only.named_parameters, *taken, *given, *of_python})
 
 
 @every_statement
@@ -182,6 +184,12 @@ def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnectio
         for name, parameters in pattern.findall(sql)
     ]
     assert sorted(documented) == made
+    tables = empty_run.execute(
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE temporary AND starts_with(table_name, 'tw_') AND table_name <> 'tw_macros'"
+    ).fetchall()
+    described = [re.match(r"-- table: (\w+) \| \S", sql) for sql in macros().values()]
+    assert sorted((found[1],) for found in described if found) == sorted(tables)
 
 
 def test_the_headline_analyses_are_there_in_the_order_of_their_topics() -> None:

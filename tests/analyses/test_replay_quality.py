@@ -57,3 +57,16 @@ def test_what_the_profiler_recorded_is_not_inferred(
     (row,) = run.replay_quality().to_dict("records")
     assert (row["stream_waits"], row["inferred_waits"]) == (1, 0)
     assert row["host_waits"] == 1
+
+
+def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    """On two of its ranks ops begin up to 79 us before the calls that launched them."""
+    run = traceweave.open(database_of(corpus / "kineto" / "torchrec_4"))
+    found = run.replay_quality()
+    early = run.sql("SELECT count(*) AS n FROM gpu_ops WHERE launch_start_ns > start_ns + 20000")
+    assert early["n"][0] == 218
+    assert not found["dropped_kinds"].str.contains("launch").any()
+    assert (found["explained"] > 0.98).all()
+    assert (found["path_unexplained"] < 0.01).all()

@@ -172,4 +172,19 @@ def test_macros_come_with_those_that_they_call(build: Builder) -> None:
         "SELECT DISTINCT function_name FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_')"
     ).fetchall()
-    assert {"tw_gaps", "tw_windows", "tw_calls", "tw_can_stall"} <= {name for (name,) in made}
+    assert {"tw_gaps", "tw_windows", "tw_own_ops", "tw_can_stall"} <= {name for (name,) in made}
+    tables = build.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+    assert {"tw_holds", "tw_call_names", "tw_range_names"} <= {name for (name,) in tables}
+
+
+def test_tables_of_macros_are_made_once_per_question(build: Builder) -> None:
+    sql = "SELECT name FROM tw_call_names ORDER BY name"
+    create_macros(build.con, sql)
+    assert build.con.execute(sql).fetchall() == []
+    build.host(0, (0, 10), "cudaMalloc", kind="runtime")
+    made: set[str] = set()
+    create_macros(build.con, sql, made)
+    assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
+    build.host(0, (20, 30), "cudaFree", kind="runtime")
+    create_macros(build.con, sql, made)
+    assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]

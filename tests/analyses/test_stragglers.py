@@ -15,6 +15,7 @@ NAMES = (
     "resolved_wait_ns", "delay_max_ns", "last_share", "note", "cause_detail", "cause_share",
     "times_shortest", "shortest_share", "worst_steps", "worst_share", "host", "host_share", "stage",
     "known_instances", "known_last", "waited_ns", "waited_free_ns", "inside_ns",
+    "origin_wait_ns", "passed_on_ns", "origin_rank",
 )  # fmt: skip
 NEVER = "it was never last"
 TOO_SMALL = "at least half of its lateness is below the clock resolution"
@@ -27,6 +28,7 @@ def _three_ranks(build: Builder, residual_ns: int | None = 0) -> None:
     # step 1       100      105      105     together: nobody is last
     # step 2       220      200      200     rank 0 is 20 late, two wait
     # step 2       300               350     rank 2 is 50 late, one waits
+    # shared by all who are missing: rank 1 5 + 2.5, rank 2 5 + 60 + 2.5 + 50, rank 0 40
     for rank in (0, 1, 2):
         build.rank(rank, residual_ns=residual_ns)
     build.collective({0: (0, 60), 1: (10, 60), 2: (40, 60)}, step=1)
@@ -69,6 +71,9 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 20,
                 20,
                 185,
+                117,
+                0,
+                None,
             ),
             (
                 0,
@@ -96,6 +101,9 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 95,
                 95,
                 260,
+                40,
+                0,
+                None,
             ),
             (
                 1,
@@ -123,21 +131,112 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 50,
                 50,
                 165,
+                8,
+                0,
+                None,
             ),
         )
     ]
 
 
+def _origins(build: Builder, **params: object) -> dict[tuple[int, int | None], tuple[object, ...]]:
+    """By rank and step: origin_wait_ns, passed_on_ns, origin_rank."""
+    names = ("origin_wait_ns", "passed_on_ns", "origin_rank")
+    got = rows(build.con, "stragglers", **params)
+    assert sum(row["origin_wait_ns"] for row in got) == sum(row["waited_ns"] for row in got)
+    return {(row["rank"], row["step"]): tuple(row[name] for name in names) for row in got}
+
+
+def _mesh(build: Builder, work: dict[int, int], step: int = 1, at: int = 0) -> int:
+    """A step of 4 ranks that compute (us) in the groups (0, 1) and (2, 3), and then 10 us more
+    before those that cross them, (0, 2) and (1, 3); returns its end."""
+    us = 1000
+
+    def meet(groups: list[tuple[int, int]], begun: dict[int, int], first: int) -> dict[int, int]:
+        done: dict[int, int] = {}
+        for number, ranks in enumerate(groups, first):
+            end = max(begun[rank] for rank in ranks) + 5
+            build.collective(
+                {rank: (at + begun[rank] * us, at + end * us) for rank in ranks},
+                group_id=number,
+                step=step,
+            )
+            done |= dict.fromkeys(ranks, end)
+        return done
+
+    for rank, length in work.items():
+        build.gpu(rank, (at, at + length * us), step=step)
+    first = meet([(0, 1), (2, 3)], work, 0)
+    for rank, begin in first.items():
+        build.gpu(rank, (at + begin * us, at + (begin + 10) * us), step=step)
+    last = meet([(0, 2), (1, 3)], {rank: end + 10 for rank, end in first.items()}, 2)
+    assert len(set(last.values())) == 1
+    return at + last[0] * us
+
+
+def test_a_chain_is_followed_through_groups_to_where_it_begins(build: Builder) -> None:
+    for rank in range(4):
+        build.rank(rank)
+    # rank 0 computes 30 longer; rank 1 waits 30 for it, and so 3 waits 30 for 1, as 2 does for 0
+    end = _mesh(build, {0: 50, 1: 20, 2: 20, 3: 20})
+    assert _origins(build) == {
+        (0, None): (90_000, 0, None),
+        (1, None): (0, 30_000, 0),
+        (2, None): (0, 0, None),
+        (3, None): (0, 0, None),
+    }
+    # in the next step 3 computes 40 longer: 2 waits for it, 0 and 1 for 2 and 3, and no more for 0
+    _mesh(build, {0: 20, 1: 20, 2: 20, 3: 60}, step=2, at=end)
+    found = _origins(build, per="step")
+    assert found[0, 1], found[1, 1] == ((90_000, 0, None), (0, 30_000, 0))
+    assert found[3, 2], found[2, 2] == ((120_000, 0, None), (0, 40_000, 3))
+    assert [row["rank"] for row in rows(build.con, "stragglers")][:2] == [3, 0]
+
+
+def test_a_rank_that_is_held_up_and_slow_answers_for_its_own_part(build: Builder) -> None:
+    for rank in range(3):
+        build.rank(rank)
+    # rank 1 waits 30 us for rank 0, then computes 40 where rank 2 computes 20: of the 50 that
+    # rank 2 waits for it, 30 are rank 0's
+    build.collective({0: (50_000, 55_000), 1: (20_000, 55_000)}, group_id=0)
+    build.gpu(0, (0, 50_000))
+    build.gpu(1, (0, 20_000))
+    build.gpu(1, (55_000, 95_000))
+    build.gpu(2, (0, 45_000))
+    build.collective({1: (95_000, 100_000), 2: (45_000, 100_000)}, group_id=1)
+    assert _origins(build) == {
+        (0, None): (60_000, 0, None),
+        (1, None): (20_000, 30_000, 0),
+        (2, None): (0, 0, None),
+    }
+
+
+def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
+    for rank in range(3):
+        build.rank(rank)
+    # as before, but rank 1 computes beside its collective with rank 0, and is slow by itself
+    build.collective({0: (50_000, 55_000), 1: (20_000, 55_000)}, group_id=0)
+    build.gpu(0, (0, 50_000))
+    build.gpu(1, (0, 95_000))
+    build.gpu(2, (0, 45_000))
+    build.collective({1: (95_000, 100_000), 2: (45_000, 100_000)}, group_id=1)
+    assert _origins(build) == {
+        (0, None): (30_000, 0, None),
+        (1, None): (50_000, 0, None),
+        (2, None): (0, 0, None),
+    }
+
+
 def test_steps_can_be_told_apart(build: Builder) -> None:
     _three_ranks(build)
-    got = rows(build.con, "stragglers", per="step")
+    got = rows(build.con, "stragglers", per="step", queued_ns=0)
     names = ("rank", "step", "instances", "times_last", "caused_wait_ns")
     assert [tuple(row[name] for name in names) for row in got] == [
         (2, 1, 2, 1, 60),
         (2, 2, 2, 1, 50),
         (0, 2, 2, 1, 40),
-        (0, 1, 2, 0, 0),
         (1, 1, 2, 0, 0),
+        (0, 1, 2, 0, 0),
         (1, 2, 1, 0, 0),
     ]
 
@@ -173,8 +272,8 @@ def test_delays_that_the_clocks_cannot_tell_are_below_resolution(build: Builder)
     names = ("rank", "resolved_wait_ns", "below_resolution", "cause", "note")
     assert [tuple(row[name] for name in names) for row in got] == [
         (2, 50, True, None, TOO_SMALL),
-        (0, 0, True, None, TOO_SMALL),
         (1, 0, False, None, NEVER),
+        (0, 0, True, None, TOO_SMALL),
     ]
 
 
@@ -302,6 +401,10 @@ def test_what_was_simulated_is_found(
         # its neighbour was late for the gradients because it had waited for it
         assert got["cause"][1] == "other_group"
         assert str(got["cause_detail"][1]).endswith(f"waiting for rank {rank}")
+        relay = got.set_index("rank").loc[rank ^ 1]
+        assert relay["origin_rank"] == rank
+        assert relay["passed_on_ns"] > 0.9 * relay["caused_wait_ns"]
+        assert got["origin_wait_ns"][0] > 0.9 * got["waited_ns"].sum()
 
 
 def test_a_real_straggler_on_gloo_loads_data(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -405,6 +406,38 @@ def test_what_is_found(answers: Answers) -> None:
     assert costly["step_share"].tolist() == pytest.approx(
         (costly["cost_ns"] / mean).tolist(), rel=1e-4
     )
+
+
+def test_what_fixing_is_worth(answers: Answers) -> None:
+    found = answers.run.findings()
+    fixes = answers.run.fixes()
+    costs = found[found["cost_is"] == "replayed"].set_index("scenario")["cost_ns"]
+    for row in fixes.dropna(subset=["scenario"]).to_dict("records"):
+        assert (costs[[row["scenario"]]] == row["alone_ns"]).all()
+    shown = answers.page.tables.get("fixes", [])
+    assert [int(row["Step"]) for row in shown] == fixes["step_ns"].tolist()
+    told = answers.health
+    for row in fixes[fixes["n"] > 0].to_dict("records"):
+        if f"fix {row['n']}" in told.index:
+            assert told[f"fix {row['n']}"] * 1e6 == pytest.approx(row["gain_ns"])
+    replayed = fixes.dropna(subset=["scenario"])
+    if len(replayed):
+        scenario = replayed["scenario"].iloc[0]
+        assert f"traceweave what-if run.duckdb '{scenario}'" in answers.page.text
+        assert answers.run.what_if(scenario)["gain_ns"].iloc[0] == replayed["alone_ns"].iloc[0]
+
+
+def test_the_critical_path(answers: Answers) -> None:
+    """Its pieces as the export draws them add up to what the analysis has of each rank."""
+    path = answers.run.critical_path().groupby("rank")["path_ns"].sum()
+    ranks = answers.run.ranks()["rank"].tolist()
+    drawn = {rank: answers.timeline.on("critical path", rank) for rank in ranks}
+    for rank, found in drawn.items():
+        total = sum(s.end - s.start for s in found)
+        # where clocks let the path go back, the export cuts off what would lie side by side
+        assert total == pytest.approx(path.get(rank, 0), rel=0.01, abs=1_000)
+    pieces = sorted((s.start, s.end) for found in drawn.values() for s in found)
+    assert all(one[1] == other[0] for one, other in pairwise(pieces))
 
 
 def test_what_was_read(answers: Answers) -> None:

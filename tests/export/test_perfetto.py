@@ -339,12 +339,24 @@ def test_memory_in_use_is_summed_where_the_trace_has_no_totals(
     assert samples == [(1100, 7.0)]
 
 
-def test_gaps_and_exposed_communication_come_on_demand(simulated: Path, tmp_path: Path) -> None:
+def test_gaps_exposed_communication_and_the_critical_path_come_on_demand(
+    simulated: Path, tmp_path: Path
+) -> None:
     with traceweave.open(simulated) as run:
         timeline = export(run, tmp_path, Selection(gaps=True))
         gaps = list(run.gaps()[["start_ns", "end_ns", "cause"]].itertuples(index=False, name=None))
         breakdown = run.breakdown()
+        path = run.critical_path().groupby("rank")["path_ns"].sum().to_dict()
+        plain = export(run, tmp_path, Selection())
 
+    assert not [s for s in plain.slices if s.category in ("critical path", "gap")]
+    on_path: dict[int, int] = {}
+    for s in timeline.slices:
+        if s.category == "critical path":
+            assert timeline.path(s.track)[1] == "critical path"
+            rank = timeline.rank(s.track)
+            on_path[rank] = on_path.get(rank, 0) + s.end - s.start
+    assert on_path == path
     assert gaps
     assert sorted(
         (s.start, s.end, s.name) for s in timeline.slices if s.category == "gap"

@@ -16,11 +16,12 @@ from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.groups_by_evidence import Job as World
+from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import rivals
-from traceweave.matching.ties import Bundle, weigh
+from traceweave.matching.ties import LEAST, Bundle, weigh
 from traceweave.weave import weave
 from traceweave_simulator.traffic import groups_of, simulate_traffic
-from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline_dp
+from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline, pipeline_dp
 from traceweave_simulator.traffic_tables import (
     outside_bounds,
     split_instances,
@@ -67,6 +68,7 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
     [
         "kineto/megatron_tp8",
         "kineto/megatron_tp2",
+        "kineto/nanogpt_8xh100",
         "kineto/torchrec_4",
         "nsys/fsdp_2rank_before__2026.2.sqlite",
         "nsys/fsdp_2rank_after__2026.2.sqlite",
@@ -196,6 +198,76 @@ def test_simulated_groups_are_found_and_none_is_made_up(
     true = {tuple(sorted(ranks)) for kind in kinds for ranks in groups_of(job, kind).tolist()}
     found = empty_run.execute("SELECT ranks FROM groups WHERE membership LIKE 'inferred%'")
     assert {tuple(ranks) for (ranks,) in found.fetchall()} == true
+
+
+def synchronous(*kinds: str) -> tuple[Op, ...]:
+    return tuple(Op(kind, "all_reduce", 8, 22.0, 300.0, synchronous=True) for kind in kinds)
+
+
+# what was wrong: all calls of the stream were one group, 16 to 39 of 20 foreign ones in every run
+# joined with calls of the groups beside theirs
+@pytest.mark.parametrize(
+    ("kinds", "least"),
+    [
+        (("dp",) * 9 + ("tp",), 0.8),
+        (("world",) * 19 + ("dp",), 0.85),
+        (("world",) * 14 + ("tp",), 0.95),
+    ],
+    ids=["tp among dp", "dp among world", "tp among world"],
+)
+def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
+    empty_run: Connection, kinds: tuple[str, ...], least: float
+) -> None:
+    job = Job(
+        hosts=4, per_host=2, steps=20, program=synchronous(*kinds), labels="bare",
+        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    summary = weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+    assert split_instances(empty_run, run) == 0
+    assert sum(summary.matched.values()) > least * summary.calls
+
+
+def test_a_call_that_order_contradicts_is_no_partner_however_near_it_ends(
+    empty_run: Connection,
+) -> None:
+    # one all-reduce of a pair was joined with the one before: their hosts' clocks had stepped
+    job = Job(
+        hosts=2, per_host=2, steps=40, program=TP_DP_ALIKE, labels=("named", "bare"),
+        offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, step_apart_us=300,
+        with_hosts=True, seed=1,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+
+
+# what was wrong: a send and a receive whose other sides were not recorded met by chance, 6 times in
+# 9 such jobs
+def test_messages_come_in_turn(empty_run: Connection) -> None:
+    job = Job(
+        hosts=4, per_host=4, steps=20, program=pipeline(4), labels="stream", cut=5, lost=0.01,
+        offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, compute_noise=0.01,
+        stream_per_pair=True,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    summary = weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+    assert sum(summary.matched.values()) > 0.7 * summary.calls
+
+
+def test_a_call_is_proven_with_its_like() -> None:
+    # every fifth call of 60 says nothing: it may be of another group; one that comes alone is not
+    says = np.full(60, 5.0)
+    says[20] = -1.0
+    assert own_calls(says).all()
+    says[3::5] = 0.5
+    assert (own_calls(says) == (np.arange(60) % 5 != 3)).all()
+    assert not own_calls(np.full(LEAST - 1, 5.0)).any()
 
 
 def test_what_nobody_waits_for_proves_nothing(empty_run: Connection) -> None:

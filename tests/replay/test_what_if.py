@@ -109,6 +109,36 @@ def test_the_run_without_it_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
+@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP, PP], ids=["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize(
+    ("worse", "scenario"),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
+    ids=["slow gpu", "late data"],
+)
+def test_recorded_waits_predict_gains_within_3_percent(
+    base: Config,
+    worse: dict[str, object],
+    scenario: str,
+    simulated_database: Callable[[Config], Path],
+) -> None:
+    recorded = replace(base, cuda_sync_events=True)
+    with traceweave.open(simulated_database(replace(recorded, **worse))) as run:  # type: ignore[arg-type]
+        assert run.replay_quality()["inferred_waits"].sum() == 0
+        assert run.replay_quality()["stream_waits"].sum() > 0
+        (row,) = run.what_if(scenario).to_dict("records")
+    with traceweave.open(simulated_database(base)) as run:
+        without = run.steps()["length_ns"].mean()
+    assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
+    gain = row["measured_step_ns"] - without
+    assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
+
+
 def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
     fast = replace(FSDP, compute_scale=0.6), replace(FSDP, beta_gbps=440)
     scenarios = "kind=compute times=0.6", "gbps=440 alpha_us=12"
@@ -157,11 +187,53 @@ def test_a_host_bound_run_gains_by_its_launches(
         rows = run.what_if("rank=0 kind=launch times=0", "rank=6 kind=launch times=0")
         step = rows["measured_step_ns"][0]
         launches = run.what_if("kind=launch times=0")["gain_ns"][0]
+        delays = run.what_if("kind=launch times=0; kind=device_delay times=0")["gain_ns"][0]
+        waiting = run.breakdown()["exposed_wait_ns"].mean()
+        late = run.stragglers().set_index("rank")
     # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
     assert rows["gain_ns"][0] == pytest.approx(6_958_288, abs=1)
     assert abs(rows["gain_ns"][1]) < 10_000
     assert rows["gain_ns"][2] > rows["gain_ns"][:2].sum()
     assert launches > step / 2
+    # every host takes as long as theirs for the step: only without the delays of all does the
+    # waiting go, of which ranks 0 and 6 are the origin
+    assert launches < waiting < delays
+    assert late["origin_wait_ns"].sum() == late["waited_ns"].sum()
+    assert late.loc[[0, 6], "origin_wait_ns"].sum() > 0.85 * late["waited_ns"].sum()
+
+
+def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
+        twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[
+            "predicted_step_ns"
+        ]
+        compute = run.breakdown()["compute_ns"].mean()
+        assert (run.steps()["length_ns"] < 1.5 * compute).all()
+    # its hosts only launch: their ranges are as long whatever the device does
+    assert twice > 2 * compute
+    assert compute < free < 1.5 * compute
+    assert both > 2 * compute
+
+
+def test_names_and_classes_are_those_of_collectives_and_copies_too(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
+        rows = run.what_if(
+            "name=ncclDevKernel* times=0.5", "kind=transfer times=0.5", "class=copy times=0"
+        )["predicted_step_ns"]
+    assert rows[0] == rows[1]
+
+
+def test_bandwidth_is_that_of_matched_collectives(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+        assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
+        (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
+    assert row["gain_ns"] > 0
 
 
 def test_the_command_and_python_say_the_same(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,6 +64,15 @@ def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
 
 def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(make_run: MakeRun) -> None:
     chart = _chart(_load(make_run(ranks=2, steps=1, kernel="mm")), 2)
+    kinds, lanes = chart.pop("kinds"), chart["steps"][0].pop("path")
+    # one chain without a hole, wherever it goes
+    pieces = sorted(
+        (start, start + duration, kinds[kind])
+        for lane in lanes
+        for start, duration, kind in zip(lane["start"], lane["duration"], lane["kind"], strict=True)
+    )
+    assert pieces
+    assert all(one[1] == other[0] for one, other in pairwise(pieces))
     # rank 1's clock is 100 ns ahead: rank 0 waits 100 ns, which is less than clocks can tell
     assert chart == {
         "kind": "timeline",

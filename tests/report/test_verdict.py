@@ -36,13 +36,14 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
 
 def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
-           "evidence": "E", "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
+           "bound_ns": None, "cost_is": None, "scenario": "s", "evidence": "E", "advice": "A",
+           "proof": "p", "group_id": None}  # fmt: skip
     assert findings_in_words(Findings([row] * 5)) == (Point("warning", "E", "", "A"),) * 3
     assert rest_in_words(Findings([row] * 5)) == "2 more findings below."
     assert rest_in_words(Findings([row] * 3)) == ""
     assert headline_in_words(Findings([row])) == "nothing was found that would save much"
     assert findings_section(Findings([row])).tables[0].rows == (
-        ("warning", "E", None, None, "A", "p"),
+        ("warning", "E", None, None, None, None, "A", "s", "p"),
     )
 
 

@@ -80,7 +80,7 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
     "uneven_work": Rule(
-        (True_("kineto/sampled_2of128", [1], "Rank 1 spends 37.8 ms more .*split_embedding"),),
+        (True_("kineto/sampled_2of128", [1], "Rank 1 spends 43.1 ms more .*split_embedding"),),
         ("kineto/megatron_tp8", "kineto/nanogpt_8xh100"),
     ),
     "unsteady_steps": Rule(
@@ -272,7 +272,7 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         "kineto/nanogpt_8xh100",
         "UPDATE base.gpu_ops SET duration_ns = duration_ns * 11 // 10"
         " WHERE rank = 1 AND category = 'compute'",
-        "The same kernels take 10.4% longer on rank 1",
+        "The same kernels take 9.9% longer on rank 1",
         "Compare clock rates",
     ),
     "module_loading": (
@@ -335,7 +335,8 @@ def _path(corpus: Path, fixtures: Path, trace: str) -> Path:
 @cache
 def _found(path: Path) -> dict[str, list[dict[str, Any]]]:
     with traceweave.open(path) as run:
-        rows = run.findings().to_dict("records")
+        # what they find does not depend on what it is worth
+        rows = run.findings(replay_ops=0).to_dict("records")
     by_rule: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_rule.setdefault(row["rule"], []).append(row)
@@ -380,8 +381,8 @@ def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     assert re.match(advice, row["advice"]), row["advice"]
 
 
-BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation"}
-"""Rules that tests/analyses/test_findings.py tries on arithmetic by hand."""
+BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation", "unequal_stages"}
+"""Rules that test_findings.py and test_unequal_stages.py try on arithmetic by hand."""
 
 
 def test_every_rule_is_tried() -> None:

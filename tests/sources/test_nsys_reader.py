@@ -67,6 +67,19 @@ def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: in
     assert table.to_pylist() == expected
 
 
+def test_columns_that_hold_nothing_are_told_from_those_filled_late(tmp_path: Path) -> None:
+    empty = dict.fromkeys(("int64Value", "uint64Value", "category", "color"))
+    rows = [{**nvtx(11, i, i + 1, f"r{i}"), **empty} for i in range(200)]
+    rows[100]["category"] = 0
+    rows[199]["int64Value"], rows[199]["color"] = 3, 4
+    path = write_export(tmp_path / "late.sqlite", NVTX_EVENTS=rows)
+    columns = ["start", "int64Value", "uint64Value", "text", "category", "color"]
+    with open_export(path) as export:
+        filled = export.filled(NVTX.name, columns)
+        assert export.filled(NVTX.name, ["uint64Value"]) == []
+    assert filled == ["start", "int64Value", "text", "category", "color"]
+
+
 def test_without_the_quick_reader_all_rows_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,29 @@ def test_folders_of_tables_load_like_sqlite(newer: LoadedExport, suffix: str) ->
         assert loaded.rows(everything) == newer.rows(everything), table
 
 
+@pytest.mark.parametrize("suffix", ["pqtdir", "arwdir"])
+def test_folders_of_tables_make_the_same_database(suffix: str, tmp_path: Path) -> None:
+    """Every row of every table, whichever way the report was exported."""
+    ingest(RECORDED / "all_ranks__2023.4.sqlite.gz", tmp_path / "sqlite.duckdb")
+    ingest(RECORDED / f"all_ranks__2023.4_{suffix}", tmp_path / "folder.duckdb")
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{tmp_path}/sqlite.duckdb' AS sqlite (READ_ONLY)")
+        con.execute(f"ATTACH '{tmp_path}/folder.duckdb' AS folder (READ_ONLY)")
+        tables = con.execute(
+            "SELECT format('{}.{}', schema_name, table_name) FROM duckdb_tables()"
+            " WHERE database_name = 'sqlite' AND table_name <> 'meta'"
+        ).fetchall()
+        assert len(tables) > 12
+        for (table,) in tables:
+            of_file = " EXCLUDE (path, size_bytes)" if table == "main.sources" else ""
+            rows = f"SELECT *{of_file} FROM {{}}.{table}"
+            differences = " UNION ALL ".join(
+                f"({rows.format(one)} EXCEPT ALL {rows.format(other)})"
+                for one, other in (("sqlite", "folder"), ("folder", "sqlite"))
+            )
+            assert con.execute(differences).fetchall() == [], table
+
+
 def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
     with duckdb.connect(str(database), read_only=True) as con:
         return con.execute(sql).fetchall()

@@ -144,8 +144,15 @@ def fake_nsys(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Pat
     return log
 
 
-# writes the file that follows --output=
+# --help says nothing; else writes the file that follows --output=
 EXPORTS = 'for a in "$@"; do case "$a" in --output=*) echo sqlite > "${a#--output=}";; esac; done'
+
+# Knows folders of Parquet tables, and writes two such files
+EXPORTS_TABLES = """
+case "$*" in *--help*) echo "arrowdir, and parquetdir."; exit;; esac
+for a in "$@"; do case "$a" in --output=*) out="${a#--output=}"; mkdir "$out"
+    touch "$out/StringIds.parquet" "$out/META_DATA_EXPORT.parquet";; esac; done
+"""
 
 
 def test_reports_are_exported_with_the_users_nsys(
@@ -158,10 +165,28 @@ def test_reports_are_exported_with_the_users_nsys(
     output = nsys.export_report(report, tmp_path / "..")
     assert (output.name, output.read_text()) == ("job.rank3.sqlite", "sqlite\n")
     assert log.read_text() == (
-        "export --type=sqlite --force-overwrite=true --include-blobs=true"
+        "export --help\nexport --type=sqlite --force-overwrite=true --include-blobs=true"
         f" --output={output} {report}\n"
     )
     output.unlink()
+
+
+def test_reports_are_exported_as_parquet_where_nsys_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fake_nsys(tmp_path, EXPORTS_TABLES, monkeypatch)
+    output = nsys.export_report(tmp_path / "job.rank3.nsys-rep", tmp_path)
+    assert output == tmp_path / "job.rank3_pqtdir"
+    assert nsys.recognize(output, b"")
+    assert ["--type=parquetdir" in line for line in log.read_text().splitlines()] == [False, True]
+
+
+def test_a_failing_export_to_parquet_is_tried_as_sqlite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knows = 'case "$*" in *--help*) echo "and parquetdir."; exit;; *parquetdir*) exit 1;; esac\n'
+    fake_nsys(tmp_path, knows + EXPORTS, monkeypatch)
+    assert nsys.export_report(tmp_path / "r.nsys-rep", tmp_path) == tmp_path / "r.sqlite"
 
 
 def test_an_old_nsys_exports_without_payloads(
@@ -171,7 +196,10 @@ def test_an_old_nsys_exports_without_payloads(
     log = fake_nsys(tmp_path, refuse + EXPORTS, monkeypatch)
     output = nsys.export_report(tmp_path / "old.qdrep", tmp_path)
     assert output == tmp_path / "old.sqlite"
-    assert ["include-blobs" in line for line in log.read_text().splitlines()] == [True, False]
+    assert ["include-blobs" in line for line in log.read_text().splitlines()[1:]] == [
+        True,
+        False,
+    ]
 
 
 def test_a_failing_export_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

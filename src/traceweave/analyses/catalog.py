@@ -15,7 +15,8 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- caveat: what the numbers cannot tell
 
 Rows that several of them start from are in shared/, with a header of the same form that begins with
-`shared` and has no question, topic, order and caveats. `findings` is made of rules/ (rules.py).
+`shared` and has no question, topic, order and caveats; `-- through: name` there names what makes
+its rows of those that it selects (inputs.py). `findings` is made of rules/ (rules.py).
 What reads shared rows or rules has their parameters too, and reads what they read.
 """
 
@@ -99,7 +100,9 @@ class Shared(Statement):
 
     kind: ClassVar[str] = "shared"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
-        dict.fromkeys(("shared", "grain"), ONCE) | _LISTS | {"reads": OPTIONAL}
+        dict.fromkeys(("shared", "grain"), ONCE)
+        | _LISTS
+        | dict.fromkeys(("reads", "through"), OPTIONAL)
     )
 
 

@@ -34,7 +34,7 @@ loading AS MATERIALIZED (
             PARTITION BY rank ORDER BY start_local_ns, duration_ns DESC, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM host_ops
-    WHERE kind IN ('annotation', 'op', 'nvtx', 'python') AND name IN (SELECT name FROM tw_ranges() WHERE gets_data = 'yes')
+    WHERE kind IN ('annotation', 'op', 'nvtx', 'python') AND name IN (SELECT name FROM tw_range_names WHERE gets_data = 'yes')
 ),
 known AS (
     SELECT DISTINCT rank FROM loading

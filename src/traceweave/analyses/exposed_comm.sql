@@ -3,6 +3,7 @@
 -- topic: communication
 -- grain: one row per rank and collective
 -- reads: collective_instances, collectives, device_ops, groups
+-- param: queued_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
 -- column: op VARCHAR | which operation
@@ -15,8 +16,8 @@
 -- column: exposed_ns BIGINT | time of it in which no compute ran on the rank = exposed_wait_ns + exposed_transfer_ns
 -- column: exposed_wait_ns BIGINT | of its first wait_ns; NULL like it
 -- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it
--- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution; NULL if none did, or if it is this one
--- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one to that of late_rank; NULL if there is none
+-- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
+-- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
 -- column: call_id BIGINT | as in collectives
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
@@ -46,11 +47,13 @@ calls AS MATERIALIZED (
         k.duration_ns,
         k.start_ns + s.wait_ns AS waited_until_ns,
         i.last_start_ns,
-        i.last_start_ns - i.last_delay_ns AS second_start_ns,
+        coalesce(o.since_ns, i.last_start_ns - i.last_delay_ns) AS second_start_ns,
         i.last_rank,
-        i.last_is_known
+        coalesce(o.origin, i.last_rank) AS late_rank,
+        coalesce(o.is_known, i.last_is_known) AS late_is_known
     FROM collectives AS k
     LEFT JOIN collective_instances AS i USING (collective_id)
+    LEFT JOIN shared_late_origins() AS o USING (collective_id)
     LEFT JOIN tw_split_calls() AS s ON s.call_id = k.call_id
 ),
 -- a rank that waits in several collectives at once waits for the first of them: no moment is charged twice
@@ -70,7 +73,7 @@ charged AS (
             last_start_ns
         ) AS late_from_ns
     FROM calls
-    WHERE last_is_known AND waited_until_ns IS NOT NULL AND rank <> last_rank
+    WHERE late_is_known AND waited_until_ns IS NOT NULL AND rank NOT IN (last_rank, late_rank)
 ),
 -- on the rank's own clock, which hardly strays from the common one within a collective
 edges AS (
@@ -128,7 +131,7 @@ SELECT
     CAST(m.end_free_ns - m.start_free_ns AS BIGINT) AS exposed_ns,
     CAST(m.waited_free_ns - m.start_free_ns AS BIGINT) AS exposed_wait_ns,
     CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) AS exposed_transfer_ns,
-    CASE WHEN m.until_free_ns IS NOT NULL THEN k.last_rank END AS late_rank,
+    CASE WHEN m.until_free_ns IS NOT NULL THEN k.late_rank END AS late_rank,
     CAST(m.until_free_ns - m.from_free_ns AS BIGINT) AS late_ns,
     k.op IN ('send', 'recv') OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged,
     k.call_id

@@ -10,38 +10,50 @@
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
--- column: cost_ns BIGINT | what it costs per step, at most; NULL if its cost is not time
+-- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, else bound_ns; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
+-- column: cost_is VARCHAR | 'replayed' or 'bound'; NULL without a cost
+-- column: bound_ns BIGINT | what it costs per step by its rule alone: what the step would gain at most if nothing else stood in the way
+-- column: scenario VARCHAR | what fixing it is: for 'traceweave what-if'; NULL: it cannot be said so
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
+-- column: note VARCHAR | why its cost is a bound although it has a scenario, or how far to trust what is replayed
 -- order: cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
--- caveat: a cost is what the step would gain at most if nothing else stood in the way; costs overlap and do not add up.
+-- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
+-- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.
 -- caveat: in a run without steps, the whole recording of a rank counts as one step.
 -- caveat: the wait of a pipeline's stages for each other is pipeline_wait, never a straggler: sends, recvs and collectives over several stages are left out of the other rules about waiting.
 -- caveat: no rank is called late by less than the clock resolution.
-WITH found AS MATERIALIZED (
-    FROM every_rule()
-),
-costly AS (
+WITH costly AS (
     SELECT
-        CASE
-            WHEN f.severity = 'info' THEN 'info'
-            WHEN f.cost_ns >= $critical_share * s.step_ns THEN 'critical'
-            WHEN f.cost_ns >= $warning_share * s.step_ns THEN 'warning'
-            ELSE 'info'
-        END AS severity,
-        f.* EXCLUDE (severity, cost_ns),
-        CAST(round(f.cost_ns) AS BIGINT) AS cost_ns,
-        f.cost_ns / s.step_ns AS step_share
-    FROM found AS f CROSS JOIN shared_mean_step() AS s
-    WHERE f.cost_ns >= $min_share * s.step_ns AND f.cost_ns > 0
-),
-notes AS (
-    SELECT coalesce(severity, 'info') AS severity, * EXCLUDE (severity, cost_ns), NULL AS cost_ns, NULL AS step_share
-    FROM found
-    WHERE cost_ns IS NULL
+        f.*,
+        coalesce(r.alone_ns, f.bound_ns) AS cost_ns,
+        CASE WHEN r.alone_ns IS NOT NULL THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'bound' END AS cost_is,
+        CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN coalesce(r.note, w.note) END AS note
+    FROM shared_found() AS f
+    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS r USING (scenario)
+    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NULL) AS w ON TRUE
 )
-SELECT CAST(severity AS ENUM('critical', 'warning', 'info')) AS severity, rule, ranks, group_id, cost_ns, step_share, evidence, coalesce(proof, usual_proof) AS proof, advice
-FROM (FROM costly UNION ALL BY NAME FROM notes)
+SELECT
+    CAST(CASE
+        WHEN c.cost_ns IS NULL THEN coalesce(c.at_most, 'info')
+        WHEN c.at_most = 'info' THEN 'info'
+        WHEN c.cost_ns >= $critical_share * s.step_ns THEN 'critical'
+        WHEN c.cost_ns >= $warning_share * s.step_ns THEN 'warning'
+        ELSE 'info'
+    END AS ENUM('critical', 'warning', 'info')) AS severity,
+    c.rule,
+    c.ranks,
+    c.group_id,
+    c.cost_ns,
+    c.cost_ns / s.step_ns AS step_share,
+    c.cost_is,
+    c.bound_ns,
+    c.scenario,
+    c.evidence,
+    c.proof,
+    c.advice,
+    c.note
+FROM costly AS c LEFT JOIN shared_mean_step() AS s ON TRUE
 ORDER BY cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

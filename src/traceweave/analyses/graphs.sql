@@ -27,7 +27,7 @@
 WITH graph_calls AS MATERIALIZED (
     SELECT rank, op_id, name, duration_ns
     FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_calls() WHERE launches = 'graph')
+    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE launches = 'graph')
 ),
 ops AS (
     SELECT

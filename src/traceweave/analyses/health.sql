@@ -3,6 +3,7 @@
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
 -- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, sources, steps
+-- param: replay_ops
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
 -- column: unit VARCHAR | its unit: 'ms', '%', 'GB', 'us', 'x' (times)
@@ -14,6 +15,7 @@
 -- caveat: step time is the median over the steps of length_ns of steps, a mean over the ranks.
 -- caveat: a rank without GPU ops, in a run where others have some, is left out of all numbers; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
+-- caveat: 'fix 1' to 'fix 3' are what the mean step gains by the best fixes of fixes, each after those before it; what gains less than 1 % is left out.
 -- caveat: findings says what each of these costs and what to try.
 WITH totals AS MATERIALIZED (
     SELECT
@@ -111,6 +113,18 @@ rows AS (
             ELSE 'of the GPU''s peak in ' || m.dtype
         END, NULL, NULL, 'mfu'
     FROM mfu AS m CROSS JOIN totals
+    UNION ALL
+    SELECT 4 + f.n / 100, 'fix ' || f.n, f.gain_ns / 1e6, 'ms',
+        replace(f.rule, '_', ' ') || coalesce(' of rank ' || w.rank, '') || ': leaves ' || tw_time(f.step_ns),
+        w.rank, NULL, 'fixes'
+    FROM analysis_fixes(p_replay_ops := $replay_ops) AS f
+    CROSS JOIN LATERAL (SELECT CASE WHEN len(f.ranks) = 1 THEN f.ranks[1] END AS rank) AS w
+    CROSS JOIN totals AS t
+    WHERE f.n BETWEEN 1 AND 3 AND f.gain_ns >= 0.01 * t.window_ns / t.windows
+    UNION ALL
+    SELECT 4, 'fix 1', NULL, 'ms', 'not replayed: see fixes', NULL, NULL, 'fixes'
+    FROM analysis_fixes(p_replay_ops := $replay_ops)
+    WHERE n = 0 AND step_ns IS NULL
     UNION ALL
     SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
     UNION ALL

@@ -18,21 +18,23 @@ from functools import cache
 from importlib import resources
 
 import duckdb
+import pyarrow as pa
 
 from traceweave.analyses.catalog import called, find, rules
-from traceweave.analyses.inputs import INPUTS
+from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line
+from traceweave.store.database import first_line, is_read_only
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
-_HEADER = "-- macro: "
+_HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
+_TABLE = "-- table: "
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
@@ -96,7 +98,7 @@ def prepare(
     tables that were created for the same question.
     """
     made = set() if made is None else made
-    create_macros(con, statement.sql)
+    create_macros(con, statement.sql, made)
     for need in statement.needs:
         if not _is_there(con, f"tw_{need}", made):
             INPUTS[need](con)
@@ -130,21 +132,51 @@ def materialize(
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     if not _is_there(con, name, made):
-        sql, left = prepare(con, statement, values, made)
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+        if statement.through:
+            _write_through(con, statement, values, made, name)
+        else:
+            sql, left = prepare(con, statement, values, made)
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
     made.add(name)
     return name
 
 
-def create_macros(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the shared macros that `sql` calls in `con`, and all that they call, each once."""
+def _write_through(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: dict[str, Value],
+    made: set[str],
+    name: str,
+) -> None:
+    """Create the table `name` of what Python makes of the rows that a statement selects."""
+
+    def selected() -> pa.Table:
+        sql, left = prepare(con, statement, values, made)
+        return con.sql(sql, params=left).to_arrow_table()
+
+    rows = THROUGH[statement.through](con, values, selected)
+    con.from_arrow(rows).query("rows", f"CREATE OR REPLACE TEMP TABLE {name} AS FROM rows")
+
+
+def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
+    """Create the shared macros that `sql` calls in `con`, and all that they call, each once.
+
+    What a file of macros calls a table is one: its rows are computed when they are first needed,
+    as those of statements are (see `materialize`).
+    """
+    made = set() if made is None else made
     _create_functions(con, sql)
     con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
-    made = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
+    there = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
     for name in _macros_of(sql):
-        if name not in made:
-            _create_functions(con, macros()[name])
-            con.execute(macros()[name])
+        definition = macros()[name]
+        _create_functions(con, definition)
+        if definition.startswith(_TABLE):
+            if not _is_there(con, name, made):
+                con.execute(definition)
+            made.add(name)
+        elif name not in there:
+            con.execute(definition)
             con.execute("INSERT INTO tw_macros VALUES (?)", [name])
 
 
@@ -184,14 +216,7 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:
     """Whether a temporary table was made for this question, or for any while nothing changes."""
-    return name in made or (_is_read_only(con) and _exists(con, name))
-
-
-def _is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
-    rows = con.execute(
-        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
-    ).fetchall()
-    return rows == [(True,)]
+    return name in made or (is_read_only(con) and _exists(con, name))
 
 
 def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
@@ -203,10 +228,10 @@ def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
 
 @cache
 def macros() -> dict[str, str]:
-    """Return the definition of every shared macro, its header included, by its name."""
+    """Return the definition of every shared macro and table, its header included, by its name."""
     files = resources.files(__package__).joinpath("macros").iterdir()
     texts = [
         answered(file.read_text(encoding="utf-8")) for file in files if file.name.endswith(".sql")
     ]
-    found = [definition for text in texts for definition in text.split(_HEADER)[1:]]
-    return {definition.partition("(")[0]: _HEADER + definition for definition in found}
+    found = [_HEADER.split(text)[1:] for text in texts]
+    return {name: sql for parts in found for name, sql in zip(parts[::2], parts[1::2], strict=True)}

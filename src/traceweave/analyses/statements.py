@@ -55,6 +55,11 @@ class Statement:
         """Tables tw_<name> that inputs.py makes before the statement runs."""
         return names(self.fields["needs"])
 
+    @property
+    def through(self) -> str:
+        """What of inputs.py makes its rows of those that it selects; '' where they are the rows."""
+        return next(iter(self.fields.get("through", ())), "")
+
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """What it can be given, in the order of the header."""

@@ -7,7 +7,7 @@
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
 -- param: min_excess_share DOUBLE = 0.1 | what the rank did longer than the others is named as the cause if it makes up at least this share of its lateness
--- param: queued_ns BIGINT = 10000 | where all others start a collective within this time after their previous one, they had it queued: the delay of the last rank began earlier
+-- param: queued_ns
 -- param: min_gap_ns
 -- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
@@ -35,11 +35,15 @@
 -- column: waited_ns BIGINT | how long it waited for others, in collectives where the clocks resolve that ranks waited
 -- column: waited_free_ns BIGINT | the same over all of them without clocks: its duration minus the shortest over the ranks
 -- column: inside_ns BIGINT | time inside these collectives, waiting and transfer together
--- order: caused_wait_ns DESC, rank, step NULLS FIRST
+-- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks they add up to waited_ns
+-- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
+-- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
+-- order: origin_wait_ns DESC, caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
 -- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idle time that gaps attributes to the host, without data loading.
--- caveat: a rank that is late because it waited in a collective of another group is counted here like any other; its cause is other_group.
+-- caveat: caused_wait_ns counts a rank that is late because it waited in a collective of another group like any other; its cause is other_group. origin_wait_ns follows its lateness to where it began.
+-- caveat: origin_wait_ns shares the time between two arrivals among all ranks that are still missing. A missing rank passes on what it has waited longer than those already there, without compute, since a collective last made all of them even.
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it.
 -- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
@@ -111,6 +115,42 @@ ranked AS (
         CAST(sum(wait_free_ns) AS BIGINT) AS waited_free_ns,
         CAST(sum(duration_ns) AS BIGINT) AS inside_ns
     FROM charged
+    GROUP BY rank, step
+),
+-- how long the others waited for each rank: the time between two arrivals is shared by all who are missing
+slices AS (
+    SELECT
+        collective_id,
+        rank,
+        CASE WHEN $per = 'step' THEN step END AS step,
+        row_number() OVER by_arrival AS place,
+        -- of those who are there, each waits; of those who are not, each has its share in that
+        coalesce(start_ns - lag(start_ns) OVER by_arrival, 0) * (place - 1) / (count(*) OVER (PARTITION BY collective_id) - place + 1) AS shared_ns
+    FROM arrivals
+    WHERE NOT below_resolution
+    WINDOW by_arrival AS (PARTITION BY collective_id ORDER BY start_ns, rank)
+),
+owed AS (
+    SELECT collective_id, rank, step, sum(shared_ns) OVER (PARTITION BY collective_id ORDER BY place) AS wait_ns
+    FROM slices
+),
+followed AS MATERIALIZED (
+    SELECT w.rank, w.step, coalesce(o.origin, w.rank) AS origin, sum(w.wait_ns * coalesce(o.share, 1)) AS wait_ns
+    FROM owed AS w LEFT JOIN shared_wait_origins() AS o USING (collective_id, rank)
+    GROUP BY ALL
+),
+-- whole ns that add up to the whole
+originated AS (
+    SELECT rank, step, CAST(round(until_ns) - round(until_ns - wait_ns) AS BIGINT) AS wait_ns
+    FROM (
+        SELECT *, sum(wait_ns) OVER (ORDER BY rank, step NULLS FIRST) AS until_ns
+        FROM (SELECT origin AS rank, step, sum(wait_ns) AS wait_ns FROM followed GROUP BY ALL)
+    )
+),
+relayed AS (
+    SELECT rank, step, CAST(round(sum(wait_ns)) AS BIGINT) AS wait_ns, arg_max(origin, (wait_ns, -origin)) AS origin
+    FROM followed
+    WHERE origin <> rank
     GROUP BY rank, step
 ),
 -- is it always the same rank, the same host, the same stage?
@@ -461,7 +501,10 @@ SELECT
     e.known_last,
     e.waited_ns,
     e.waited_free_ns,
-    e.inside_ns
+    e.inside_ns,
+    coalesce(f.wait_ns, 0) AS origin_wait_ns,
+    coalesce(held.wait_ns, 0) AS passed_on_ns,
+    held.origin AS origin_rank
 FROM explained AS e
 LEFT JOIN worst AS w ON w.rank = e.rank
 LEFT JOIN ranks AS r ON r.rank = e.rank
@@ -469,4 +512,6 @@ LEFT JOIN hosts AS h ON h.host = r.host
 LEFT JOIN stages AS s ON s.rank = e.rank
 LEFT JOIN slow_classes AS k ON k.rank = e.rank AND k.at_step IS NOT DISTINCT FROM e.step
 LEFT JOIN pulled AS p ON p.rank = e.rank AND p.at_step IS NOT DISTINCT FROM e.step
-ORDER BY e.caused_wait_ns DESC, e.rank, e.step NULLS FIRST
+LEFT JOIN originated AS f ON f.rank = e.rank AND f.step IS NOT DISTINCT FROM e.step
+LEFT JOIN relayed AS held ON held.rank = e.rank AND held.step IS NOT DISTINCT FROM e.step
+ORDER BY origin_wait_ns DESC, e.caused_wait_ns DESC, e.rank, e.step NULLS FIRST

@@ -45,7 +45,7 @@ waiting AS MATERIALIZED (
         c.bytes
     FROM host_ops AS h
     LEFT JOIN copies AS c USING (op_id)
-    LEFT JOIN (SELECT name FROM tw_calls() WHERE waits_for IS NOT NULL) AS w ON w.name = h.name
+    LEFT JOIN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) AS w ON w.name = h.name
     WHERE h.kind IN ('runtime', 'driver')
         AND ($step IS NULL OR h.step = $step)
         AND h.duration_ns >= $min_call_ns

@@ -50,7 +50,11 @@ from traceweave.cli.options import DATABASE, OneOf, example
     show_default=True,
     help="Host operators and API calls, with arrows to the GPU ops that they launch.",
 )
-@click.option("--gaps", is_flag=True, help="Add idle gaps and exposed communication per step.")
+@click.option(
+    "--gaps",
+    is_flag=True,
+    help="Add idle gaps, exposed communication per step and the critical path.",
+)
 def export(
     database: Path,
     to: str,

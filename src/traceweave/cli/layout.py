@@ -18,7 +18,7 @@ KEYS = frozenset(
     | {"severity", "rule"}
 )
 """Leading columns of these names, or else the first one, say what a row is."""
-PROSE = frozenset({"evidence", "advice", "note", "message", "verdict"})
+PROSE = frozenset({"evidence", "advice", "note", "message", "verdict", "scenario"})
 """Columns of these names hold sentences, which are broken over lines, never cut."""
 LEAST_WIDTH = dict.fromkeys(PROSE, 32) | {"rule": 20}
 """Characters to a line that text gets at least, where that is not 12."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from traceweave.arrays import Floats
 from traceweave.clocks.matrices import Block
+from traceweave.clocks.orderings import Orderings
 
 
 @dataclass(frozen=True)
@@ -52,18 +53,21 @@ def pairwise(blocks: list[Block], ranks: int) -> Floats:
                 best = np.fmin.reduce(room, axis=0, initial=np.inf)
                 upper[rank, block.ranks] = np.minimum(upper[rank, block.ranks], best)
         elif block.sends is not None:
-            _add_channels(block, upper)
+            _messages(block, block.sends).tighten(upper)
     np.fill_diagonal(upper, 0.0)
     return upper
 
 
-def _add_channels(block: Block, upper: Floats) -> None:
+def _messages(block: Block, sends: Floats) -> Orderings:
     """A receive cannot end before its send has started; nothing holds the other way round."""
-    sender = np.nanargmax(block.sends, axis=1) if block.sends is not None else np.zeros(0, int)
-    receiver = np.nanargmin(block.sends, axis=1) if block.sends is not None else np.zeros(0, int)
+    sender, receiver = np.nanargmax(sends, axis=1), np.nanargmin(sends, axis=1)
     row = np.arange(len(sender))
-    room = block.proven_end[row, receiver] - block.start[row, sender]
-    np.fmin.at(upper, (block.ranks[sender], block.ranks[receiver]), room)
+    return Orderings(
+        block.ranks[sender],
+        block.start[row, sender],
+        block.ranks[receiver],
+        block.proven_end[row, receiver],
+    )
 
 
 def close(direct: Floats) -> Bounds:

@@ -5,8 +5,6 @@ them.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block
@@ -20,6 +18,12 @@ def connect(blocks: list[Block], ranks: int) -> tuple[Ints, Floats]:
         present = np.isfinite(block.end).astype(np.float64)
         shared[np.ix_(block.ranks, block.ranks)] += present.T @ present
     np.fill_diagonal(shared, 0.0)
+    if not shared.any():
+        return np.arange(ranks), shared
+    # slow to import, and a run of one rank has no use for it
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
     return np.asarray(connected_components(coo_matrix(shared), directed=False)[1]), shared
 
 
@@ -30,6 +34,11 @@ def rough_clocks(
     that share most.
     """
     ranks = len(shared)
+    if not shared.any():
+        return np.zeros(ranks), np.zeros(ranks)
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
     cost = np.where(shared > 0, 1.0 / np.maximum(shared, 1.0), 0.0)
     tree = minimum_spanning_tree(coo_matrix(cost))
     offset, drift = np.zeros(ranks), np.zeros(ranks)

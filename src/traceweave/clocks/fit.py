@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.elimination import Elimination
 from traceweave.clocks.equations import (
     WAVES,
     Layout,
@@ -45,6 +45,9 @@ from traceweave.clocks.ring_lags import (
 )
 from traceweave.clocks.scatter import Scatter, measure_scatter
 from traceweave.clocks.transfer_classes import Cell, make_cells
+
+if TYPE_CHECKING:
+    from traceweave.clocks.elimination import Elimination
 
 ROUNDS = 40
 GENTLE = 3
@@ -180,6 +183,9 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
     they settle; the first `gentle` rounds know no wave.
     """
     layout = problem.layout
+    # imports SciPy, for which a run of one rank has no use
+    from traceweave.clocks.elimination import Elimination
+
     times = [(cell.end - problem.middle[cell.ranks]) / problem.scale for cell in cells]
     for turn in range(rounds):
         rests = [_rest(problem, cell, problem.unknowns) for cell in cells]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.scatter import measure_scatter
@@ -134,6 +133,9 @@ class Joint:
     def solve(self) -> tuple[Floats, Floats, Floats]:
         """Find curves and steps under the weights as they are; return the band's factor, what
         steps add through it, and the covariance of steps."""
+        # slow to import, and most runs have no use for it
+        from scipy.linalg import cho_solve_banded, cholesky_banded
+
         count, width = self.clusters, 2 * self.clusters
         size = len(self.knots) * count
         band, right = np.zeros((width + count, size)), np.zeros(size)
@@ -227,6 +229,8 @@ class Joint:
         turns, reach = _turns(self.knots), _reach(self.knots)
         if not len(turns):
             return
+        from scipy.linalg import cho_solve_banded
+
         factor, through, spread = solved
         rng = np.random.default_rng(0)
         count = self.clusters

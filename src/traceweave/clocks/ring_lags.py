@@ -10,13 +10,16 @@ lags from offsets, the first variance stays.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.clocks.elimination import Elimination
 from traceweave.clocks.equations import Layout
 from traceweave.clocks.transfer_classes import Cell
+
+if TYPE_CHECKING:
+    from traceweave.clocks.elimination import Elimination
 
 SLOPE = 0.02
 """Standard deviation of a rank's lag as a share of the transfer time: 8 us of 400 us."""

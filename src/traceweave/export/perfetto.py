@@ -4,7 +4,7 @@ Times are aligned nanoseconds since the Unix epoch on Perfetto's boot clock, so 
 Perfetto's SQL is `start_ns` here; a clock snapshot says that the wall clock reads the same.
 
 The queries only arrange events as tracks, slices and samples. What an analysis answers (gaps,
-exposed communication, memory in use) they take from it.
+exposed communication, the critical path, memory in use) they take from it.
 """
 
 from __future__ import annotations
@@ -96,6 +96,11 @@ class _Export:
         chosen = self._selection
         ranks = None if chosen.ranks is None else list(chosen.ranks)
         steps = None if chosen.steps is None else list(chosen.steps)
+        path = analyses.shared_rows(self._con, "path_pieces") if chosen.gaps else None
+        pieces = (
+            "SELECT NULL::INTEGER AS rank WHERE FALSE" if path is None else f"FROM {path.alias}"
+        )
+        self._create("export_path", pieces, {})
         self._create("export_tracks", _query("tracks"), {"gaps": chosen.gaps})
         self._create("export_calls", _query("calls"), {"ranks": ranks})
         self._create("export_windows", _query("windows"), {"steps": steps})
@@ -130,6 +135,7 @@ class _Export:
         if rank is not None:
             self._write_slices("steps", rank)
             if chosen.gaps:
+                self._write_slices("path", rank)
                 self._write_slices("gaps", rank)
             self._write_slices("gpu", rank, host=chosen.host, launch_flow=LAUNCH_FLOW)
         if chosen.host:

@@ -30,7 +30,7 @@ class Selection:
     host: bool = True
     """Host operators, API calls and other host events, and the arrows from launch to GPU op."""
     gaps: bool = False
-    """Idle gaps named by their cause, and the exposed communication per step."""
+    """Idle gaps named by their cause, the exposed communication per step, and the critical path."""
 
 
 def select(

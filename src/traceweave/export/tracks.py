@@ -143,6 +143,7 @@ class Tracks:
         fixed = {
             "steps": "steps",
             "gpu steps": "steps on the GPU",
+            "path": "critical path",
             "gaps": f"{where}idle gaps",
         }
         label = track.label or ""

@@ -18,8 +18,10 @@ from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
 from traceweave.matching.voting import QUORUM, SOME, vote
 
-STRETCH = 32
+STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
+FEW = 3
+"""Calls with a shift of their own that are taken for chance."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -57,6 +59,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
+    _drop_strays(partner)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
@@ -103,9 +106,41 @@ def _align_by_votes(
         if len(near) == len(a):
             break
         reach *= 4
-    if not some and not _supported(a, b, line, partner):
-        return refused
+    if not some:
+        _drop_strays(partner)
+        _fill_between(a, b, line, partner)
+        if not _supported(a, b, line, partner):
+            return refused
     return Alignment(partner, line, False)
+
+
+def _drop_strays(partner: Ints) -> None:
+    """Take back partners that order contradicts: few calls whose shift is not that of those before
+    or after them would need calls to be missing on one side and then on the other. After a step of
+    a clock the nearest call in time may be such a one.
+    """
+    found = np.flatnonzero(partner >= 0)
+    shift = partner[found] - found
+    edges = np.flatnonzero(np.r_[True, shift[1:] != shift[:-1], True])
+    if len(edges) > 2:
+        short = np.diff(edges) < FEW
+        partner[found[np.repeat(short, np.diff(edges))]] = -1
+
+
+def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Give calls among partners that lie evenly on both sides the partners that order leaves them,
+    where time alone was not clear.
+    """
+    found = np.flatnonzero(partner >= 0)
+    for shift in np.unique(partner[found] - found):
+        i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+        possible = agree(a, i, b, i + shift) & _causal(a, i, b, i + shift, line)
+        possible &= (partner[i] < 0) & ~np.isin(i + shift, partner)
+        filled = True
+        while filled:
+            between = i[possible & _sandwiched(partner[i] == i + shift) & (partner[i] < 0)]
+            partner[between] = between + shift
+            filled = len(between) > 0
 
 
 def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:

@@ -75,9 +75,9 @@ def fit_curve(at: Floats, differences: Floats) -> Curve:
     )
 
 
-def running_median(values: Floats) -> Floats:
+def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
     """Median of every value and its neighbours; at the edges, of those that there are."""
-    width = min(NEIGHBOURS, len(values) - 1 + len(values) % 2)
+    width = min(neighbours, len(values) - 1 + len(values) % 2)
     windows = np.lib.stride_tricks.sliding_window_view(values, max(width, 1))
     inner = np.median(windows, axis=1)
     lead = (len(values) - len(inner)) // 2

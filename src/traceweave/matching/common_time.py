@@ -6,15 +6,17 @@ Good to some tens of us: enough to tell which calls of two ranks may be one.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from traceweave.arrays import Ints
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Curve, fit_curve
 from traceweave.matching.send_recv import SameClock
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 LEAST = 4
 """Matched calls that two ranks need in common."""
@@ -26,6 +28,14 @@ class CommonTime:
     def __init__(self, calls: Calls, instance: Ints, same_clock: SameClock) -> None:
         matched = np.flatnonzero(instance >= 0)
         self._ranks, rank = np.unique(calls.rank, return_inverse=True)
+        self._component: Ints = np.arange(len(self._ranks))
+        self._curve: dict[int, Curve] = {}
+        if len(self._ranks) < 2:
+            return
+        # slow to import, and a run of one rank has no use for it
+        from scipy.sparse import coo_matrix, csr_matrix
+        from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
         shape = (len(self._ranks), int(instance.max(initial=-1)) + 1)
         present = csr_matrix((np.ones(len(matched)), (rank[matched], instance[matched])), shape)
         shared = (present @ present.T).tocoo()
@@ -35,8 +45,7 @@ class CommonTime:
         cost = np.r_[1 / shared.data[kept], np.ones(len(hosts))]
         pairs = np.vstack([np.c_[shared.row[kept], shared.col[kept]], hosts])
         graph = coo_matrix((cost, (pairs[:, 0], pairs[:, 1])), (len(self._ranks),) * 2)
-        self._component = connected_components(graph, directed=False)[1]
-        self._curve: dict[int, Curve] = {}
+        self._component = connected_components(graph, directed=False)[1].astype(np.int64)
         ends = [self._ends(calls, instance, matched[rank[matched] == r]) for r in range(shape[0])]
         self._follow(csr_matrix(minimum_spanning_tree(graph)), ends)
 
@@ -60,6 +69,8 @@ class CommonTime:
 
     def _follow(self, tree: csr_matrix, ends: list[tuple[Ints, Ints]]) -> None:
         """Bring every rank on the clock of its component's first, from neighbour to neighbour."""
+        from scipy.sparse.csgraph import breadth_first_order
+
         for root in np.unique(self._component, return_index=True)[1]:
             order, parent = breadth_first_order(tree, root, directed=False)
             for rank in order[1:]:

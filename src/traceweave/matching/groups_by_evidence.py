@@ -9,21 +9,24 @@ clear, its calls stay unmatched: a wrong match is worse than none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.coarse_clocks import running_median
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.rivals import rivals
+from traceweave.matching.own_calls import own_calls
+from traceweave.matching.rivals import layouts, rivals
 from traceweave.matching.strands import Strand, align_strands, may_be_one
 from traceweave.matching.ties import (
     APART,
     CAUSAL,
+    FOREIGN,
+    LEAST,
     Bundle,
     Tie,
     bundle,
@@ -35,8 +38,10 @@ GAP = 3.0
 """A strand whose ends scatter this many times more than those of the others is of another group,"""
 GAP_NS = 30_000.0
 """if they scatter more than this: below, rings alone may do it."""
-ALONE_ENOUGH = 0.5
-"""Share of calls that must speak for themselves on a stream that groups may share."""
+ODD = 0.15
+"""Share of calls that may look as if they were of the groups that ends alone suggest: of many such
+ways to divide a set, one is always the worst.
+"""
 SPARE_NS = 20_000.0
 """By how much coarse clocks may seem to contradict causality."""
 
@@ -80,6 +85,24 @@ class StrandSet:
     tie: Tie | None = None
     """The weakest of what proves it."""
 
+    @property
+    def shared(self) -> bool:
+        """Some of its streams may carry calls of other groups too."""
+        return any(strand.shared for strand in self.strands)
+
+    def only(self, kept: Flags) -> StrandSet:
+        """Return the set with some calls of the first strand and their partners."""
+        if kept.all():
+            return self
+        row = np.cumsum(kept) - 1
+        strands, alignments = [self.strands[0].take(np.flatnonzero(kept))], [self.alignments[0]]
+        for strand, found in zip(self.strands[1:], self.alignments[1:], strict=True):
+            if found is not None:
+                mine = np.flatnonzero((found.partner >= 0) & kept[found.partner])
+                strands.append(strand.take(mine))
+                alignments.append(replace(found, partner=row[found.partner[mine]], plain=False))
+        return replace(self, strands=strands, alignments=alignments)
+
     def ranks(self) -> list[int]:
         """The members, ascending."""
         return sorted(strand.rank for strand in self.strands)
@@ -108,7 +131,29 @@ class Search:
         lacking = [found for found in settled if any(self._may_lack(found, s) for s in rest)]
         for found in lacking:
             self._refuse(found.strands, NOT_PROVEN)
-        return [found for found in settled if all(found is not other for other in lacking)]
+        settled = [found for found in settled if all(found is not other for other in lacking)]
+        return [own for found in settled for own in self._own(found, settled)]
+
+    def _own(self, found: StrandSet, others: list[StrandSet]) -> Iterator[StrandSet]:
+        """The set without the calls that may be of another group, where its streams may carry
+        several: of parts of this one, or of one that other sets are part of too.
+        """
+        if not found.shared or self.job.pair:
+            yield found
+            return
+        whole = bundle(found.strands, found.alignments)
+        own = np.full(len(found.strands[0]), True)
+        order = np.array(found.by_rank())
+        for parts in layouts(len(order)):
+            own &= own_calls(weigh(whole, [order[part] for part in parts]).by_call)
+        for other in others:
+            union = None if other is found else self._union(found, other)
+            if union is not None:
+                own &= own_calls(-self._against(union, len(order)).by_call)
+        if own.sum() >= LEAST:
+            yield found.only(own)
+        else:
+            self._refuse(found.strands, NOT_PROVEN)
 
     def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
         """Whether a strand that is in no set may be of this one."""
@@ -179,18 +224,17 @@ class Search:
         """Whether ends and causality show one group, and no calls of another among them.
 
         Where members were not recorded, who was last is not known, and starts have to lie far
-        apart. A stream that others may share says nothing, so there most calls have to speak for
-        themselves.
+        apart. Calls of another group are looked for later on a stream that groups may share.
         """
         if len(found.strands) > min(strand.size or len(whole.ranks) for strand in found.strands):
             return False
         if not self.job.regular(found.ranks()):
             return False
-        shared = any(strand.shared for strand in found.strands)
-        for tie in ties:
+        even = len(list(layouts(len(whole.ranks))))
+        for number, tie in enumerate(ties):
             if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
                 return False
-            if shared and tie.speaking < ALONE_ENOUGH:
+            if not found.shared and tie.against > (FOREIGN if number < even else ODD):
                 return False
         noise = max(tie.ends_ns for tie in ties)
         return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
@@ -200,7 +244,7 @@ class Search:
         is not its own doing.
         """
         everyone = self.job.complete and len(found.strands) == self.job.recorded
-        if not everyone or any(strand.shared for strand in found.strands):
+        if not everyone or found.shared:
             return False
         straight = bundle(found.strands, found.alignments, straight=True)
         calls = found.strands[0].calls
@@ -242,9 +286,13 @@ class Search:
 
     def _apart(self, union: StrandSet, first: int) -> bool:
         """Whether the first strands are clearly another group than the rest."""
-        place = np.arange(len(union.strands))
-        tie = weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        tie = self._against(union, first)
         return tie.clear and tie.evidence < 0
+
+    def _against(self, union: StrandSet, first: int) -> Tie:
+        """What ties the first strands to the rest."""
+        place = np.arange(len(union.strands))
+        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""

@@ -24,7 +24,16 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand
-from traceweave.matching.ties import LEAST, Tie, bundle, clear, likelier, weigh
+from traceweave.matching.ties import (
+    FOREIGN,
+    LEAST,
+    SPEAKS,
+    Tie,
+    bundle,
+    clear,
+    likelier,
+    weigh,
+)
 
 UNKNOWN = OPS.index("unknown")
 TIGHT_NS = 30_000.0
@@ -45,6 +54,9 @@ SHARE = 0.25
 """Share of the messages of either side, found before or not, that a pair must have: what is left
 over by others meets by chance.
 """
+
+USUAL = 3
+"""How often one message must follow another to be no chance."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class Messages:
     def find(self) -> list[Channel]:
         """Return the channels that ends prove."""
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
-        return self._regular(_settle(list(self._channels(time, tied=True))))
+        return self._in_turn(self._regular(_settle(list(self._channels(time, tied=True)))))
 
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
@@ -126,6 +138,32 @@ class Messages:
         kept = {far for far, count in pairs_at.items() if count >= EVENLY * room_at[far]}
         return [c for c in channels if abs(c.source - c.target) in kept]
 
+    def _in_turn(self, channels: list[Channel]) -> list[Channel]:
+        """The channels without messages that come after and before others than elsewhere: a program
+        repeats itself, and whose other side was not recorded meets the next one by chance.
+        """
+        channel = np.full(len(self.calls), -1)
+        for number, one in enumerate(channels):
+            channel[one.sent], channel[one.received] = 2 * number, 2 * number + 1
+        here, following = self.index[:-1], self.index[1:]
+        known = (channel[here] >= 0) & (channel[following] >= 0)
+        known &= self.calls.rank[here] == self.calls.rank[following]
+        here, following = here[known], following[known]
+        turn = channel[here] * 2 * len(channels) + channel[following]
+        _, which, count = np.unique(turn, return_inverse=True, return_counts=True)
+        says = np.where(count[which] >= USUAL, 1, -1)
+        fits, heard = np.zeros((2, len(self.calls)), dtype=np.int64)
+        for beside in (here, following):
+            np.add.at(fits, beside, says)
+            np.add.at(heard, beside, 1)
+        kept = []
+        for one in channels:
+            own = fits[one.sent] + fits[one.received] > 0
+            alone = heard[one.sent] + heard[one.received] == 0
+            # where most come in turn, one among calls without partners is no better than its like
+            kept.append(one.only(own if own.mean() >= MOSTLY else own | alone))
+        return [one for one in kept if len(one.sent) >= LEAST]
+
     def _known_pairs(self) -> set[tuple[int, int]]:
         """Ranks, ascending, whose messages have been matched before."""
         matched = self.index[self.instance[self.index] >= 0]
@@ -166,10 +204,10 @@ def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None
         found.partner[mine[~near]] = -1
     whole = bundle([replace(sent, calls=b), replace(received, calls=a)], [None, found])
     tie = weigh(whole, [np.array([0]), np.array([1])])
-    if not tie.proves:
+    if not tie.proves or tie.against > FOREIGN:
         return None
     kept = Channel(sent.rank, received.rank, sent.index[row], received.index[mine], apart, tie)
-    return kept.only(near)
+    return kept.only(near & (tie.by_call[row] >= -SPEAKS))
 
 
 def _plain(calls: Calls) -> Calls:

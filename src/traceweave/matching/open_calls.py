@@ -20,7 +20,7 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
 from traceweave.matching.messages_by_evidence import UNKNOWN, Messages
-from traceweave.matching.outcome import NOT_PROVEN, Matches
+from traceweave.matching.outcome import NO_PAIR, NOT_PROVEN, Matches
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
@@ -91,14 +91,17 @@ class _OpenCalls:
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
         sets = [s for s in search.find(pool) if any(strand.group < 0 for strand in s.strands)]
+        placed = np.full(len(self.calls), False)
         for found in sets:
             self._accept(found, time)
-        placed = {id(strand) for found in sets for strand in found.strands if strand.group < 0}
-        for strand in open_strands:
-            if id(strand) not in placed:
+            for strand in found.strands:
+                placed[strand.index] = strand.group < 0
+        left = [(strand, np.flatnonzero(~placed[strand.index])) for strand in pool]
+        pool[:] = [strand.take(kept) for strand, kept in left if len(kept)]
+        for strand in pool:
+            if strand.group < 0:
                 reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
                 self.matches.refuse(strand.index, reason)
-        pool[:] = [strand for strand in pool if id(strand) not in placed]
         return bool(sets)
 
     def _messages(self) -> bool:
@@ -120,6 +123,8 @@ class _OpenCalls:
                 if open_ones.any():
                     members = frozenset((channel.source, channel.target))
                     calls.label[side[open_ones]] = self._group_with(members, channel.tie)
+        left = index[(matches.instance[index] < 0) & (matches.reason[index] < 0)]
+        matches.refuse(left, NO_PAIR)
         return bool(channels)
 
     def _may_join(self, a: Strand, b: Strand) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
 
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.ties import Bundle
@@ -51,6 +50,8 @@ def _distances(whole: Bundle) -> Floats:
 
 def _clusters(distance: Floats) -> Iterator[Ints]:
     """Every column alone, and every larger cluster but the whole, nearest joined first."""
+    from scipy.cluster.hierarchy import linkage  # slow to import, and few runs need it
+
     far = np.nan_to_num(distance[np.triu_indices(len(distance), 1)], posinf=1e18)
     count = len(distance)
     inside = {n: np.array([n]) for n in range(count)}

@@ -31,6 +31,10 @@ CHANCE = 1e-3
 """Largest probability that a shift is the work of chance."""
 SAME_CLOCK_NS = 1_000_000
 """Clocks of one host differ by less than this, even between processes and profilers."""
+STEP_NS = 1_000_000
+"""By how much a clock may step once,"""
+PARTS = 8
+"""in one of so many parts of the calls."""
 WALL_CLOCK_NS = 5_000_000_000
 """Wall clocks of one cluster differ by less than this."""
 
@@ -49,7 +53,9 @@ class _Judged:
     steps: Floats
     """Share of pairs with the same step number among those that have one; -1 if none has."""
     excess: Floats
-    """By how much the pairs contradict causality for every offset, ns; negative if they do not."""
+    """By how much the pairs contradict causality for every offset, ns, but for one step of a clock;
+    negative if they do not.
+    """
     excess_at_zero: Floats
     """The same for offset 0."""
     pairs: Floats
@@ -220,7 +226,18 @@ def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
         float(np.median(differences)),
         dispersion,
         steps,
-        float(lowest - highest),
+        _but_for_a_step(float(lowest - highest), low, high),
         float(max(lowest, -highest)),
         float(len(i)),
     )
+
+
+def _but_for_a_step(excess: float, low: Floats, high: Floats) -> float:
+    """The excess of the part of the calls that has most after the one in which a clock may have
+    stepped.
+    """
+    if not 0 < excess <= STEP_NS or len(low) < PARTS * PARTS:
+        return excess
+    edges = np.linspace(0, len(low), PARTS, endpoint=False).astype(np.int64)
+    parts = np.maximum.reduceat(low, edges) - np.minimum.reduceat(high, edges)
+    return float(np.sort(parts)[-2])

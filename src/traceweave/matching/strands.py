@@ -8,7 +8,7 @@ and kernel divide it further.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,10 @@ class Strand:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def take(self, kept: Ints) -> Strand:
+        """Return the strand with some of its calls."""
+        return replace(self, index=self.index[kept], calls=self.calls.take(kept))
 
     @property
     def shared(self) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from traceweave.arrays import Ints
 from traceweave.matching.calls import Calls
@@ -64,18 +63,19 @@ def write_groups(con: duckdb.DuckDBPyConnection, groups: list[Group]) -> None:
 
 def write_matches(con: duckdb.DuckDBPyConnection, calls: Calls, matches: Matches) -> None:
     """Replace the table base.matches, and the issues about calls that were not matched."""
-    found = pa.table(
-        {
-            "call_id": calls.call_id,
-            "group_id": calls.label.astype(np.int32),
-            "collective_id": pa.array(matches.instance, mask=matches.instance < 0),
-            "match": pa.DictionaryArray.from_arrays(matches.how.astype(np.int8), list(HOW)),
-        }
-    )
+    found = {  # which SQL finds by name  # noqa: F841
+        "call_id": calls.call_id,
+        "group_id": calls.label,
+        "collective_id": matches.instance,
+        "how": matches.how,
+    }
     con.execute("DELETE FROM base.matches")
-    con.register("found_matches", found)
-    con.execute("INSERT INTO base.matches BY NAME SELECT * FROM found_matches")
-    con.unregister("found_matches")
+    con.execute(
+        "INSERT INTO base.matches BY NAME SELECT call_id, group_id,"
+        " CASE WHEN collective_id >= 0 THEN collective_id END AS collective_id,"
+        " ($1::VARCHAR[])[how + 1] AS match FROM found",
+        [list(HOW)],
+    )
     con.execute(
         "DELETE FROM ingest_issues WHERE source_id IS NULL AND starts_with(kind, ?)", [UNMATCHED]
     )

@@ -30,16 +30,18 @@ PROVEN = 15.0
 """Logarithm of how many times likelier one reading must be than the other."""
 PER_CALL = 0.15
 """The same per call: a great many calls that each say next to nothing say nothing."""
-FOREIGN = 0.05
-"""Share of calls that may look as if they were of another group."""
 SPEAKS = 2.0
 """The same for a call that speaks for itself."""
+FOREIGN = 0.05
+"""Share of calls that may look as if they were of another group."""
 APART = 10.0
 """How many times farther starts must lie apart than ends where not all members were recorded."""
 FREEDOM = 3.0
 """Degrees of freedom of the noise."""
 FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
+ALIKE = 31
+"""Calls, about equally long, that tell how far ends of such calls scatter."""
 CAUSAL = 0.98
 """Share of calls that must end nowhere before they have begun everywhere."""
 
@@ -61,21 +63,28 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Tie:
-    """What the ends of two parts of a bundle say."""
+    """What the ends of parts of a bundle say."""
 
     calls: int
     ends_ns: float
-    """How far the ends of the two parts scatter, median."""
+    """How far the ends of neighbouring parts scatter, median."""
     apart_ns: float
     """How far they would if the parts were groups of their own."""
     far_ratio: float
     """Nine tenths of the one lie this many times farther out than nine tenths of the other."""
-    evidence: float
-    """Logarithm of how many times likelier one group is than two."""
-    against: float
-    """Share of calls that by themselves speak for two."""
-    speaking: float
-    """Share of calls that by themselves speak for one."""
+    by_call: Floats
+    """Logarithm of how many times likelier each row of the bundle is one call of one group than
+    calls of several, mean over neighbouring parts; 0 where too few parts have a call."""
+
+    @property
+    def evidence(self) -> float:
+        """Logarithm of how many times likelier one group is than several."""
+        return float(self.by_call.sum())
+
+    @property
+    def against(self) -> float:
+        """Share of calls that by themselves speak for several groups."""
+        return int((self.by_call < -SPEAKS).sum()) / max(self.calls, 1)
 
     @property
     def clear(self) -> bool:
@@ -84,8 +93,8 @@ class Tie:
 
     @property
     def proves(self) -> bool:
-        """Whether it clearly is one group, with no calls of another among its own."""
-        return self.clear and self.evidence > 0 and self.against <= FOREIGN
+        """Whether it clearly is one group."""
+        return self.clear and self.evidence > 0
 
 
 def bundle(
@@ -113,49 +122,59 @@ def bundle(
 def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by
     neighbour."""
-    ends, apart = [], []
-    for one, other in itertools.pairwise(parts):
-        y, z = _differences(whole, one, other)
-        if len(y) >= LEAST:
-            ends.append(y)
-            apart.append(z)
-    if not ends:
-        return Tie(0, np.inf, np.inf, 0.0, 0.0, 1.0, 0.0)
-    y, z = np.abs(np.concatenate(ends)), np.abs(np.concatenate(apart))
-    nearer = likelier(y, z)
+    pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
+    pairs = [pair for pair in pairs if np.isfinite(pair[0]).sum() >= LEAST]
+    if not pairs:
+        return Tie(0, np.inf, np.inf, 0.0, np.zeros(len(whole.end)))
+    y, z, took = (np.abs(np.stack(of)) for of in zip(*pairs, strict=True))
+    known = np.isfinite(y)
+    nearer = np.zeros(y.shape)
+    nearer[known] = likelier(y[known], z[known], took[known])
+    y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
-        calls=len(y) // len(ends),
+        calls=len(y) // len(pairs),
         ends_ns=float(np.median(y)),
         apart_ns=float(np.median(z)),
         far_ratio=far[1] / far[0],
         # neighbours share ranks, so each has its say in proportion
-        evidence=float(nearer.sum()) / len(ends),
-        against=float((nearer < -SPEAKS).mean()),
-        speaking=float((nearer > SPEAKS).mean()),
+        by_call=nearer.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
     )
 
 
-def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats]:
-    """How far the ends of two parts lie apart, call by call, and how far their transfers do."""
+def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats, Floats]:
+    """How far the ends of two parts lie apart, row by row, how far their transfers do, and how
+    long the shorter of them is; NaN where one has no call.
+    """
     ends, transfers = [], []
     for part in (one, other):
         end = whole.end[:, part].mean(axis=1)
         ends.append(end)
         transfers.append(end - whole.start[:, part].max(axis=1))
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
-    y, z = (of[1][known] - of[0][known] for of in (ends, transfers))
-    if not known.any():
-        return y, z
-    # slow clocks are in the one, sizes that take turns in both
-    return y - running_median(y), z - running_median(z)
+    y, z, took = ends[1] - ends[0], transfers[1] - transfers[0], np.minimum(*transfers)
+    y[~known] = z[~known] = np.nan
+    if known.any():
+        # slow clocks are in the one, sizes that take turns in both
+        y[known] -= running_median(y[known])
+        z[known] -= running_median(z[known])
+    return y, z, took
 
 
-def likelier(one: Floats, other: Floats) -> Floats:
+def likelier(one: Floats, other: Floats, took: Floats | None = None) -> Floats:
     """Return, call by call, the logarithm of how many times likelier distances `one` are than
-    `other`, under the noise of the nearer ones.
+    `other`, under the noise of the nearer ones; of calls that take about as long, if it is known
+    how long they take: the ends of a large transfer scatter more.
     """
-    noise = max(FLOOR_NS, 1.4826 * float(min(np.median(np.abs(one)), np.median(np.abs(other)))))
+    distances = np.stack([np.abs(one), np.abs(other)])
+    if took is None:
+        typical = np.median(distances, axis=1, keepdims=True)
+    else:
+        order = np.argsort(took, kind="stable")
+        typical = np.empty_like(distances)
+        for row, of in zip(typical, distances, strict=True):
+            row[order] = running_median(of[order], ALIKE)
+    noise = np.maximum(FLOOR_NS, 1.4826 * typical.min(axis=0))
     return _surprise(other / noise) - _surprise(one / noise)
 
 

@@ -8,12 +8,19 @@ Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a ran
 from __future__ import annotations
 
 from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, what_if
-from traceweave.replay.tables import create_replay_tables, create_slowdown_table
+from traceweave.replay.tables import (
+    create_replay_tables,
+    create_slowdown_table,
+    path_pieces,
+    replayed_fixes,
+)
 
 __all__ = [
     "WHAT_IF_COLUMNS",
     "check_scenario",
     "create_replay_tables",
     "create_slowdown_table",
+    "path_pieces",
+    "replayed_fixes",
     "what_if",
 ]

@@ -80,7 +80,7 @@ class Changer:
             removed = (edges.kind == HOST_WAIT) & selected[edges.target]
             edges = edges.where(~removed)
         if scenario.overlap:
-            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER))
+            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
         if not found:
             raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
         return Changed(nodes, edges)
@@ -197,6 +197,8 @@ class Changer:
             rows = rows[wanted]
             new[rows] = np.rint(old[rows] * factor[wanted]).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
+            # of what could not be matched the size is not known
+            chosen = chosen & (self.graph.nodes.instance >= 0)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
@@ -226,7 +228,6 @@ class Changer:
         """
         nodes, of = self.graph.nodes, self.graph.instances
         instance = nodes.instance
-        chosen = chosen & (instance >= 0)
         size = np.maximum(of["bytes"], 0) * of["factor"]
         whole = (nodes.sort == TRANSFER) & (instance >= 0)
         alpha = _latencies(of["size"], size, instance[whole], old[whole])
@@ -237,12 +238,17 @@ class Changer:
         moved = kept if s.gbps is None else size[at] / s.gbps
         return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
 
-    def _overlapped(self, nodes: Nodes, chosen: Flags) -> Nodes:
+    def _overlapped(self, nodes: Nodes, chosen: Flags, s: Scenario) -> Nodes:
         """Let collectives arrive as soon as what they wait for on other streams is done."""
         arrival = np.flatnonzero(chosen) - 1
         fed = np.zeros(len(nodes), bool)
         fed[self.graph.edges.target] = True
         arrival = arrival[fed[arrival]]
+        if not len(arrival):
+            raise UsageError(
+                f"scenario {s.text!r} selects nothing of this run: no wait of a collective for"
+                " another stream is known"
+            )
         lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
         lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
@@ -264,7 +270,8 @@ def _codes(column: Ints) -> Ints:
 
 
 _SUMMARIES: dict[str, Callable[[Floats], float]] = {
-    "median": lambda means: float(np.median(means)),
+    # of an even number the lower one: of two ranks the slow one is to be like the other
+    "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
     "fastest": lambda means: float(np.min(means)),
 }
 

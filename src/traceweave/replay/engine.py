@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
 from traceweave.replay.nodes import FAR, FREE, ORDER_AT_ONCE, Edges, Nodes
 
@@ -109,7 +109,7 @@ def _sorted_out(place: Ints, source: Ints, target: Ints) -> Ints:
 def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     """Return when every node starts, ns since the graph's origin."""
     runs = runs_of(nodes, edges) if runs is None else runs
-    begun = _begin(nodes, runs)
+    begun, _ = _times(nodes, runs, lengths(nodes, runs))
     launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
     start = np.empty(len(nodes), np.int64)
     for block in nodes.blocks():
@@ -170,9 +170,15 @@ BLOCK = 1 << 20
 """Runs whose maxima are taken at a time."""
 
 
-def _begin(nodes: Nodes, runs: Runs) -> Ints:
-    """Return when each run may begin: the latest of what it depends on, the delay left out."""
-    ends, launched_ends = (column.tolist() for column in _lengths(nodes, runs))
+def run_ends(nodes: Nodes, runs: Runs, of: Lengths) -> Ints:
+    """Return when the last node of each run ends, given the lengths of the runs."""
+    return _times(nodes, runs, of)[1]
+
+
+def _times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
+    """Return when each run may begin, the latest of what it depends on, the delay left out; and
+    when it ends."""
+    ends, launched_ends = of.since_begin.tolist(), of.since_launch.tolist()
     follows = (nodes.lag[runs.first] > FREE).tolist()
     chain_lag = nodes.lag[runs.first].tolist()
     launched_by = runs.launched_by.tolist()
@@ -196,11 +202,28 @@ def _begin(nodes: Nodes, runs: Runs) -> Ints:
                 begin = 0
             end[run] = begin + ends[run]
         begun[run] = begin
-    return np.array(begun, np.int64)
+    return np.array(begun, np.int64), np.array(end, np.int64)
 
 
-def _lengths(nodes: Nodes, runs: Runs) -> tuple[Ints, Ints]:
-    """Return when the last node of each run ends, since it and since its launching run began."""
+@dataclass(frozen=True)
+class Lengths:
+    """When the last node of each run ends."""
+
+    since_begin: Ints
+    """Since the run may begin."""
+    since_launch: Ints
+    """Since the run that launches it began."""
+
+    def where(self, chosen: Flags, other: Lengths) -> Lengths:
+        """Return these of the chosen runs, and of the rest those of another."""
+        return Lengths(
+            np.where(chosen, self.since_begin, other.since_begin),
+            np.where(chosen, self.since_launch, other.since_launch),
+        )
+
+
+def lengths(nodes: Nodes, runs: Runs) -> Lengths:
+    """Return the lengths of all runs."""
     last = np.append(runs.first[1:], len(nodes)) - 1
     since_begin, since_launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
     for block in nodes.blocks():
@@ -209,7 +232,7 @@ def _lengths(nodes: Nodes, runs: Runs) -> tuple[Ints, Ints]:
         at = last[mine] - block.start
         since_begin[mine] = shape.after_begin[at] + nodes.length[last[mine]]
         since_launch[mine] = shape.after_launch[at] + nodes.length[last[mine]]
-    return since_begin, since_launch
+    return Lengths(since_begin, since_launch)
 
 
 def slack(nodes: Nodes, edges: Edges) -> Ints:

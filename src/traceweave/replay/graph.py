@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import duckdb
 import numpy as np
@@ -26,6 +27,7 @@ from traceweave.replay.nodes import (
 )
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
 from traceweave.replay.rows import Columns, Names, Tables
+from traceweave.store.database import is_read_only
 
 
 class NothingToReplayError(QueryError):
@@ -63,6 +65,25 @@ class Graph:
     def replayed(self) -> Ints:
         """Return the start of every node, from lengths, delays and edges alone."""
         return replay(self.nodes, self.edges, self.runs)
+
+
+MOST_KEPT = 2_000_000
+"""Nodes of the largest graph that is kept for the next question; they take some 100 bytes each."""
+
+_kept: WeakKeyDictionary[duckdb.DuckDBPyConnection, Graph] = WeakKeyDictionary()
+
+
+def graph_of(con: duckdb.DuckDBPyConnection) -> Graph:
+    """Return the graph of a run, built once where the database cannot change meanwhile.
+
+    Raises QueryError as `build` does.
+    """
+    if con in _kept:
+        return _kept[con]
+    graph = build(con)
+    if len(graph.nodes) <= MOST_KEPT and is_read_only(con):
+        _kept[con] = graph
+    return graph
 
 
 def build(con: duckdb.DuckDBPyConnection) -> Graph:

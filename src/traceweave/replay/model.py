@@ -13,8 +13,8 @@ from traceweave import words
 from traceweave.arrays import Floats, Ints
 from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
-from traceweave.replay.graph import Graph, build
-from traceweave.replay.nodes import COMPUTE, MEMORY
+from traceweave.replay.graph import Graph, graph_of
+from traceweave.replay.nodes import COMPUTE, MEMORY, Nodes
 from traceweave.replay.path import DELAYED, KINDS, Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
 from traceweave.replay.steps import Windows, windows
@@ -62,7 +62,7 @@ class Model:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self.con = con
-        self.graph: Graph = build(con)
+        self.graph: Graph = graph_of(con)
 
     @cached_property
     def windows(self) -> Windows:
@@ -82,9 +82,38 @@ class Model:
         delayed = int(self.path.length[self.path.kind == DELAYED].sum())
         return delayed / total if total else 0.0
 
+    @cached_property
+    def measured(self) -> float:
+        """Return the mean step as measured; replayed unchanged it takes as long."""
+        return self.windows.mean(self.graph.nodes)
+
+    @cached_property
+    def bottleneck(self) -> str:
+        """Return what the critical path as measured is mostly made of."""
+        return bottleneck(path_shares(self.graph, self.path))
+
+    @cached_property
+    def note(self) -> str | None:
+        """Return how much of the critical path no edge explains, where that is worth saying."""
+        if self.unexplained < UNEXPLAINED:
+            return None
+        share = words.percent(self.unexplained)
+        return f"{share} of the critical path is delay that no edge explains; see replay_quality"
+
+    def parsed(self, text: str) -> tuple[Scenario, ...]:
+        """Return the scenarios that a text asks for. Raises UsageError."""
+        return parse(text, self.graph.names.comm_ops)
+
+    def step(self, text: str) -> float:
+        """Return the mean step that a scenario gives, ns, and no more.
+
+        Raises UsageError for one that makes no sense or selects nothing.
+        """
+        return self.windows.mean(self._replayed(self.changed(*self.parsed(text))))
+
     def answers(self, texts: Sequence[str]) -> list[Answer]:
         """Return what each scenario gives alone and, if there are several, all of them at once."""
-        wanted = [parse(text, self.graph.names.comm_ops) for text in texts]
+        wanted = [self.parsed(text) for text in texts]
         found = [self.answer(*scenarios) for scenarios in wanted]
         if len(wanted) > 1:
             found.append(self.answer(*(s for scenarios in wanted for s in scenarios)))
@@ -92,11 +121,21 @@ class Model:
 
     def changed(self, *scenarios: Scenario) -> Changed:
         """Return the graph with all scenarios at once."""
-        changer = Changer(self.con, self.graph)
         changed = Changed(self.graph.nodes, self.graph.edges)
         for scenario in scenarios:
-            changed = changer.apply(changed, scenario)
+            changed = self._changer.apply(changed, scenario)
         return changed
+
+    @cached_property
+    def _changer(self) -> Changer:
+        return Changer(self.con, self.graph)
+
+    def _replayed(self, changed: Changed) -> Nodes:
+        """Return the nodes of a changed graph as they then start."""
+        graph, nodes = self.graph, changed.nodes
+        same = changed.edges is graph.edges and nodes.launch is graph.nodes.launch
+        # what depends on what is the same, so the stretches are too
+        return nodes.with_(start=replay(nodes, changed.edges, graph.runs if same else None))
 
     def answer(self, *scenarios: Scenario) -> Answer:
         """Return what all scenarios at once give.
@@ -105,29 +144,22 @@ class Model:
         """
         graph = self.graph
         changed = self.changed(*scenarios)
-        after = changed.nodes.with_(start=replay(changed.nodes, changed.edges))
+        after = self._replayed(changed)
         shares = path_shares(graph, critical_path(graph, after, changed.edges))
         ranks, by_rank = self.windows.by_rank(graph.nodes)
-        # replayed unchanged it takes what was measured, or the graph would not have been built
-        measured = self.windows.mean(graph.nodes)
         return Answer(
             "; ".join(scenario.text for scenario in scenarios),
-            measured,
-            measured,
+            self.measured,
+            # the same, or the graph would not have been built
+            self.measured,
             self.windows.mean(after),
             bottleneck(shares),
-            self._note(),
+            self.note,
             ranks,
             by_rank,
             self.windows.by_rank(after)[1],
             shares,
         )
-
-    def _note(self) -> str | None:
-        if self.unexplained < UNEXPLAINED:
-            return None
-        share = words.percent(self.unexplained)
-        return f"{share} of the critical path is delay that no edge explains; see replay_quality"
 
 
 def path_shares(graph: Graph, path: Path) -> Shares:

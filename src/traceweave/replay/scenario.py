@@ -114,7 +114,10 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return frozenset({"transfer"})
     if "op" in given:
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
-    if {"class", "name", "module"} & given.keys():
+    if {"class", "name"} & given.keys():
+        # those of collectives and copies too
+        return frozenset({"compute", "copy", "transfer"})
+    if "module" in given:
         return frozenset({"compute"})
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 

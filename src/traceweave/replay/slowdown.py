@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.replay.engine import Runs, replay, runs_of
+from traceweave.replay.engine import Lengths, Runs, lengths, run_ends, runs_of
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import (
     ARRIVAL,
@@ -76,14 +76,21 @@ class Steps:
         self.nodes, self.edges = _apart(graph, step)
         self.runs: Runs = runs_of(self.nodes, self.edges)
         self.ops = np.flatnonzero((step >= 0) & (self.nodes.sort < CALL))
-        self.steps, self.step_of = np.unique(step[self.ops], return_inverse=True)
+        self.steps = np.unique(step[self.ops])
+        first = self.runs.first
+        self.device_runs = np.flatnonzero((step[first] >= 0) & (self.nodes.sort[first] < CALL))
+        self.step_of_run = np.searchsorted(self.steps, step[first[self.device_runs]])
 
-    def times(self, length: Ints) -> Floats:
-        """Return how long each step takes with these lengths of nodes."""
-        nodes = self.nodes.with_(length=length)
-        end = replay(nodes, self.edges, self.runs)[self.ops] + length[self.ops]
+    def lengths(self, length: Ints) -> Lengths:
+        """Return the lengths of runs with these of nodes."""
+        return lengths(self.nodes.with_(length=length), self.runs)
+
+    def times(self, of: Lengths) -> Floats:
+        """Return how long each step takes with these lengths of runs."""
+        # without delays ops of a stream end in their order, so a run ends when its last one does
+        end = run_ends(self.nodes, self.runs, of)[self.device_runs]
         latest = np.zeros(len(self.steps), np.int64)
-        np.maximum.at(latest, self.step_of, end)
+        np.maximum.at(latest, self.step_of_run, end)
         return latest.astype(np.float64)
 
     @cached_property
@@ -118,7 +125,8 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
     if not len(steps.steps):
         return
     measured, ideal = steps.nodes.length, steps.ideal
-    took, best = steps.times(measured), steps.times(ideal)
+    as_measured, as_ideal = steps.lengths(measured), steps.lengths(ideal)
+    took, best = steps.times(as_measured), steps.times(as_ideal)
     slowdown = float(took.mean() / best.mean())
     yield Row("job", slowdown=slowdown, step_ns=float(took.mean()), ideal_ns=float(best.mean()))
     for step, own, its_best in zip(steps.steps.tolist(), took, best, strict=True):
@@ -130,19 +138,26 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
             ideal_ns=float(its_best),
         )
 
+    places = places_of(graph)
+    # a run is of one rank: those of barriers are at -1, and take no time
+    rank = _positions(graph)[steps.runs.first]
+
     def left(chosen: Flags) -> float:
-        """Return the slowdown if only this work is as measured."""
-        return float(steps.times(np.where(chosen, measured, ideal)).mean() / best.mean())
+        """Return the slowdown if only these runs are as measured."""
+        return float(steps.times(as_measured.where(chosen, as_ideal)).mean() / best.mean())
+
+    def left_of(work: Flags) -> float:
+        """Return the slowdown if only these nodes are as measured."""
+        of = steps.lengths(np.where(work, measured, ideal))
+        return float(steps.times(of).mean() / best.mean())
 
     def removed(chosen: Flags) -> float | None:
-        """Return the share of the slowdown that is gone if this work is ideal."""
+        """Return the share of the slowdown that is gone if these runs are ideal."""
         if slowdown < LEAST:
             return None
-        without = steps.times(np.where(chosen, ideal, measured)).mean()
+        without = steps.times(as_ideal.where(chosen, as_measured)).mean()
         return float((took.mean() - without) / (took.mean() - best.mean()))
 
-    places = places_of(graph)
-    rank = _positions(graph)
     of_pipeline = {p: left(_at(rank, places.pipeline == p)) for p in np.unique(places.pipeline)}
     of_stage = {s: left(_at(rank, places.stage == s)) for s in np.unique(places.stage)}
     scores = [
@@ -168,7 +183,7 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
         share=removed(_at(rank, chosen)),
     )
     for scope, what, of in _types(graph, steps):
-        yield Row(scope, what=what, slowdown=left(of))
+        yield Row(scope, what=what, slowdown=left_of(of))
 
 
 def _at(rank: Ints, chosen: Flags) -> Flags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 import duckdb
@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from traceweave.arrays import Floats, Ints
+from traceweave.errors import QueryError
+from traceweave.replay.fixes import fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
@@ -75,6 +77,84 @@ def create_slowdown_table(con: duckdb.DuckDBPyConnection) -> None:
     if rows:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         _fill(con, "tw_slowdown", {**columns, "place": list(range(len(rows)))})
+
+
+_FIXES = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("scenario", pa.string()),
+        ("alone_ns", pa.int64()),
+        ("step_ns", pa.int64()),
+        ("bottleneck", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+
+
+def path_pieces(
+    con: duckdb.DuckDBPyConnection,
+    values: Mapping[str, object],
+    counted: Callable[[], pa.Table],
+) -> pa.Table:
+    """Return the stretches of the critical path; none where the run is not replayed.
+
+    `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
+    """
+    (operations,) = counted().column("operations").to_pylist()
+    columns = ("step", "rank", "kind", "what", "start_ns", "end_ns")
+    if operations <= int(str(values["replay_ops"])):
+        try:
+            pieces = _piece_rows(Model(con))
+            found = pa.table({name: pieces[name] for name in columns}, schema=_PIECES)
+            return _side_by_side(found)
+        except QueryError:
+            pass
+    return _PIECES.empty_table()
+
+
+def _side_by_side(pieces: pa.Table) -> pa.Table:
+    """Return pieces that follow each other in time.
+
+    Clocks that are a little off let the path go back where it changes rank: what lies before the
+    end of an earlier piece is cut off.
+    """
+    start, end = pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()
+    if not len(start):
+        return pieces
+    reached = np.maximum.accumulate(end)
+    start = np.maximum(start, np.append(start[0], reached[:-1]))
+    pieces = pieces.set_column(4, "start_ns", pa.array(start))
+    return pieces.filter(pa.array(start < end))
+
+
+def replayed_fixes(
+    con: duckdb.DuckDBPyConnection,
+    values: Mapping[str, object],
+    scenarios: Callable[[], pa.Table],
+) -> pa.Table:
+    """Return the rows of fixes.fixes for a column `scenario`.
+
+    It is not asked for where the run has more operations than the parameter `replay_ops`.
+    """
+    most = int(str(values["replay_ops"]))
+    [(operations,)] = con.execute("SELECT count(*) FROM device_ops").fetchall()
+    if operations > most:
+        rows = refused(operations, most)
+    else:
+        rows = fixes(con, scenarios().column("scenario").to_pylist())
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
+
+
+_PIECES = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("rank", pa.int32()),
+        ("kind", pa.string()),
+        ("what", pa.string()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+    ]
+)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, object]) -> None:

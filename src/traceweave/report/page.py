@@ -78,6 +78,8 @@ class Table:
     """Shown only when the reader opens it."""
     origin: str = ""
     """Title of the section's origin that these rows come from; '' is the first."""
+    ids: tuple[str, ...] = ()
+    """Of the rows, where something on the page refers to them."""
 
     def heads(self) -> list[Head]:
         """Return the headers with their units."""
@@ -146,6 +148,23 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """One bar of a list in which each takes something off the one above; drawn without scripts."""
+
+    label: str
+    anchor: str
+    """Where on the page it is explained."""
+    left: float
+    """Its length, as a share of the longest."""
+    gained: float
+    """What it is shorter than the one above, as a share of the longest."""
+    text: str
+    """Both in numbers."""
+    code: str = ""
+    """The command that asks for it; '' for none."""
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where numbers come from: the command or query that gives the same rows."""
 
@@ -161,6 +180,7 @@ class Section:
     title: str
     lead: str
     notes: tuple[str, ...] = ()
+    bars: tuple[Bar, ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     origins: tuple[Origin, ...] = ()

@@ -30,6 +30,7 @@ from traceweave.report.sections.memory import load_memory, memory_section
 from traceweave.report.sections.overlap import overlap_section
 from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
+from traceweave.report.sections.worth import load_worth, worth_section
 from traceweave.report.verdict import Verdict, judge
 
 DEFAULT_TITLE = "Training run report"
@@ -80,6 +81,7 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
         verdict=judge(inputs, budget, findings, clocks),
         sections=(
             findings_section(findings),
+            worth_section(load_worth(con), findings),
             budget_section(budget, cpu),
             timeline_section(timeline, len(budget.ranks)),
             overlap_section(budget),

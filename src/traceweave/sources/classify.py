@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.vocabulary import Spelling, answered, spell
 
@@ -39,16 +38,12 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
             kernels.append((kind, name))
     told = _ask_once(con, {name for _, name in kernels})
     rows += [(kind, name, *told[name]) for kind, name in kernels]
-    columns = list(zip(*rows, strict=True)) or [()] * 4
-    fields = ("kind", "name", "category", "class")
-    # which SQL finds by name: not that of a table, or the one of the file before would be found
-    classes_of_names = pa.table(  # noqa: F841
-        {
-            field: pa.array(column, pa.string())
-            for field, column in zip(fields, columns, strict=True)
-        }
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE classified AS SELECT unnest($1::VARCHAR[]) AS kind,"
+        " unnest($2::VARCHAR[]) AS name, unnest($3::VARCHAR[]) AS category,"
+        " unnest($4::VARCHAR[]) AS class",
+        [list(column) for column in zip(*rows, strict=True)] or [[]] * 4,
     )
-    con.execute("CREATE OR REPLACE TEMP TABLE classified AS FROM classes_of_names")
 
 
 def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:
@@ -80,13 +75,13 @@ def _answers(
     con: duckdb.DuckDBPyConnection, table: str, subjects: dict[str, str]
 ) -> list[tuple[str, str]]:
     """Return the names that a table of the vocabulary knows, with their classes."""
-    asked = pa.table(  # which SQL finds by name  # noqa: F841
-        {"name": list(subjects), "subject": list(subjects.values())}
-    )
-    return con.execute(_question(table)).fetchall()
+    return con.execute(_question(table), [list(subjects), list(subjects.values())]).fetchall()
 
 
 @cache
 def _question(table: str) -> str:
     classes = answered(f"SELECT name, vocabulary('{table}', subject) AS class FROM asked")
-    return f"SELECT name, class FROM ({classes}) WHERE class IS NOT NULL"
+    return (
+        "WITH asked AS (SELECT unnest($1::VARCHAR[]) AS name, unnest($2::VARCHAR[]) AS subject)"
+        f" SELECT name, class FROM ({classes}) WHERE class IS NOT NULL"
+    )

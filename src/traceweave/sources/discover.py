@@ -157,11 +157,11 @@ def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[For
     """Export an nsys report with the user's own nsys."""
     folder = _own_folder(report, scratch)
     exported = export_report(report, folder)
-    head = read_head(exported, HEAD_BYTES)
+    head = b"" if exported.is_dir() else read_head(exported, HEAD_BYTES)
     for format_ in formats:
         if format_.recognize(exported, head):
             return format_, exported
-    raise InputError(f"{report}: what nsys exported from it is not an nsys database")
+    raise InputError(f"{report}: what nsys exported from it is no nsys export")
 
 
 def _own_folder(path: Path, scratch: Path) -> Path:

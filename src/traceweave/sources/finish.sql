@@ -22,33 +22,44 @@ FROM new_host_ops AS h
 CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);
 
--- A GPU op belongs to the step in which it was launched, and knows of its launching call what most questions ask. What a kernel
--- computes is told by the operator that launched it where that is known to do one thing, else by its name.
-INSERT INTO base.gpu_ops BY NAME
-WITH operators AS (
-    SELECT op_id, vocabulary('operators', name) AS class
-    FROM new_host_ops WHERE kind IN ('op', 'nvtx') AND vocabulary_has('operators', name)
+-- What a GPU op's launch tells of it: the step, the operator around it if that is known to do one thing, and what most questions ask
+-- of the call. Narrow, so that the wide rows pass through one join.
+CREATE OR REPLACE TEMP TABLE launched AS
+WITH names AS (SELECT DISTINCT name FROM new_host_ops WHERE kind IN ('op', 'nvtx')),  -- few, and long to look at
+told AS (SELECT name, vocabulary('operators', name) AS class FROM names),
+operators AS (
+    SELECT h.op_id, t.class FROM new_host_ops AS h JOIN told AS t USING (name) WHERE h.kind IN ('op', 'nvtx') AND t.class IS NOT NULL
 )
 SELECT
-    g.rank, g.op_id, f.source_id, g.kind, c.category,
-    coalesce(o.class, u.class, c.class) AS class,
-    CASE WHEN g.kind = 'kernel' THEN CASE WHEN coalesce(o.class, u.class) IS NULL THEN 'name' ELSE 'operator' END END AS class_source,
-    g.name, g.device, g.context, g.stream,
-    g.start_local_ns, g.duration_ns, l.step, g.correlation, g.launch_op_id, g.bytes, g.copy_kind, g.graph_node, g.args,
-    h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns, h.pid AS launch_pid,
-    h.tid AS launch_tid, h.name AS launch_call
-FROM new_gpu_ops AS g
-CROSS JOIN finish_source AS f
-JOIN classified AS c USING (kind, name)
-LEFT JOIN placed AS l ON l.op_id = g.launch_op_id
-LEFT JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id
-LEFT JOIN operators AS o ON o.op_id = l.parent_id AND g.kind = 'kernel' AND c.category = 'compute'
-LEFT JOIN updates AS u ON u.op_id = g.op_id;
+    g.op_id, l.step, o.class AS operator_class, h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns,
+    h.pid AS launch_pid, h.tid AS launch_tid, h.name AS launch_call
+FROM (SELECT op_id, launch_op_id FROM new_gpu_ops WHERE launch_op_id IS NOT NULL) AS g
+JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_ops) AS h ON h.op_id = g.launch_op_id
+JOIN placed AS l ON l.op_id = g.launch_op_id
+LEFT JOIN operators AS o ON o.op_id = l.parent_id;
+
+-- What a kernel computes is told by its operator, else by its name.
+INSERT INTO base.gpu_ops BY NAME
+WITH told AS (
+    SELECT
+        g.*, l.* EXCLUDE (op_id), c.category, c.class AS class_of_name,
+        coalesce(CASE WHEN g.kind = 'kernel' AND c.category = 'compute' THEN l.operator_class END, u.class) AS class_of_operator
+    FROM new_gpu_ops AS g
+    JOIN classified AS c USING (kind, name)
+    LEFT JOIN launched AS l USING (op_id)
+    LEFT JOIN updates AS u USING (op_id)
+)
+SELECT
+    t.* EXCLUDE (operator_class, class_of_name, class_of_operator),
+    f.source_id,
+    coalesce(class_of_operator, class_of_name) AS class,
+    CASE WHEN kind = 'kernel' THEN CASE WHEN class_of_operator IS NULL THEN 'name' ELSE 'operator' END END AS class_source
+FROM told AS t CROSS JOIN finish_source AS f;
 
 INSERT INTO base.steps BY NAME
 WITH on_device AS (
     SELECT g.rank, l.step, min(g.start_local_ns) AS first_ns, max(g.start_local_ns + g.duration_ns) AS last_ns
-    FROM new_gpu_ops AS g JOIN placed AS l ON l.op_id = g.launch_op_id
+    FROM (SELECT op_id, rank, start_local_ns, duration_ns FROM new_gpu_ops) AS g JOIN launched AS l USING (op_id)
     WHERE l.step IS NOT NULL
     GROUP BY g.rank, l.step
 ),
@@ -65,11 +76,12 @@ INSERT INTO base.collective_calls BY NAME
 SELECT
     f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
     c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
-    c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns, l.step, c.evidence
+    c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
+    CASE WHEN c.gpu_op_id IS NULL THEN h.step ELSE l.step END AS step, c.evidence
 FROM new_collective_calls AS c
 CROSS JOIN finish_source AS f
-LEFT JOIN (SELECT op_id, launch_op_id FROM new_gpu_ops) AS g ON g.op_id = c.gpu_op_id
-LEFT JOIN placed AS l ON l.op_id = CASE WHEN c.gpu_op_id IS NULL THEN c.host_op_id ELSE g.launch_op_id END;
+LEFT JOIN launched AS l ON l.op_id = c.gpu_op_id
+LEFT JOIN placed AS h ON h.op_id = c.host_op_id;
 
 INSERT INTO base.rank_sources BY NAME
 WITH extents AS (

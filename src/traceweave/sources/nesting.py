@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import duckdb
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
 
@@ -66,11 +66,14 @@ def nest(con: duckdb.DuckDBPyConnection, ranges: str, parents: str) -> None:
         batch = con.sql(
             f"SELECT thread, start_ns, end_ns, op_id FROM {ranges} WHERE rowid BETWEEN $1 AND $2",
             params=[first, first + BATCH_ROWS - 1],
-        ).to_arrow_table()
-        if not len(batch):
+        ).fetchnumpy()
+        if not len(batch["op_id"]):
             return
-        nested = sweep.nest(batch)  # which SQL finds by name  # noqa: F841
-        con.execute(f"INSERT INTO {parents} BY NAME FROM nested")
+        nested = sweep.nest(**batch)  # which SQL finds by name  # noqa: F841
+        con.execute(
+            f"INSERT INTO {parents} BY NAME"
+            " SELECT * REPLACE (nullif(parent_id, -1) AS parent_id) FROM nested"
+        )
         first += BATCH_ROWS
 
 
@@ -81,28 +84,27 @@ class _Sweep:
         self._thread: int | None = None
         self._before = _NONE
 
-    def nest(self, batch: pa.Table) -> pa.Table:
-        """Return the rows of `parents` for the next rows of `ranges`."""
-        thread, start, end, op_id = (column.to_numpy() for column in batch.itercolumns())
+    def nest(
+        self, thread: npt.NDArray[np.uint64], start_ns: Ints, end_ns: Ints, op_id: Ints
+    ) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the columns of `parents` for the next rows of `ranges`; -1 is no parent."""
         bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
         parts = []
         for first, stop in pairwise(bounds):
             if thread[first] != self._thread:
                 self._thread, self._before = int(thread[first]), _NONE
             rows = slice(first, stop)
-            ranges = self._before.followed_by(start[rows], end[rows], op_id[rows])
+            ranges = self._before.followed_by(start_ns[rows], end_ns[rows], op_id[rows])
             parts.append(_parents(ranges, len(self._before)))
             self._before = ranges.needed_later()
         depth, parent_id, lies_in, crosses = (np.concatenate(p) for p in zip(*parts, strict=True))
-        return pa.table(
-            {
-                "thread": batch["thread"],
-                "op_id": batch["op_id"],
-                "depth": depth,
-                "parent_id": pa.array(parent_id, mask=~lies_in),
-                "crosses": crosses,
-            }
-        )
+        return {
+            "thread": thread,
+            "op_id": op_id,
+            "depth": depth,
+            "parent_id": np.where(lies_in, parent_id, -1),
+            "crosses": crosses,
+        }
 
 
 @dataclass(frozen=True)

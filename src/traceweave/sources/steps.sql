@@ -24,7 +24,7 @@ FROM marks WHERE matched IS NOT NULL
 UNION ALL
 SELECT name, mark.family, CAST(mark.number AS BIGINT) FROM marks WHERE step_range IS NULL AND mark.number <> '';
 
--- A number that occurs twice in a file keeps its longest range.
+-- A number that occurs twice in a file keeps its longest range, of several as long the first.
 CREATE OR REPLACE TEMP TABLE new_steps AS
 WITH marked AS (
     SELECT
@@ -42,7 +42,7 @@ best AS (
 SELECT
     rank,
     number AS step,
-    arg_max(start_local_ns, duration_ns) AS start_local_ns,
+    arg_max(start_local_ns, (duration_ns, -start_local_ns)) AS start_local_ns,
     max(duration_ns) AS duration_ns,
     CASE WHEN family = 'ProfilerStep#' THEN 'ProfilerStep' ELSE 'nvtx' END AS source
 FROM marked JOIN best USING (rank, family)

@@ -46,6 +46,14 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     return con
 
 
+def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether a connection's database cannot change while it is open."""
+    rows = con.execute(
+        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
+    ).fetchall()
+    return rows == [(True,)]
+
+
 def was_interrupted(error: BaseException | None) -> bool:
     """Tell whether an error is what DuckDB makes of Ctrl-C, or came while it was cleaned up after.
 

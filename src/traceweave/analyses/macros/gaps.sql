@@ -153,11 +153,7 @@ stalls AS (
     WHERE tw_can_stall(c.copy_kind, c.name, a.args)
 ),
 syncs AS (
-    SELECT
-        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name,
-        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
-    FROM host_ops
-    WHERE kind IN ('runtime', 'driver', 'op') AND name IN (SELECT name FROM tw_calls() WHERE waits_for IS NOT NULL)
+    SELECT rank, pid, tid, name, start_ns, end_ns FROM tw_holds WHERE sort = 'sync'
     UNION ALL
     -- a copy to or from memory that is not pinned holds its call up if that returns only when the copy has ended
     SELECT
@@ -185,11 +181,7 @@ synced AS (
     GROUP BY m.gap_id
 ),
 loading AS MATERIALIZED (
-    SELECT
-        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, coalesce(depth, 0) AS depth,
-        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
-    FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_ranges() WHERE gets_data = 'yes')
+    SELECT rank, pid, tid, depth, start_ns, end_ns FROM tw_holds WHERE sort = 'data_loading'
 ),
 loaded AS (
     SELECT DISTINCT g.gap_id
@@ -206,18 +198,7 @@ loaded AS (
 -- calls and records that hold the host up, each of which may be short: together they can cover most of a part.
 -- What the profiler says of its own overhead it says of no thread.
 burdens AS MATERIALIZED (
-    SELECT
-        rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid,
-        CASE WHEN allocates IS NOT NULL THEN 'allocator' ELSE 'module_loading' END AS cause,
-        start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
-    FROM host_ops
-    JOIN (SELECT name, allocates FROM tw_calls() WHERE allocates IS NOT NULL OR loads IS NOT NULL) USING (name)
-    WHERE kind IN ('runtime', 'driver')
-    UNION ALL
-    SELECT
-        rank, coalesce(pid, -1), coalesce(tid, -1), 'compilation', start_local_ns, start_local_ns + duration_ns
-    FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_ranges() WHERE compiles = 'yes')
+    SELECT rank, pid, tid, sort AS cause, start_ns, end_ns FROM tw_holds WHERE sort NOT IN ('sync', 'data_loading')
     UNION ALL
     SELECT
         rank, NULL, NULL, CASE WHEN tw_overhead(name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,

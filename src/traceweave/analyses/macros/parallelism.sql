@@ -63,15 +63,17 @@ SELECT
         THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns
 FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
+-- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns of that operation, common clock
+-- reads: collectives, host_ops
+CREATE OR REPLACE TEMP TABLE tw_issued AS
+SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns
+FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
+
 -- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
 -- reads: collectives, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_collective_issue(region) AS TABLE
-WITH issued AS MATERIALIZED (
-    SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns
-    FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
-),
 -- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
-marks AS MATERIALIZED (
+WITH marks AS MATERIALIZED (
     SELECT
         rank,
         coalesce(pid, -1) AS pid,
@@ -80,9 +82,12 @@ marks AS MATERIALIZED (
         end_ns,
         starts_with(name, 'autograd') AS is_gradient
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver', 'os') AND rank IN (SELECT rank FROM issued)
-        AND ((starts_with(name, 'autograd::engine::evaluate_function') AND contains(name, 'AccumulateGrad'))
-            OR contains(name, region))
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND rank IN (SELECT rank FROM tw_issued)
+        AND name IN (
+            SELECT name
+            FROM tw_range_names
+            WHERE (starts_with(name, 'autograd::engine::evaluate_function') AND contains(name, 'AccumulateGrad')) OR contains(name, region)
+        )
 )
 SELECT
     i.call_id,
@@ -91,7 +96,7 @@ SELECT
     i.start_ns AS asked_ns,
     i.end_ns AS asked_until_ns,
     CASE WHEN i.start_ns < g.end_ns THEN 'gradient' WHEN i.start_ns < m.end_ns THEN 'region' END AS asked_by
-FROM issued AS i
+FROM tw_issued AS i
 ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
     ON g.rank = i.rank AND g.pid = i.pid AND g.tid = i.tid AND i.start_ns >= g.start_ns
 ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
@@ -100,12 +105,8 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
 -- macro: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
 -- reads: collectives, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_issued_within(pattern) AS TABLE
-WITH issued AS (
-    SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns
-    FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
-),
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
-ranges AS (
+WITH ranges AS (
     SELECT
         rank,
         coalesce(pid, -1) AS pid,
@@ -113,10 +114,10 @@ ranges AS (
         start_ns,
         max(end_ns) OVER (PARTITION BY rank, coalesce(pid, -1), coalesce(tid, -1) ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver', 'os') AND regexp_matches(name, pattern)
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE regexp_matches(name, pattern))
 )
 SELECT i.call_id
-FROM issued AS i
+FROM tw_issued AS i
 ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND i.start_ns >= r.start_ns
 WHERE i.start_ns < r.open_until_ns;
 

@@ -8,6 +8,7 @@
 SELECT
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < $comm_bound_share * s.step_ns THEN 'info' END AS severity,
+    'kind=transfer times=0' AS scenario,
     CASE
         WHEN e.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,

@@ -6,10 +6,11 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    f.scenario,
     i.opening || CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END || i.details AS evidence,
     CASE
         WHEN p.is_torch THEN 'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step'
         ELSE 'Read and prepare data ahead of the step, on other threads'
     END AS advice
-FROM shared_idling() AS i CROSS JOIN shared_program() AS p CROSS JOIN shared_mean_step() AS s
-WHERE i.cause = 'data_loading' AND NOT i.is_blamed
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p CROSS JOIN shared_mean_step() AS s
+WHERE cause = 'data_loading' AND NOT i.is_blamed

@@ -5,6 +5,7 @@
 -- proof: copies
 SELECT
     s.exposed_memory_ns - coalesce(p.cost_ns, 0) AS cost_ns,
+    CASE WHEN p.cost_ns IS NULL THEN 'kind=copy times=0' END AS scenario,
     format('Copies and memsets run alone for {} per {}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit) AS evidence,
     'Move them to a separate stream, or avoid them' AS advice
 FROM shared_mean_step() AS s LEFT JOIN rule_pageable_copies() AS p ON TRUE

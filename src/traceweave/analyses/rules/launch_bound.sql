@@ -6,11 +6,12 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    f.scenario,
     i.opening || ' because the host launches late' || i.details AS evidence,
     CASE
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END AS advice
-FROM shared_idling() AS i CROSS JOIN shared_program() AS p
-WHERE i.cause = 'launch_bound' AND NOT i.is_blamed
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
+WHERE cause = 'launch_bound' AND NOT i.is_blamed

@@ -15,6 +15,7 @@ WITH stalled AS (
 )
 SELECT
     s.stall_ns AS cost_ns,
+    f.stall_scenario AS scenario,
     s.opening
     || CASE s.cause
         WHEN 'launch_bound' THEN ' because the host launches late'
@@ -35,4 +36,4 @@ SELECT
         WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice
-FROM stalled AS s CROSS JOIN shared_program() AS p
+FROM stalled AS s LEFT JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p

@@ -15,6 +15,7 @@ WITH pageable AS (
 )
 SELECT
     sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
+    'kind=copy name=*Pageable* times=0' AS scenario,
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
         tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
     CASE

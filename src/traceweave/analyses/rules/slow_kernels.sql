@@ -1,6 +1,6 @@
 -- rule: slow_kernels | a rank with slow kernels
 -- topic: ranks and waiting
--- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: over the kernel names, calls per step times the difference between its median and that of the other ranks (the median over them). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more; and kernels with at least `slower_share` (80 %) of the time have to be slower. Kernels whose own durations spread more than `kernel_spread` do different work from call to call and do not count. Not repeated for a straggler with the cause compute.
+-- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: what it computes longer per step than if it took the median time of the other ranks for each kernel name (of those that launch it as often; else for as many calls). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more; and kernels with at least `slower_share` (80 %) of the time have to be slower. Whether names are slower is judged by the median of their calls, without kernels whose own durations spread more than `kernel_spread`: they do different work from call to call. Not repeated for a straggler with the cause compute.
 -- try: Clock rates, power limit, temperature, ECC errors; else the shapes that rank works on.
 -- proof: kernels
 -- param: slow_kernels
@@ -8,6 +8,7 @@
 SELECT
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
+    format('rank={} kind=compute {}', k.rank, tw_like_others(s.ranks)) AS scenario,
     format('The same kernels take {} longer on rank {} than on {}, half of {} kernel names {} or more',
         tw_percent(k.longer_share), k.rank, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.names, tw_percent(k.typical_share)) AS evidence,

@@ -39,6 +39,7 @@ slow_transfers AS (
     SELECT
         CASE WHEN x.rank IS NOT NULL THEN [x.rank] ELSE g.ranks END AS ranks,
         CASE WHEN x.rank IS NULL THEN s.group_id END AS group_id,
+        s.group_id AS slow_group,
         s.excess_ns * e.exposed_share AS excess_ns,
         s.ratio
     FROM slow_groups AS s
@@ -51,6 +52,7 @@ SELECT
     t.group_id,
     -- the groups of one rank come one after the other
     sum(t.excess_ns) / greatest(s.steps, 1) AS cost_ns,
+    string_agg(format('group={} kind=transfer times={:.4f}', t.slow_group, 1 / t.ratio), '; ' ORDER BY t.slow_group) AS scenario,
     format('Transfers of {} take {} times as long as those of groups of the same size',
         CASE WHEN t.group_id IS NULL THEN format('all {} groups of {}', count(*), tw_ranks(t.ranks))
             ELSE 'group ' || t.group_id END,

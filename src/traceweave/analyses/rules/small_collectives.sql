@@ -23,6 +23,7 @@ SELECT
     k.group_id,
     -- per rank of the group; what latency costs cannot be more than what is exposed
     least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
+    format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS scenario,
     format('{} {} per {} and rank, {} on average; each has a latency of {}, the transfer time of {}',
         round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use

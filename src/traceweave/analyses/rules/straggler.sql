@@ -1,11 +1,19 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late only because it waited in another group is not blamed.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average. The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
     [b.rank] AS ranks,
     b.cost_ns,
+    format('rank={} ', b.rank) || CASE b.cause
+        WHEN 'compute' THEN 'kind=compute ' || tw_like_others(s.ranks)
+        WHEN 'host_bound' THEN 'kind=launch ' || tw_like_others(s.ranks)
+        WHEN 'data_loading' THEN 'kind=data_loading ' || tw_like_others(s.ranks)
+        WHEN 'copies' THEN 'kind=copy ' || tw_like_others(s.ranks)
+        WHEN 'device_delay' THEN 'kind=device_delay times=0'
+        ELSE tw_like_others(s.ranks)
+    END AS scenario,
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
@@ -15,7 +23,8 @@ SELECT
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
-    END AS evidence,
+    END
+    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '') AS evidence,
     CASE b.cause
         WHEN 'compute' THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'

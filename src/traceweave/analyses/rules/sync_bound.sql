@@ -6,10 +6,11 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    f.scenario,
     i.opening || ' after the host waited for it' || i.details AS evidence,
     CASE
         WHEN p.is_torch THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs'
         ELSE 'Synchronize less: events and streams in place of waiting for the device, asynchronous copies from pinned memory: see syncs'
     END AS advice
-FROM shared_idling() AS i CROSS JOIN shared_program() AS p
-WHERE i.cause = 'sync' AND NOT i.is_blamed
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
+WHERE cause = 'sync' AND NOT i.is_blamed

@@ -1,5 +1,5 @@
 -- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
--- grain: one row per rank that came last
+-- grain: one row per rank that came last, or held up those who did
 -- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: min_share
 -- param: straggler_factor
@@ -13,6 +13,7 @@
 -- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
 -- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
 -- column: instances BIGINT | all that it shares with other ranks
+-- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up
 WITH late AS (
     SELECT
@@ -36,9 +37,16 @@ SELECT
     s.known_last,
     s.known_instances,
     s.instances,
+    h.ranks AS held_up,
     s.cause IS DISTINCT FROM 'other_group'
         AND l.cost_ns >= $min_share * m.step_ns
         AND l.cost_ns >= $straggler_factor * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler
 FROM late AS l
 JOIN analysis_stragglers() AS s USING (rank)
+LEFT JOIN (
+    SELECT origin_rank AS rank, list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks
+    FROM analysis_stragglers()
+    WHERE 2 * passed_on_ns > caused_wait_ns
+    GROUP BY origin_rank
+) AS h USING (rank)
 CROSS JOIN shared_mean_step() AS m

@@ -15,7 +15,7 @@ FROM (
             PARTITION BY rank, step ORDER BY start_local_ns, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_ranges() WHERE compiles = 'yes')
+    WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_range_names WHERE compiles = 'yes')
 )
 WHERE step IS NOT NULL OR NOT (SELECT has_steps FROM shared_mean_step())
 GROUP BY rank, step

@@ -35,7 +35,7 @@ backward_starts AS (
 blocking AS MATERIALIZED (
     SELECT k.group_id
     FROM collectives AS k
-    JOIN host_ops AS h ON h.op_id = k.host_op_id
+    JOIN tw_issued AS h USING (call_id)
     JOIN backward_starts AS s ON s.rank = k.rank AND s.step IS NOT DISTINCT FROM k.step
     WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all')
     GROUP BY k.group_id

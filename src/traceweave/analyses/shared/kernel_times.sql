@@ -4,7 +4,7 @@
 -- param: slow_kernels
 -- param: kernel_spread
 -- column: rank INTEGER | global rank
--- column: excess_ns DOUBLE | over the kernel names, calls per step times the difference of its median to the median of the other ranks'
+-- column: excess_ns DOUBLE | what it computes longer per step than if it took the median time of the other ranks for each kernel name: of those that launch it as often, or else for as many calls
 -- column: longer_share DOUBLE | excess_ns as a share of what these kernels take on the others
 -- column: slower_share DOUBLE | share of that time in kernels that are slower at all
 -- column: typical_share DOUBLE | half of the kernel names are slower by this or more
@@ -18,6 +18,7 @@ medians AS (
         rank,
         name,
         count(*) / any_value(windows) AS count,
+        sum(duration_ns) / any_value(windows) AS total_ns,
         tw_percentile(duration_ns, 0.5) AS median_ns,
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
     FROM gpu_ops JOIN shared_rank_windows() USING (rank)
@@ -30,14 +31,24 @@ beside_others AS (
         median(median_ns) OVER (
             PARTITION BY name ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
         ) AS usual_ns,
+        -- with as many calls, the whole of them is the same work, of whatever sizes
+        median(total_ns) OVER (
+            PARTITION BY name, count ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+        ) AS usual_total_ns,
         max(spread) OVER (PARTITION BY name) AS widest_spread
     FROM medians
 ),
 excess AS MATERIALIZED (
-    SELECT rank, name, count * (median_ns - usual_ns) AS excess_ns, count * usual_ns AS usual_ns, median_ns / usual_ns AS ratio
+    SELECT
+        rank,
+        name,
+        coalesce(total_ns - usual_total_ns, count * (median_ns - usual_ns)) AS excess_ns,
+        coalesce(usual_total_ns, count * usual_ns) AS usual_ns,
+        CASE WHEN widest_spread <= $kernel_spread THEN median_ns / usual_ns END AS ratio
     FROM beside_others
     -- of a kernel of few ticks of the trace, rounding is a good part
-    WHERE usual_ns >= 20 * (SELECT tick_ns FROM shared_program()) AND widest_spread <= $kernel_spread
+    WHERE usual_ns >= 20 * (SELECT tick_ns FROM shared_program())
+        AND (widest_spread <= $kernel_spread OR usual_total_ns IS NOT NULL)
 ),
 ordered AS (
     SELECT

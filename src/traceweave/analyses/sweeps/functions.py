@@ -18,6 +18,7 @@ from duckdb.func import ARROW
 
 from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.gaps import gaps
+from traceweave.analyses.sweeps.origins import wait_origins
 from traceweave.analyses.sweeps.streams import queue_depth, stream_idle
 from traceweave.analyses.sweeps.times import NEVER
 from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until
@@ -100,6 +101,11 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
                 ),
                 "BIGINT",
             ),
+        ),
+        "sweep_wait_origins": Sweep(
+            wait_origins,
+            ("BIGINT",) * 7,
+            {**dict.fromkeys(("number", "rank", "origin"), "BIGINT"), "share": "DOUBLE"},
         ),
         "sweep_queue_depth": Sweep(
             queue_depth,

@@ -27,6 +27,8 @@ all_tracks AS (
     UNION ALL
     SELECT 1, rank, 'gpu steps', NULL, NULL, NULL, NULL, 0 FROM steps WHERE device_end_ns IS NOT NULL GROUP BY rank
     UNION ALL
+    SELECT 1.5, rank, 'path', NULL, NULL, NULL, NULL, 0 FROM export_path GROUP BY rank
+    UNION ALL
     SELECT 2, r.rank, 'gaps', d.device, NULL, NULL, NULL, 0
     FROM ranks AS r LEFT JOIN (SELECT DISTINCT rank, device FROM gpu_ops) AS d USING (rank) WHERE $gaps
     UNION ALL

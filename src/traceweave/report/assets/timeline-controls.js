@@ -3,9 +3,12 @@ const TraceweaveTimelineControls = (() => {
   "use strict";
 
   const { text, tip } = TraceweaveCharts;
+  const { PATH } = TraceweaveTimelineDrawing;
 
   function swatches(spec) {
     const causes = spec.causes.map((cause) => [`gap: ${cause}`, `var(--cause-${cause}, var(--cause-unknown))`, 1]);
+    const host = spec.kinds.filter((kind) => PATH[kind].startsWith("cause-"));
+    const path = host.map((kind) => [`critical path: ${kind}`, `var(--${PATH[kind]})`, 1]);
     const list = document.createElement("ul");
     list.className = "swatches";
     for (const [label, colour, opacity] of [
@@ -13,6 +16,7 @@ const TraceweaveTimelineControls = (() => {
       ["transfer", "var(--exposed-comm)", 1],
       ["waiting for the last rank", "var(--exposed-comm)", 0.35],
       ["copies", "var(--exposed-memory)", 1],
+      ...path,
       ...causes,
     ]) {
       const item = document.createElement("li");
@@ -43,6 +47,9 @@ const TraceweaveTimelineControls = (() => {
     if (row.kind === "gaps") {
       if (lane.host[i] >= 0) lines.push(["Host activity", spec.names[lane.host[i]]]);
       return tip(`Gap: ${spec.causes[lane.cause[i]]}`, [["Rank", String(lane.rank)], ...lines]);
+    }
+    if (row.kind === "path") {
+      return tip(`Critical path: ${spec.kinds[lane.kind[i]]}`, [["Rank", String(lane.rank)], ...lines]);
     }
     lines.unshift(["Rank", `${lane.rank}, ${lane.label}`]);
     const call = lane.byOp.get(i);

@@ -4,6 +4,16 @@ const TraceweaveTimelineDrawing = (() => {
   "use strict";
 
   const ROLES = ["compute", "exposed-comm", "exposed-memory"];
+  // Colours of what the critical path is made of.
+  const PATH = {
+    compute: "compute",
+    transfer: "exposed-comm",
+    copy: "exposed-memory",
+    launch: "cause-launch_bound",
+    data_loading: "cause-data_loading",
+    sync: "cause-sync",
+    device_delay: "cause-device_delay",
+  };
   const LANE = 18;
   const GAP = 9;
   const HEAD = 22;
@@ -39,6 +49,10 @@ const TraceweaveTimelineDrawing = (() => {
       if (!shown.has(rank)) continue;
       rows.push({ kind: "head", top: y, height: HEAD, label: why ? `Rank ${rank} · ${why}` : `Rank ${rank}` });
       y += HEAD;
+      for (const lane of step.path.filter((one) => one.rank === rank)) {
+        rows.push({ kind: "path", top: y, height: GAP, label: "critical path", lane });
+        y += GAP + 3;
+      }
       for (const lane of step.gaps.filter((one) => one.rank === rank)) {
         rows.push({ kind: "gaps", top: y, height: GAP, label: "gaps", lane });
         y += GAP + 3;
@@ -110,13 +124,15 @@ const TraceweaveTimelineDrawing = (() => {
     }
   }
 
-  function drawGaps(scene, { lane, top }) {
-    const { pen, colour, causes } = scene;
+  // Stretches without letters: gaps in the colour of their cause, the critical path in that of what it is.
+  function drawStretches(scene, { kind, lane, top }) {
+    const { pen, colour, causes, kinds } = scene;
+    const of = kind === "gaps" ? lane.cause.map((i) => `cause-${causes[i]}`) : lane.kind.map((i) => PATH[kinds[i]]);
     for (let i = 0; i < lane.start.length; i += 1) {
       const from = toX(scene, lane.start[i]);
       const to = toX(scene, lane.start[i] + lane.duration[i]);
       if (to < gutterOf(scene.width) || from > scene.width) continue;
-      pen.fillStyle = colour(`cause-${causes[lane.cause[i]]}`) || colour("cause-unknown");
+      pen.fillStyle = colour(of[i]) || colour("cause-unknown");
       pen.fillRect(from, top, Math.max(to - from, 0.8), GAP);
     }
   }
@@ -133,7 +149,7 @@ const TraceweaveTimelineDrawing = (() => {
     pen.clip();
     pen.fillStyle = colour("panel");
     pen.fillRect(gutterOf(width), row.top, innerOf(width), row.height);
-    if (row.kind === "gaps") drawGaps(scene, row);
+    if (row.kind !== "ops") drawStretches(scene, row);
     else drawOps(scene, row);
     pen.restore();
   }
@@ -148,7 +164,7 @@ const TraceweaveTimelineDrawing = (() => {
     const letters = fills.map((fill) => (contrast(fill, page) > contrast(fill, ink) ? page : ink));
     const pen = canvas.getContext("2d");
     const font = `11px ${getComputedStyle(document.body).fontFamily}`;
-    const scene = { pen, colour, ink, fills, letters, view, width, height, names: spec.names, causes: spec.causes };
+    const scene = { pen, colour, ink, fills, letters, view, width, height, names: spec.names, causes: spec.causes, kinds: spec.kinds };
     pen.scale(scale, scale);
     pen.textBaseline = "middle";
     pen.font = font;
@@ -156,5 +172,5 @@ const TraceweaveTimelineDrawing = (() => {
     for (const row of rows) drawRow(scene, row, font);
   }
 
-  return { gutterOf, innerOf, layout, paint, toNs, toX };
+  return { PATH, gutterOf, innerOf, layout, paint, toNs, toX };
 })();

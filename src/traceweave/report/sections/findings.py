@@ -50,8 +50,17 @@ def headline_in_words(findings: Findings) -> str:
         return "nothing was found that would save much"
     worst = costly[0]
     where = f" ({name_ranks(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
-    about = {rule.name: rule.summary for rule in rules()}
-    return f"the largest cost is {about[worst['rule']]}{where}, {percent(worst['step_share'])}"
+    return f"the largest cost is {about(worst['rule'])}{where}, {percent(worst['step_share'])}"
+
+
+def about(rule: str) -> str:
+    """Say what a rule is about."""
+    return {rule.name: rule.summary for rule in rules()}[rule]
+
+
+def finding_id(place: int) -> str:
+    """Return the id on the page of the finding at a place of the table."""
+    return f"finding-{place + 1}"
 
 
 def findings_in_words(findings: Findings) -> tuple[Point, ...]:
@@ -79,8 +88,9 @@ def findings_section(findings: Findings) -> Section:
         anchor="findings",
         title="Findings",
         lead=(
-            "What costs time, by rules with numbers. A cost is what a step would gain at most if"
-            " only this were different; costs overlap and do not add up."
+            "What costs time, by rules with numbers. A cost is what a step gains if only this is"
+            " fixed, as replay says; where that cannot be asked it is a bound, what the step would"
+            " gain at most. Costs do not add up."
         ),
         tables=(_table(findings),),
         origins=(
@@ -101,9 +111,12 @@ def _table(findings: Findings) -> Table:
                 note="critical and warning by what it costs; info: small, or expected by design",
             ),
             Column("Found"),
-            Column("Cost per step", "duration", "What the step would gain at most"),
+            Column("Cost per step", "duration", "What the step gains: replayed, or the bound"),
             Column("Share", "percent", "Cost / mean step"),
+            Column("Bound", "duration", "What the step would gain at most, by the rule alone"),
+            Column("Cost is", note="replayed: the scenario, replayed; bound: it was not replayed"),
             Column("What to try"),
+            Column("Scenario", "name", note="What fixing it is, for traceweave what-if"),
             Column("Rows", note="The analysis that shows the rows behind it"),
         ),
         tuple(
@@ -112,9 +125,13 @@ def _table(findings: Findings) -> Table:
                 row["evidence"],
                 row["cost_ns"],
                 row["step_share"],
+                row["bound_ns"],
+                row["cost_is"],
                 row["advice"],
+                row["scenario"],
                 row["proof"],
             )
             for row in findings.rows
         ),
+        ids=tuple(finding_id(place) for place in range(len(findings.rows))),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceweave.analyses import analysis_relation
+from traceweave.analyses import analysis_relation, shared_rows
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import (
     Row,
@@ -42,18 +42,21 @@ _QUERIES = (
     ("Ranks on the timeline", "timeline_ranks"),
     ("Operations on the timeline", "timeline_ops"),
     ("Gaps on the timeline", "timeline_gaps"),
+    ("Critical path on the timeline", "timeline_path"),
     ("Timeline in numbers", "timeline_summary"),
 )
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Rows of the five timeline queries; operations and gaps as Arrow tables."""
+    """Rows of the timeline queries; operations, gaps and path as Arrow tables."""
 
     steps: list[Row]
     ranks: list[Row]
     ops: pa.Table
     gaps: pa.Table
+    path: pa.Table
+    """The critical path where it is on the ranks shown."""
     summary: list[Row]
     parts: tuple[BudgetPart, ...]
     """What the time of the steps divides into."""
@@ -67,13 +70,19 @@ def load_timeline(
         stack.enter_context(rows_as(con, "breakdown", budget.rows, _WINDOWS))
         stack.enter_context(rows_as(con, "waits", collectives.waits, _WAITS))
         lengths = analysis_relation(con, "steps")
-        stack.enter_context(standing_as(con, gaps=f"FROM {gaps}", step_lengths=f"FROM {lengths}"))
+        pieces = shared_rows(con, "path_pieces").alias
+        relations = {"gaps": gaps, "step_lengths": lengths, "path": pieces}
+        froms = {name: f"FROM {relation}" for name, relation in relations.items()}
+        stack.enter_context(standing_as(con, **froms))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
         ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
         ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
         shown_gaps = stack.enter_context(query_as(con, "shown_gaps", "timeline_gaps"))
         summary = query_rows(con, "timeline_summary")
-    return Timeline(steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, summary, budget.parts)
+        path = stack.enter_context(query_as(con, "shown_path", "timeline_path"))
+    return Timeline(
+        steps.to_pylist(), ranks.to_pylist(), ops, shown_gaps, path, summary, budget.parts
+    )
 
 
 def timeline_section(timeline: Timeline, ranks: int) -> Section:
@@ -83,8 +92,8 @@ def timeline_section(timeline: Timeline, ranks: int) -> Section:
         anchor="timeline",
         title="Timeline",
         lead=(
-            "What each rank ran, stream by stream, on the common clock, with its waits and gaps:"
-            f" {_told(timeline)}."
+            "What each rank ran, stream by stream, on the common clock, with its waits and gaps,"
+            f" and where it was on the critical path: {_told(timeline)}."
         ),
         notes=tuple(_notes(timeline, ranks)) if drawn else (),
         figures=(_figure(timeline),) if drawn else (),
@@ -146,16 +155,20 @@ def _chart(timeline: Timeline) -> dict[str, Any]:
     causes = sorted(set(timeline.gaps["cause"].to_pylist()))
     lanes = _by_role(_lanes(timeline.ops, names))
     gaps = _by_role(_gap_lanes(timeline.gaps, names, causes))
+    kinds = sorted(set(timeline.path["kind"].to_pylist()))
+    path = _by_role(_path_lanes(timeline.path, kinds))
     return {
         "kind": "timeline",
         "ranks": timeline.ranks,
         "causes": causes,
+        "kinds": kinds,
         "steps": [
             {
                 "label": _step_name(step).capitalize(),
                 "length": step["until_ns"] - step["from_ns"],
                 "lanes": lanes.get(step["role"], []),
                 "gaps": gaps.get(step["role"], []),
+                "path": path.get(step["role"], []),
             }
             for step in timeline.steps
         ],
@@ -223,6 +236,20 @@ def _gap_lanes(gaps: pa.Table, names: _Numbers, causes: list[str]) -> Iterator[t
                 "duration": columns["duration_ns"],
                 "cause": [causes.index(cause) for cause in columns["cause"]],
                 "host": [-1 if op is None else names[op] for op in columns["host_op"]],
+            },
+        )
+
+
+def _path_lanes(path: pa.Table, kinds: list[str]) -> Iterator[tuple[str, Row]]:
+    for (role, rank), lane in _slices(path, ("role", "rank")):
+        columns = lane.to_pydict()
+        yield (
+            role,
+            {
+                "rank": rank,
+                "start": columns["start_ns"],
+                "duration": columns["duration_ns"],
+                "kind": [kinds.index(kind) for kind in columns["kind"]],
             },
         )
 

@@ -67,6 +67,13 @@ class Export(ABC):
         """Return how many rows a table has, roughly but at once; for progress."""
 
     @abstractmethod
+    def filled(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns that hold anything, in order; all where nobody knows.
+
+        Most columns of most tables are NULL throughout, and reading them would cost more than this.
+        """
+
+    @abstractmethod
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in file order with exactly these columns.
 

@@ -1,4 +1,4 @@
-"""Turning a binary report (.nsys-rep) into a SQLite export, with the user's own nsys."""
+"""Turning a binary report (.nsys-rep) into an export, with the user's own nsys."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import subprocess
 from pathlib import Path
 
 from traceweave.errors import InputError
+from traceweave.sources.nsys.forms import is_export_folder
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 """What nsys calls its reports since 2021.4, and before."""
 
-_OPTIONS = ("--type=sqlite", "--force-overwrite=true")
+ENDINGS = {"parquetdir": "_pqtdir", "arrowdir": "_arwdir", "sqlite": ".sqlite"}
+"""The types of export that are read, and how nsys ends the names of what it writes."""
+
 _PAYLOADS = "--include-blobs=true"
 """Brings NCCL's payloads along; nsys before 2024 does not know it."""
 
@@ -22,18 +25,21 @@ def is_report(path: Path) -> bool:
     return path.name.endswith(REPORT_SUFFIXES)
 
 
-def export_command(report: Path, output: Path, *, payloads: bool = True) -> list[str]:
-    """Return the command that exports `report` to the SQLite file `output`."""
-    options = [*_OPTIONS, _PAYLOADS] if payloads else [*_OPTIONS]
+def export_command(
+    report: Path, output: Path, *, kind: str = "sqlite", payloads: bool = True
+) -> list[str]:
+    """Return the command that exports `report` to `output`, a file or folder as `kind` says."""
+    options = [f"--type={kind}", "--force-overwrite=true", *([_PAYLOADS] if payloads else [])]
     return ["nsys", "export", *options, f"--output={output}", str(report)]
 
 
 def export_report(report: Path, folder: Path) -> Path:
-    """Export a report into `folder` and return the SQLite file.
+    """Export a report into `folder` and return what was written there: a folder of Parquet tables
+    where the user's nsys can, since that is read and written several times as fast, else SQLite.
 
     Raises InputError with the command to run if there is no nsys on PATH or it fails.
     """
-    output = folder / (report.name.removesuffix(".nsys-rep").removesuffix(".qdrep") + ".sqlite")
+    stem = report.name.removesuffix(".nsys-rep").removesuffix(".qdrep")
     beside = shlex.join(export_command(report, report.with_suffix(".sqlite")))
     nsys = shutil.which("nsys")
     if nsys is None:
@@ -42,15 +48,25 @@ def export_report(report: Path, folder: Path) -> Path:
             f" run `{beside}` where nsys is installed and ingest the .sqlite"
         )
     failure = ""
-    for payloads in (True, False):
-        command = [nsys, *export_command(report, output, payloads=payloads)[1:]]
-        result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
-        if result.returncode == 0 and output.is_file():
-            return output
-        failure = _last_line(result.stderr) or _last_line(result.stdout) or failure
+    for kind in ("parquetdir", "sqlite") if _writes_parquet(nsys) else ("sqlite",):
+        output = folder / (stem + ENDINGS[kind])
+        for payloads in (True, False):
+            result = _run(export_command(report, output, kind=kind, payloads=payloads), nsys)
+            written = output.is_file() if kind == "sqlite" else is_export_folder(output)
+            if result.returncode == 0 and written:
+                return output
+            failure = _last_line(result.stderr) or _last_line(result.stdout) or failure
     raise InputError(f"{report}: nsys could not export it ({failure}); try `{beside}` by hand")
+
+
+def _writes_parquet(nsys: str) -> bool:
+    return "parquetdir" in _run(["nsys", "export", "--help"], nsys).stdout
+
+
+def _run(command: list[str], nsys: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [nsys, *command[1:]], capture_output=True, text=True, errors="replace", check=False
+    )
 
 
 def _last_line(text: str) -> str:

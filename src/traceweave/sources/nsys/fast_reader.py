@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import adbc_driver_manager
-import adbc_driver_sqlite.dbapi
+import adbc_driver_sqlite
 import pyarrow as pa
 
 from traceweave.sources.nsys.export import repaired
@@ -32,13 +32,20 @@ def read_fast(uri: str, select: str, schema: pa.Schema) -> Iterator[pa.RecordBat
     """
     # a first row of known types decides the types; without it a column of NULLs would
     sample = ", ".join(_SAMPLE[t] for t in schema.types)
-    with adbc_driver_sqlite.dbapi.connect(uri) as con, con.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(ROWS_PER_BATCH)})
-        cursor.execute(f"SELECT {sample} UNION ALL {select}")
-        is_first = True
-        for batch in cursor.fetch_record_batch():
-            rows = batch.slice(1) if is_first else batch
-            is_first = False
-            if rows.schema.types != schema.types:
-                raise pa.ArrowInvalid("a column holds values of several types")
-            yield pa.RecordBatch.from_arrays([repaired(c) for c in rows.columns], schema=schema)
+    # not through its module dbapi, which imports pandas: half a second
+    with (
+        adbc_driver_sqlite.connect(uri) as database,
+        adbc_driver_manager.AdbcConnection(database) as con,
+        adbc_driver_manager.AdbcStatement(con) as statement,
+    ):
+        statement.set_options(**{"adbc.sqlite.query.batch_rows": str(ROWS_PER_BATCH)})
+        statement.set_sql_query(f"SELECT {sample} UNION ALL {select}")
+        stream, _ = statement.execute_query()
+        with pa.RecordBatchReader._import_from_c(stream.address) as reader:
+            is_first = True
+            for batch in reader:
+                rows = batch.slice(1) if is_first else batch
+                is_first = False
+                if rows.schema.types != schema.types:
+                    raise pa.ArrowInvalid("a column holds values of several types")
+                yield pa.RecordBatch.from_arrays([repaired(c) for c in rows.columns], schema=schema)

@@ -21,22 +21,12 @@ import pyarrow.compute as pc
 
 from traceweave.errors import InputError
 from traceweave.sources.nsys.export import Export, repaired
+from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.store.database import first_line
-
-TABLE_SUFFIXES = (".parquet", ".arrow")
-SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENUM_NSYS_EVENT_TYPE")
-"""A folder that holds two of these tables is an export; the first is in every one."""
 
 _ROWS_PER_BATCH = 65_536
 _RAW_BYTES = "binaryData"
 """Declared as text, but holds whatever bytes the program attached."""
-
-
-def is_export_folder(path: Path) -> bool:
-    """Tell whether the folder is an export, from the names of its files."""
-    return any(
-        sum((path / (sign + suffix)).is_file() for sign in SIGNS) >= 2 for suffix in TABLE_SUFFIXES
-    )
 
 
 class _Table(Protocol):
@@ -44,6 +34,9 @@ class _Table(Protocol):
 
     schema: pa.Schema
     row_count: int
+
+    def is_empty(self, column: str) -> bool:
+        """Tell whether a column is known to hold nothing but NULL."""
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns, batch by batch."""
@@ -56,6 +49,17 @@ class _ParquetTable:
         self._file = stack.enter_context(pq.ParquetFile(path))
         self.schema = self._file.schema_arrow
         self.row_count: int = self._file.metadata.num_rows
+
+    def is_empty(self, column: str) -> bool:
+        metadata = self._file.metadata
+        position = self.schema.names.index(column)
+        groups = (metadata.row_group(g).column(position) for g in range(metadata.num_row_groups))
+        return all(
+            g.is_stats_set
+            and g.statistics.has_null_count
+            and g.statistics.null_count == g.num_values
+            for g in groups
+        )
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self._file.iter_batches(_ROWS_PER_BATCH, columns=list(columns))
@@ -73,6 +77,9 @@ class _ArrowTable:
         self._table = table
         self.schema = table.schema
         self.row_count: int = table.num_rows
+
+    def is_empty(self, column: str) -> bool:
+        return bool(self._table[column].null_count == len(self._table))
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from self._table.select(list(columns)).to_batches(_ROWS_PER_BATCH)
@@ -127,6 +134,10 @@ class FolderExport(Export):
     def count(self, table: str) -> int:
         """Return the number of rows."""
         return self.rows_about(table)
+
+    def filled(self, table: str, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns that hold anything, as the files themselves say."""
+        return [c for c in columns if not self.files[table].is_empty(c)]
 
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in file order with exactly these columns."""

@@ -87,7 +87,9 @@ class StagedEvents:
             batch = batch.drop_columns([PAYLOAD_COLUMN])
         names = [n for n in batch.schema.names if batch[n].null_count < batch.num_rows]
         self._make_room(table, names)
-        columns = [pa.array(op_ids), *(batch[name] for name in names)]
+        # not pa.array, which imports pandas: half a second
+        numbers = pa.Array.from_buffers(pa.int64(), len(op_ids), [None, pa.py_buffer(op_ids)])
+        columns = [numbers, *(batch[name] for name in names)]
         insert(self._con, table.stored, pa.Table.from_arrays(columns, ["op_id", *names]))
 
     def _make_room(self, table: EventTable, names: list[str]) -> None:
@@ -138,7 +140,8 @@ def _has_payloads(export: Export) -> bool:
 
 
 def _present(export: Export, table: EventTable) -> Mapping[str, Any]:
-    """Return the columns to read of those that the export has; one that it lacks if it has none."""
+    """Return the columns to read of those that the export has and fills; one if there is none."""
     known = {**table.types, PAYLOAD_COLUMN: pa.binary()} if table is NVTX else table.types
-    present = {c: t for c, t in known.items() if c in export.tables[table.name]}
-    return present or dict(list(known.items())[:1])
+    present = [c for c in known if c in export.tables[table.name]]
+    filled = export.filled(table.name, present)
+    return {c: known[c] for c in filled or list(known)[:1]}

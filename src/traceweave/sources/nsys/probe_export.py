@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from traceweave.errors import InputError
 from traceweave.sources.model import Process, Trace
 from traceweave.sources.nsys.clock import SessionClock, read_clock
 from traceweave.sources.nsys.event_tables import (
@@ -18,43 +17,21 @@ from traceweave.sources.nsys.event_tables import (
     RUNTIME,
 )
 from traceweave.sources.nsys.export import Export
-from traceweave.sources.nsys.folder_reader import TABLE_SUFFIXES, is_export_folder
+from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
 from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
-from traceweave.sources.nsys.sqlite_reader import SQLITE_MAGIC
-from traceweave.sources.unpack import read_head, refuse_bomb
-
-_OURS = (b"CUPTI_ACTIVITY_KIND_", b"NVTX_EVENTS", b"TARGET_INFO_", b"OSRT_API", b"SCHED_EVENTS")
-_PEEK_BYTES = 8 << 20
+from traceweave.sources.unpack import refuse_bomb
 
 # the id of NCCL's enum of reductions, less 2^24, identifies the version that wrote the payloads
 _NCCL_BY_ENUM = {15: "2.26", 16: "2.27", 19: "2.28"}
 
 
-def recognize(path: Path, head: bytes) -> bool:
-    """Tell whether a file (or folder) is an nsys export; `head` is its start, unpacked."""
-    if path.is_dir():
-        return is_export_folder(path)
-    if not head.startswith(SQLITE_MAGIC):
-        return False
-    peek = read_head(path, _PEEK_BYTES)
-    if b"StringIds" in peek and any(name in peek for name in _OURS):
-        return True
-    try:
-        refuse_bomb(path)
-        with open_export(path) as export:
-            names = [name.encode() for name in export.tables]
-    except InputError:
-        return False
-    return "StringIds" in export.tables and any(n.startswith(_OURS) for n in names)
-
-
-def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
+def probe_export(path: Path, trust_packed: bool) -> Trace:
     """Describe an export: its processes with the evidence for their ranks, its clock, its maker.
 
-    Its time range comes at no cost, so it is there `with_times` or not.
+    Its time range comes at no cost, so it is always there.
     Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
     if not trust_packed:
@@ -157,6 +134,12 @@ def _notes(
     notes = [*clock.notes, *ranks.notes]
     if export.damaged:
         notes.append(export.damaged)
+    if export.path.is_dir() and export.has(KERNELS.name) and not export.has("META_DATA_CAPTURE"):
+        # two tables that nsys 2023.4 leaves out of folders: events are missed, settings are not
+        notes.append(
+            "a folder that lacks META_DATA_CAPTURE, as nsys 2023.4 writes them: records of CUDA"
+            " events, if there were any, are in its SQLite export only"
+        )
     if not candidates:
         notes.append("it has no process with CUDA, NVTX, MPI or OS calls")
     notes += [

@@ -75,7 +75,9 @@ _DONE_AFTER: Mapping[str, tuple[EventTable, ...]] = {
 """The tables that may be large, and the last script to read them."""
 
 
-def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
+def load_export(
+    con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report
+) -> Loaded:
     """Fill the base tables of `con` from an export; `report` gets bytes of the file as read.
 
     Raises InputError if the file is no readable SQLite at all.

@@ -1,0 +1,46 @@
+-- analysis: fixes | what fixing the first n findings together would be worth, and what is the bottleneck then
+-- answers: How long does a step take once the best fix is made, the two best, the three best?
+-- topic: overview
+-- grain: one row per fix that gains something alone, the best first, after one for the run as it is
+-- reads: collective_instances, collectives, clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
+-- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
+-- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
+-- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: scenario VARCHAR | what the n-th fix is, for 'traceweave what-if'
+-- column: step_ns BIGINT | mean step with the first n fixes, replayed together
+-- column: gain_ns BIGINT | what the n-th adds: the step before it less this one
+-- column: alone_ns BIGINT | what it gains without the others: cost_ns of findings
+-- column: together_ns BIGINT | what the first n gain
+-- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
+-- column: bottleneck VARCHAR | what the critical path is then mostly made of
+-- column: note VARCHAR | how far to trust it
+-- order: n
+-- caveat: only what a scenario can say is here; findings has the rest, with bounds.
+-- caveat: a fix is the whole of it: no transfer at all, no launch delay at all. 'traceweave what-if' takes factors.
+-- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
+WITH steps AS (
+    SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
+    FROM shared_replayed()
+    WHERE n IS NOT NULL
+)
+SELECT
+    s.n,
+    f.rule,
+    f.ranks,
+    f.group_id,
+    s.scenario,
+    s.step_ns,
+    s.before_ns - s.step_ns AS gain_ns,
+    s.alone_ns,
+    CASE WHEN s.n > 0 THEN s.measured_ns - s.step_ns END AS together_ns,
+    CASE WHEN s.n > 0 THEN (s.measured_ns - s.step_ns) / nullif(s.measured_ns, 0) END AS together_share,
+    s.bottleneck,
+    s.note
+FROM steps AS s
+LEFT JOIN (
+    FROM shared_found()
+    WHERE bound_ns IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY scenario ORDER BY bound_ns DESC, rule, ranks) = 1
+) AS f USING (scenario)
+ORDER BY n

@@ -1,0 +1,56 @@
+-- rule: unequal_stages | pipeline stages that compute for longer than the others
+-- topic: ranks and waiting
+-- finds: A stage of a pipeline computes longer than the mean of all stages by `unequal_stages` (10 %): with its loss, its embeddings or its layers it sets the pace, and the others wait for it. A stage is as long as on the fastest of its ranks, so that a single slow rank is none. Cost: with M micro-batches, the pipeline takes M - 1 times what its longest stage takes for one, and once what each stage takes; if all stages took the mean of theirs, it would take (M - 1) / M of (compute of the longest - mean) less.
+-- try: Fewer layers on the long stage; the embedding or the loss on a stage of its own, or divided over the tensor parallel group.
+-- proof: pipeline
+-- param: unequal_stages DOUBLE = 0.1 | a pipeline is unequal if one stage computes longer than the mean of its stages by this share
+WITH
+-- every rank of a stage has its work: the fastest has nothing else on top of it
+measured AS (
+    SELECT step, stages, stage, min(busy_ns) AS busy_ns, max(microbatches) AS microbatches, list(rank) AS ranks
+    FROM analysis_pipeline()
+    WHERE busy_ns IS NOT NULL
+    GROUP BY step, stages, stage
+),
+stages AS (
+    SELECT
+        stages,
+        stage,
+        avg(busy_ns) AS busy_ns,
+        avg(microbatches) AS microbatches,
+        list_sort(list_distinct(flatten(list(ranks)))) AS ranks
+    FROM measured
+    GROUP BY stages, stage
+),
+compared AS (
+    SELECT *, avg(busy_ns) OVER (PARTITION BY stages) AS mean_ns
+    FROM stages
+),
+pipelines AS (
+    SELECT
+        stages,
+        arg_max(stage, busy_ns) AS stage,
+        arg_max(ranks, busy_ns) AS ranks,
+        max(busy_ns) AS busy_ns,
+        any_value(mean_ns) AS mean_ns,
+        max(microbatches) AS microbatches,
+        string_agg(format('rank={} kind=compute times={:.4f}', array_to_string(ranks, ','), mean_ns / busy_ns), '; ' ORDER BY stage) AS scenario
+    FROM compared
+    GROUP BY stages
+)
+SELECT
+    p.ranks,
+    (p.busy_ns - p.mean_ns) * (p.microbatches - 1) / p.microbatches AS cost_ns,
+    p.scenario,
+    format('{} of {} computes {} per {}, {} longer than the mean of the stages ({}): the pipeline goes at its pace',
+        CASE p.stage WHEN 0 THEN 'The first stage' WHEN p.stages - 1 THEN 'The last stage' ELSE 'Stage ' || p.stage END,
+        p.stages, tw_time(p.busy_ns), s.unit, tw_percent(p.busy_ns / p.mean_ns - 1), tw_time(p.mean_ns)) AS evidence,
+    'Move layers to the other stages, so that all take '
+    || tw_time(p.mean_ns)
+    || CASE p.stage
+        WHEN p.stages - 1 THEN '; divide the loss and the output layer over the tensor parallel group, or give the last stage fewer layers for them'
+        WHEN 0 THEN '; count the embedding as layers of the first stage'
+        ELSE ''
+    END AS advice
+FROM pipelines AS p CROSS JOIN shared_mean_step() AS s
+WHERE p.busy_ns >= (1 + $unequal_stages) * p.mean_ns AND p.microbatches > 1

@@ -1,0 +1,24 @@
+-- shared: found | what the rules found, with the bound that each puts on its cost
+-- grain: one row per rule that applies, and rank or process group that it is about
+-- param: min_share
+-- column: rule VARCHAR | which rule
+-- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
+-- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: bound_ns BIGINT | what it costs per step, at most; NULL: time is not what it costs
+-- column: scenario VARCHAR | what fixing it is for what-if; NULL: it cannot be said so
+-- column: at_most VARCHAR | severity that it has at most; NULL: by its cost
+-- column: evidence VARCHAR | what was found, in words and numbers
+-- column: proof VARCHAR | the analysis that shows the rows
+-- column: advice VARCHAR | what to try
+SELECT
+    f.rule,
+    f.ranks,
+    f.group_id,
+    CAST(round(f.cost_ns) AS BIGINT) AS bound_ns,
+    f.scenario,
+    f.severity AS at_most,
+    f.evidence,
+    coalesce(f.proof, f.usual_proof) AS proof,
+    f.advice
+FROM every_rule() AS f LEFT JOIN shared_mean_step() AS s ON TRUE
+WHERE f.cost_ns IS NULL OR (f.cost_ns >= $min_share * s.step_ns AND f.cost_ns > 0)

@@ -1,0 +1,32 @@
+-- shared: late_origins | for whom others waited in collectives whose last rank had been held up in another group
+-- grain: one row per collective whose last rank's lateness goes back mostly to another rank
+-- reads: collective_instances, collective_waits, device_ops
+-- param: queued_ns
+-- column: collective_id BIGINT | the instance
+-- column: origin INTEGER | the rank that most of the last one's lateness goes back to
+-- column: since_ns BIGINT | when the last of those arrived whom another reason made late, common clock: from then on all waited for this rank
+-- column: is_known BOOLEAN | that is longer before the last arrival than the clock resolution
+WITH main AS (
+    SELECT collective_id, rank, arg_max(origin, (share, -origin)) AS origin
+    FROM shared_wait_origins()
+    GROUP BY collective_id, rank
+),
+lasts AS (
+    SELECT i.collective_id, m.origin, i.last_start_ns, i.resolution_ns
+    FROM main AS m JOIN collective_instances AS i ON i.collective_id = m.collective_id AND i.last_rank = m.rank
+    WHERE m.origin <> m.rank
+),
+others AS (
+    SELECT l.collective_id, max(w.start_ns) AS since_ns
+    FROM lasts AS l
+    JOIN collective_waits AS w USING (collective_id)
+    LEFT JOIN main AS m ON m.collective_id = w.collective_id AND m.rank = w.rank
+    WHERE coalesce(m.origin, w.rank) <> l.origin
+    GROUP BY l.collective_id
+)
+SELECT
+    l.collective_id,
+    l.origin,
+    o.since_ns,
+    coalesce(l.last_start_ns > o.since_ns AND l.last_start_ns - o.since_ns >= l.resolution_ns, FALSE) AS is_known
+FROM lasts AS l JOIN others AS o USING (collective_id)

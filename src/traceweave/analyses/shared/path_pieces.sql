@@ -1,0 +1,12 @@
+-- shared: path_pieces | the critical path, stretch by stretch without a hole between them; where clocks let it go back in time, that is cut off
+-- through: path_pieces
+-- grain: one row per stretch of one rank, kind and sort of work; none where the run is not replayed
+-- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- param: replay_ops
+-- column: step BIGINT | step number; NULL: none
+-- column: rank INTEGER | the rank whose time it is
+-- column: kind VARCHAR | as in critical_path
+-- column: what VARCHAR | class of the kernels, or operation of the collective; NULL: kind says it all
+-- column: start_ns BIGINT | common clock
+-- column: end_ns BIGINT | common clock
+SELECT count(*) AS operations FROM device_ops

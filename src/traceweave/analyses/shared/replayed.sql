@@ -1,0 +1,16 @@
+-- shared: replayed | what fixing what was found would be worth: each scenario alone, and the first n together
+-- through: replayed_fixes
+-- grain: one row per scenario of the costliest findings, the best first, after one for the run as it is; one with a note alone where nothing is replayed
+-- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- param: replay_ops
+-- column: n BIGINT | 0: the run as it is; 1 is the scenario that alone gains most; NULL: not replayed, or without any gain
+-- column: scenario VARCHAR | as what-if takes it; NULL: none
+-- column: alone_ns BIGINT | what the mean step gains by it alone; NULL: it cannot be replayed
+-- column: step_ns BIGINT | mean step with the first n together
+-- column: bottleneck VARCHAR | what the critical path is then mostly made of
+-- column: note VARCHAR | how far to trust it, or why it is not replayed
+SELECT scenario, max(bound_ns) AS bound_ns
+FROM shared_found()
+WHERE scenario IS NOT NULL AND bound_ns IS NOT NULL
+GROUP BY scenario
+ORDER BY bound_ns DESC, scenario

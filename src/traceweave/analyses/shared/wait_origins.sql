@@ -1,0 +1,78 @@
+-- shared: wait_origins | where the lateness of ranks goes back to that were late in one group because they had waited in another
+-- grain: one row per collective, rank that was held up, and rank that its lateness goes back to; a rank that was late on its own account, or first, has none
+-- reads: collective_instances, collective_waits, device_ops
+-- param: queued_ns
+-- column: collective_id BIGINT | the instance
+-- column: rank INTEGER | the rank that came late
+-- column: origin INTEGER | the rank that it goes back to: its own share is a row too
+-- column: share DOUBLE | how much of its lateness, 0 to 1; they add up to 1
+WITH parts AS (
+    SELECT w.collective_id, w.rank, w.start_ns, w.end_ns, w.start_local_ns, w.duration_ns, w.wait_ns, i.last_start_ns, i.below_resolution
+    FROM collective_waits AS w JOIN collective_instances AS i USING (collective_id)
+    WHERE i.ranks_seen > 1
+),
+members AS (
+    SELECT list(rank ORDER BY rank) AS ranks FROM parts GROUP BY collective_id
+),
+-- nobody is held up in another group where there is none
+several AS MATERIALIZED (
+    SELECT *, dense_rank() OVER (ORDER BY last_start_ns, collective_id) AS number
+    FROM parts
+    WHERE (SELECT count(DISTINCT ranks) > 1 FROM members)
+),
+edges AS (
+    SELECT
+        collective_id,
+        rank,
+        unnest([
+            {'edge': 1, 'at_ns': start_local_ns},
+            {'edge': 2, 'at_ns': start_local_ns + least(wait_ns, duration_ns)},
+            {'edge': 3, 'at_ns': start_local_ns + duration_ns}
+        ], recursive := true)
+    FROM several
+),
+-- how long compute had run up to each edge (sweeps)
+reached AS (
+    SELECT
+        unnest(e.ids) AS collective_id,
+        e.rank,
+        unnest(e.edges) AS edge,
+        unnest(e.moments) AS at_ns,
+        unnest(sweep_union_until(coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), e.moments).union_ns) AS compute_ns
+    FROM (
+        SELECT rank, list(collective_id) AS ids, list(edge) AS edges, list(at_ns) AS moments
+        FROM edges
+        GROUP BY rank
+    ) AS e
+    LEFT JOIN (
+        SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_own_ops() WHERE category = 'compute' GROUP BY rank
+    ) AS o USING (rank)
+),
+computed AS (
+    SELECT
+        collective_id,
+        rank,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 1) AS start_free_ns,
+        any_value(at_ns - compute_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
+        any_value(compute_ns) FILTER (WHERE edge = 1) AS start_compute_ns,
+        any_value(compute_ns) FILTER (WHERE edge = 3) AS end_compute_ns
+    FROM reached
+    GROUP BY collective_id, rank
+),
+swept AS (
+    SELECT
+        unnest(sweep_wait_origins(
+            list(s.number),
+            list(CAST(s.rank AS BIGINT)),
+            list(s.start_ns),
+            list(s.end_ns),
+            -- where no rank waited that the clocks can tell, nobody was held up
+            list(CAST(CASE WHEN s.below_resolution THEN 0 ELSE c.waited_free_ns - c.start_free_ns END AS BIGINT)),
+            list(CAST(2 * (c.end_compute_ns - c.start_compute_ns) > s.duration_ns AS BIGINT)),
+            [CAST($queued_ns AS BIGINT)]
+        ))
+    FROM several AS s JOIN computed AS c USING (collective_id, rank)
+    HAVING count(*) > 0
+)
+SELECT n.collective_id, CAST(o.rank AS INTEGER) AS rank, CAST(o.origin AS INTEGER) AS origin, o.share
+FROM (SELECT unnest(COLUMNS(*)) FROM swept) AS o JOIN (SELECT DISTINCT number, collective_id FROM several) AS n USING (number)

@@ -1,0 +1,20 @@
+"""What an nsys export looks like from outside: a SQLite file, packed or not, or a folder of tables.
+
+Nothing here imports Arrow, which a run of Kineto files has no use for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SQLITE_MAGIC = b"SQLite format 3\x00"
+TABLE_SUFFIXES = (".parquet", ".arrow")
+SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENUM_NSYS_EVENT_TYPE")
+"""A folder that holds two of these tables is an export; the first is in every one."""
+
+
+def is_export_folder(path: Path) -> bool:
+    """Tell whether the folder is an export, from the names of its files."""
+    return any(
+        sum((path / (sign + suffix)).is_file() for sign in SIGNS) >= 2 for suffix in TABLE_SUFFIXES
+    )

@@ -1,0 +1,74 @@
+"""A real run whose slow rank makes another one late, which makes a third one wait."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import traceweave
+from traceweave.weave import weave
+
+MS = 1_000_000
+
+NAME = "slow_rank_2x2_gloo"
+
+
+@pytest.fixture
+def slow_rank(fixtures: Path, database_of: Callable[..., Path], tmp_path: Path) -> traceweave.Run:
+    """The recording, with the group of each call as torch's flight recorder has it."""
+    path = tmp_path / "run.duckdb"
+    shutil.copy(database_of(fixtures / NAME), path)
+    dumps = fixtures / "flight_recorder" / NAME
+    made = [pickle.loads((dumps / f"_dump_{rank}").read_bytes())["entries"] for rank in range(4)]
+    members: dict[str, set[int]] = {}
+    for rank, entries in enumerate(made):
+        for entry in entries:
+            members.setdefault(entry["process_group"][0], set()).add(rank)
+    with duckdb.connect(path) as con:
+        for rank, entries in enumerate(made):
+            calls = con.execute(
+                "SELECT call_id, op FROM base.collective_calls WHERE rank = ?"
+                " ORDER BY start_local_ns",
+                [rank],
+            ).fetchall()
+            recorded = entries[-len(calls) :]
+            assert [f"gloo:{op}" for _, op in calls] == [e["profiling_name"] for e in recorded]
+            for (call, _), entry in zip(calls, recorded, strict=True):
+                name = entry["process_group"][0]
+                con.execute(
+                    "UPDATE base.collective_calls SET group_name = ?, group_ranks = ?, seq = ?"
+                    " WHERE call_id = ?",
+                    [name, sorted(members[name]), entry["collective_seq_id"], call],
+                )
+        weave(con)
+    return traceweave.open(path)
+
+
+def test_the_chain_is_followed_to_the_rank_that_sleeps(slow_rank: traceweave.Run) -> None:
+    with slow_rank as run:
+        groups = run.sql("SELECT ranks FROM groups ORDER BY ranks")["ranks"].map(list).tolist()
+        assert groups == [[0, 1], [0, 2], [1, 3], [2, 3]]
+        ranks = run.stragglers().set_index("rank")
+        found = run.findings()
+        worst = run.health().set_index("answer").loc["worst straggler"]
+    # 60 ms in each of 4 steps: 1 and 2 wait for 0, and 3 for 1
+    assert ranks.index[0] == 0
+    assert ranks["origin_wait_ns"].sum() == ranks["waited_ns"].sum()
+    assert ranks.loc[0, "origin_wait_ns"] == pytest.approx(3 * 4 * 60 * MS, rel=0.1)
+    assert ranks.loc[0, "cause"] == "data_loading"
+    # what rank 3 waits for rank 1 is passed on
+    assert ranks.loc[1, "caused_wait_ns"] > 200 * MS
+    assert (ranks.loc[1, "origin_rank"], ranks.loc[1, "cause"]) == (0, "other_group")
+    assert ranks.loc[1, "passed_on_ns"] > 0.9 * ranks.loc[1, "caused_wait_ns"]
+    assert ranks.loc[1, "origin_wait_ns"] < 20 * MS
+    [late] = found[found["rule"] == "straggler"].to_dict("records")
+    assert list(late["ranks"]) == [0]
+    assert re.match(r"Rank 0 keeps 3 ranks waiting 6\d\.\d ms per step", late["evidence"])
+    assert late["evidence"].endswith("it waits for data; it holds up rank 1, for which others wait")
+    assert worst["rank"] == 0
