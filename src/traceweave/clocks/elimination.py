@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_matrix
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Floats
 from traceweave.clocks.equations import WAVES, Layout, Part, tiled
 from traceweave.clocks.transfer_classes import Cell
 
@@ -54,8 +54,9 @@ class _Lags:
     cells: list[int]
     own: list[_Inner]
     slope: _Inner
-    top: Ints
-    """Places of the block's clocks and waves."""
+    where: csr_matrix
+    """Which of all clocks and waves move each of the block's; the last column is for what is not
+    fitted."""
 
 
 class Elimination:
@@ -98,10 +99,12 @@ class Elimination:
         slope = _Inner(matrix + np.diag(prior), coupling)
         waves = [layout.wave[cell.wave] + np.arange(WAVES) for cell in cells]
         ranks = cells[0].ranks
-        top = np.concatenate([layout.offset[ranks], layout.drift[ranks], *waves])
-        top = np.minimum(top, layout.top)
-        _scatter(normal, top, slope.reduced(outer))
-        return _Lags(numbers, inside, slope, top)
+        top = np.concatenate([layout.offset[ranks], layout.drift[ranks], *waves, layout.gpu[ranks]])
+        columns = np.r_[: len(outer), :size]
+        shape = (len(outer), layout.top + 1)
+        where = csr_matrix((np.ones(len(top)), (columns, np.minimum(top, layout.top))), shape)
+        normal += np.asarray(where.T @ np.asarray(where.T @ slope.reduced(outer)).T)
+        return _Lags(numbers, inside, slope, where)
 
     def solve(self, right: Floats) -> Floats:
         """Return the unknowns, a column per column of `right`."""
@@ -109,12 +112,12 @@ class Elimination:
         answer = np.array(right)
         top = np.vstack([answer[: layout.top], np.zeros((1, answer.shape[1]))])
         for block in self._blocks:
-            np.add.at(top, block.top, -self._forward(block, answer))
+            top -= block.where.T @ self._forward(block, answer)
         top[:-1] = cho_solve(self._top, top[:-1], check_finite=False)
         top[-1] = 0.0
         answer[: layout.top] = top[:-1]
         for block in self._blocks:
-            self._back(block, answer, top[block.top])
+            self._back(block, answer, block.where @ top)
         return answer
 
     def _forward(self, block: _Lags, answer: Floats) -> Floats:
@@ -124,7 +127,7 @@ class Elimination:
         first = self._cells[block.cells[0]]
         size = len(first.ranks)
         slope = slice(self._layout.slope[first.block], self._layout.slope[first.block] + size)
-        taken = np.zeros((len(block.top), answer.shape[1]))
+        taken = np.zeros((block.where.shape[0], answer.shape[1]))
         for turn, (number, own) in enumerate(zip(block.cells, block.own, strict=True)):
             place = slice(self._layout.own[number], self._layout.own[number] + size)
             found = own.forward(answer[place])
@@ -152,14 +155,3 @@ class Elimination:
         """
         inverse = cho_solve(self._top, np.eye(self._layout.top, count), check_finite=False)
         return np.sqrt(np.maximum(inverse.diagonal(), 0.0))
-
-
-def _scatter(normal: Floats, place: Ints, part: Floats) -> None:
-    """Add equations to those of all; ranks of one clock meet in one place."""
-    if len(np.unique(place)) == len(place):
-        normal[np.ix_(place, place)] += part
-        return
-    columns = np.arange(len(place))
-    shape = (len(place), len(normal))
-    where = csr_matrix((np.ones(len(place)), (columns, place)), shape)
-    normal += np.asarray(where.T @ np.asarray(where.T @ part.T).T)

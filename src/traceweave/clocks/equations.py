@@ -28,6 +28,8 @@ class Layout:
     drift: Ints
     clocks: int
     """How many places offsets take: the first ones."""
+    gpu: Ints
+    """Per rank: what its timestamps are ahead of the clock that it shares."""
     wave: dict[tuple[bool, int, int], int]
     top: int
     """How many places clocks and waves take."""
@@ -38,11 +40,15 @@ class Layout:
     size: int
 
 
-def lay_out(cells: list[Cell], unit: Ints, fixed: Flags, drifting: Flags) -> Layout:
-    """Give every unknown its place."""
+def lay_out(
+    cells: list[Cell], unit: Ints, fixed: Flags, drifting: Flags, sharing: Flags | None = None
+) -> Layout:
+    """Give every unknown its place; ranks `sharing` a clock are a little apart from it."""
     free = np.unique(unit[~fixed])
     moving = np.unique(unit[~fixed & drifting])
-    top = len(free) + len(moving)
+    sharing = np.zeros(len(unit), dtype=np.bool_) if sharing is None else sharing
+    first = len(free) + len(moving)
+    top = first + int(sharing.sum())
     wave: dict[tuple[bool, int, int], int] = {}
     for cell in cells:
         if cell.wave not in wave:
@@ -60,7 +66,8 @@ def lay_out(cells: list[Cell], unit: Ints, fixed: Flags, drifting: Flags) -> Lay
         size += columns
     offset = np.where(fixed, size, np.searchsorted(free, unit))
     drift = np.where(fixed | ~drifting, size, len(free) + np.searchsorted(moving, unit))
-    return Layout(offset, drift, len(free), wave, top, slope, own, size)
+    gpu = np.where(sharing, first + np.cumsum(sharing) - 1, size)
+    return Layout(offset, drift, len(free), gpu, wave, top, slope, own, size)
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,7 @@ def right_side(layout: Layout, cells: list[Cell], parts: Sequence[Part]) -> Floa
         size = len(cell.ranks)
         of_offset, of_drift = part.vector[:size], part.vector[size : 2 * size]
         np.add.at(right, layout.offset[cell.ranks], of_offset)
+        np.add.at(right, layout.gpu[cell.ranks], of_offset)
         np.add.at(right, layout.drift[cell.ranks], of_drift)
         wave = layout.wave[cell.wave]
         right[wave : wave + WAVES] += part.vector[2 * size :]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from traceweave.arrays import Floats
-from traceweave.clocks.breaks import cut, find_break, local_border, moments_of
+from traceweave.clocks.bending import find_bends
+from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import DRIFT_SPAN_NS, EPOCH_NS, Options, Piece, RankInfo, fit_piece
+from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
 from traceweave.clocks.residuals import of_rank
+from traceweave.clocks.stretches import Stretch, stretches_of
 
 DRIFT_MARGIN = 1e-4
 """Largest drift of a clock whose drift could not be fitted; widens its bound."""
-MOST_CUTS = 5
-"""Depth of division: a run is described by up to 32 pieces."""
+TURNS = 5
+"""How often at most lines and bends are found beside each other."""
+SETTLED_NS = 500.0
 DAY_NS = 86_400_000_000_000
 
 
@@ -51,55 +54,34 @@ def fit_clocks(
     if len(ranks) == 1:
         return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
-    whole = fit_piece(ranks, blocks, options, DRIFT_SPAN_NS)
-    pieces = _divide(whole, options, 0)
-    if len(pieces) == 1:
-        clocks = [_row(whole, rank, None, options) for rank in range(len(ranks))]
-    else:
-        clocks = _rows_of_pieces(whole, pieces, options)
-    return clocks, int(max(piece.bounds.slack_ns for piece in pieces))
+    piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
+    clocks = [
+        row for rank, bend in enumerate(bends) for row in _rows(piece, blocks, rank, bend, options)
+    ]
+    return clocks, int(piece.bounds.slack_ns)
 
 
-def _divide(whole: Piece, options: Options, depth: int) -> list[Piece]:
-    """The stretches of time in which lines describe the clocks: the whole one, or its divided
-    halves.
-    """
-    moments = moments_of(whole.blocks, whole.fit, whole.middle)
-    if depth == MOST_CUTS or not moments:
-        return [whole]
-    if float(np.ptp(np.concatenate(moments))) < DRIFT_SPAN_NS / 2**depth:
-        return [whole]
-    border = find_break(whole.fit, moments)
-    if border is None:
-        return [whole]
-    pieces: list[Piece] = []
-    for half in cut(whole.blocks, moments, border):
-        piece = fit_piece(whole.ranks, half, options, DRIFT_SPAN_NS / 10)
-        if (piece.component != whole.component).any():
-            return [whole]
-        pieces += _divide(piece, options, depth + 1)
-    return pieces
+def _fit_bent(piece: Piece, options: Options) -> tuple[Piece, list[Bend]]:
+    """Lines and bends in turns, since each is found beside the other, until they settle."""
+    blocks, bends = piece.blocks, [Bend()] * len(piece.ranks)
+    for _ in range(TURNS):
+        found = find_bends(blocks, piece, bends)
+        if found is None:
+            break
+        before, bends = piece, found
+        piece = fit_piece(piece.ranks, straightened(blocks, bends), options)
+        if _moved(before, piece) < SETTLED_NS:
+            break
+    return piece, bends
 
 
-def _rows_of_pieces(whole: Piece, pieces: list[Piece], options: Options) -> list[Clock]:
-    """Rows per rank and piece; a row that says the same as the one before is left out."""
-    moments = moments_of(whole.blocks, whole.fit, whole.middle)
-    positions = np.arange(len(whole.ranks))
-    borders: list[Floats] = []
-    for piece in pieces[1:]:
-        first = [m.min() for m in moments_of(piece.blocks, whole.fit, whole.middle)]
-        borders.append(local_border(whole.blocks, moments, float(min(first)), positions))
-    clocks: list[Clock] = []
-    for rank in range(len(whole.ranks)):
-        rows = [_row(pieces[0], rank, None, options)]
-        for piece, border in zip(pieces[1:], borders, strict=True):
-            if not np.isnan(border[rank]):
-                since = options.origin_ns + int(border[rank])
-                row = _row(piece, rank, since, options)
-                if (row.offset_ns, row.drift_ppm) != (rows[-1].offset_ns, rows[-1].drift_ppm):
-                    rows.append(row)
-        clocks += rows
-    return clocks
+def _moved(before: Piece, after: Piece) -> float:
+    """By how much most ends have moved on the common clock, ns."""
+    moves = [
+        np.abs(new.end - old.end)
+        for new, old in zip(on_common_clock(after), on_common_clock(before), strict=True)
+    ]
+    return float(np.nanpercentile(np.concatenate([move.ravel() for move in moves]), 95))
 
 
 def _single(info: RankInfo) -> Clock:
@@ -109,7 +91,55 @@ def _single(info: RankInfo) -> Clock:
     )
 
 
-def _row(piece: Piece, rank: int, since: int | None, options: Options) -> Clock:
+def _rows(
+    piece: Piece, blocks: list[Block], rank: int, bend: Bend, options: Options
+) -> list[Clock]:
+    """A rank's rows: one, or one per stretch of its bend."""
+    row = _row(piece, rank, options)
+    if bend.straight:
+        return [row]
+    info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
+    first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
+    lines = stretches_of(bend, first, last)
+    ends = of_rank(blocks, piece.fit.residuals, rank)[0]
+    wanders = len({line.turn for line in lines}) > 1
+    model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
+    rows: list[Clock] = []
+    for line in lines:
+        at = round(line.middle)
+        turn = drift * (1 + line.turn) + line.turn
+        moved = line.ahead + line.turn * (at - line.middle)
+        rows.append(
+            replace(
+                row,
+                from_local_ns=_since(line, options) if rows else None,
+                offset_ns=row.offset_ns + round(float(moved + drift * (at + moved - middle))),
+                drift_ppm=float(turn * 1e6),
+                reference_local_ns=options.origin_ns + at,
+                bound_ns=_wider(row.bound_ns, line.unsure),
+                residual_p95_ns=_wider(row.residual_p95_ns, line.unsure),
+                anchors=0 if line.stepping else _count(ends, line),
+                method=", ".join(model),
+            )
+        )
+    return rows
+
+
+def _since(line: Stretch, options: Options) -> int:
+    """Start of a row; the anchor before a step still belongs to the row before."""
+    return options.origin_ns + (int(line.low) + 1 if line.stepping else round(line.low))
+
+
+def _count(ends: Floats, line: Stretch) -> int:
+    return int(np.sum((ends >= line.low) & (ends <= line.high)))
+
+
+def _wider(value: int | None, by: float) -> int | None:
+    return None if value is None else value + round(by)
+
+
+def _row(piece: Piece, rank: int, options: Options) -> Clock:
+    """A rank's line."""
     moved = piece.moved
     info, component = piece.ranks[rank], int(piece.component[rank])
     root = piece.roots[component]
@@ -119,7 +149,7 @@ def _row(piece: Piece, rank: int, since: int | None, options: Options) -> Clock:
     middle = int(piece.middle[rank])
     return Clock(
         info.rank,
-        since,
+        None,
         piece.ranks[root].rank,
         round(float(piece.fit.offset[rank] + moved[rank] - moved[root])),
         float(piece.fit.drift[rank] * 1e6),

@@ -34,6 +34,8 @@ from traceweave.clocks.equations import (
 from traceweave.clocks.matrices import Block, row_medians
 from traceweave.clocks.residuals import drift_errors
 from traceweave.clocks.ring_lags import (
+    GPU_NS,
+    GPUS,
     SLOPE,
     SLOPES,
     first_variance,
@@ -95,6 +97,8 @@ class Fit:
     """Per block: end minus the other ranks' common end, ns; NaN where absent."""
     clean: list[Floats]
     """The same without the lags that the fit explains."""
+    rests: list[Floats] = field(default_factory=list)
+    """Per block: end minus the median of its instance, without the lags that the fit explains."""
 
 
 def unfitted(offset: Floats, drift: Floats) -> Fit:
@@ -119,7 +123,9 @@ class _Problem:
     unknowns: Floats
     """Current values of lags, waves and (times `scale`) drifts; what is not fitted has a last
     place with 0."""
-    first: dict[Hashable, float] = field(default_factory=lambda: {SLOPES: SLOPE**2})
+    first: dict[Hashable, float] = field(
+        default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2}
+    )
     """Variance of the lags of each sort before any is learned."""
     variance: dict[Hashable, float] = field(default_factory=dict)
     scatter: dict[Hashable, Scatter] = field(default_factory=dict)
@@ -129,17 +135,23 @@ class _Problem:
 
 
 def refine(
-    blocks: list[Block], start: Fit, middle: Floats, unit: Ints, fixed: Flags, drifting: Flags
+    blocks: list[Block],
+    start: Fit,
+    middle: Floats,
+    unit: Ints,
+    fixed: Flags,
+    drifting: Flags,
+    sharing: Flags,
 ) -> Fit:
     """Fit jointly from a first estimate.
 
     `unit`: number of the clock of each rank; `fixed` clocks keep offset and drift 0; `drifting`
-    ranks may have a drift.
+    ranks may have a drift; those `sharing` a clock may lie a constant apart from it.
     """
     cells = make_cells(blocks)
     widest = [float(np.nanmax(np.abs(b.end - middle[b.ranks]), initial=1.0)) for b in blocks]
     scale = max([1.0, *widest])
-    layout = lay_out(cells, unit, fixed, drifting)
+    layout = lay_out(cells, unit, fixed, drifting, sharing)
     drift = np.where(drifting, start.drift, 0.0)
     unknowns = np.zeros(layout.size + 1)
     unknowns[layout.drift] = drift * scale
@@ -162,6 +174,7 @@ def refine(
         drift_errors(blocks, clean, middle),
         residuals,
         clean,
+        _rests(problem, blocks),
     )
 
 
@@ -189,7 +202,7 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
         right = right_side(layout, cells, parts) - problem.precision * problem.unknowns[:-1]
         factor = Elimination(layout, cells, parts, problem.precision)
         step = np.append(factor.solve(right[:, None]).ravel(), 0.0)
-        problem.offset = problem.offset + step[layout.offset]
+        problem.offset = problem.offset + step[layout.offset] + step[layout.gpu]
         problem.drift = problem.drift + step[layout.drift] / problem.scale
         problem.unknowns = problem.unknowns + step
         if gentle <= turn and learning:
@@ -275,4 +288,12 @@ def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list
         total = np.sum(weight * filled, axis=1, keepdims=True) - weight * filled
         mean = total / np.where(others > 0, others, np.inf)
         result[cell.block][cell.rows] = np.where(known, filled - mean, np.nan)
+    return result
+
+
+def _rests(problem: _Problem, blocks: list[Block]) -> list[Floats]:
+    """Distance of each end from the middle of its instance, lags taken out."""
+    result = [np.full(block.end.shape, np.nan) for block in blocks]
+    for cell in problem.cells:
+        result[cell.block][cell.rows] = _rest(problem, cell, problem.unknowns)[0]
     return result

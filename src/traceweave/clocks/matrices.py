@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, RECV, SEND, Calls
 
 
@@ -35,6 +35,25 @@ class Block:
     """Causality holds between every two ranks of a row."""
     sends: Floats | None = None
     """For send with recv: per cell 1 for the sender, 0 for the receiver."""
+    unsure: Flags | None = None
+    """Ends that prove nothing, since nobody knows whether the clock had stepped."""
+
+    @property
+    def proven_end(self) -> Floats:
+        """Ends, NaN where they prove nothing."""
+        return self.end if self.unsure is None else np.where(self.unsure, np.nan, self.end)
+
+    def thinned(self, step: int) -> Block:
+        """Return every `step`-th instance."""
+        rows = slice(None, None, step)
+        sends = None if self.sends is None else self.sends[rows]
+        return replace(
+            self,
+            start=self.start[rows],
+            end=self.end[rows],
+            transfer=self.transfer[rows],
+            sends=sends,
+        )
 
     def shifted(self, offset: Floats, drift: Floats, middle: Floats) -> Block:
         """Return the block on the common clock; the arrays have one value per rank of the run."""

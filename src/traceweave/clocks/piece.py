@@ -20,10 +20,6 @@ HOST_NS = 20_000.0
 """Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
 timestamps costs some microseconds, 73 us on some V100 hosts.
 """
-HOST_SIGMAS = 3.0
-"""Nor do ranks whose distance is this many times its standard error,"""
-AGREE_NS = 2_000.0
-"""unless it is below this."""
 LEAST_ANCHORS = 32
 """No drift is fitted to fewer."""
 
@@ -63,27 +59,27 @@ class Piece:
     anchors: Ints
     span: Floats
     fit: Fit
+    host: Ints
+    """Ranks with one number are on one host, as far as names say."""
     bounds: Bounds = field(init=False)
     moved: Floats = field(init=False)
     """What the bounds make of an offset correction of 0."""
 
 
-def fit_piece(
-    ranks: list[RankInfo], blocks: list[Block], options: Options, least_span: float
-) -> Piece:
-    """Fit one stretch of time: lines, hosts, and what causality says of them."""
-    piece = _start(ranks, blocks, options, piece=least_span < DRIFT_SPAN_NS)
-    piece.fit = _fit(piece, least_span)
+def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
+    """Fit lines, hosts, and what causality says of them."""
+    piece = _start(ranks, blocks, options)
+    piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
-        piece.fit = _fit(piece, least_span)
-    piece.bounds = close(pairwise(_on_common_clock(piece), len(ranks)))
+        piece.fit = _fit(piece)
+    piece.bounds = close(pairwise(on_common_clock(piece), len(ranks)))
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
     piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
     return piece
 
 
-def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: bool) -> Piece:
-    """First estimate; lines turn about the middle of the recording, or of a piece's anchors."""
+def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
+    """First estimate; lines turn about the middle of the recording."""
     count = len(ranks)
     middle = np.array(
         [(r.first_ns + r.last_ns) // 2 - options.origin_ns for r in ranks], dtype=np.float64
@@ -96,12 +92,30 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options, piece: 
         np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
     first[anchors == 0] = last[anchors == 0] = 0.0
     span = last - first
-    if piece:
-        middle = np.where(anchors > 0, np.rint((first + last) / 2), middle)
     component, shared = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
     fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
-    return Piece(ranks, blocks, component, roots, np.arange(count), middle, anchors, span, fit)
+    return Piece(
+        ranks,
+        blocks,
+        component,
+        roots,
+        np.arange(count),
+        middle,
+        anchors,
+        span,
+        fit,
+        _hosts(ranks, options),
+    )
+
+
+def _hosts(ranks: list[RankInfo], options: Options) -> Ints:
+    """A number per host; ranks whose host is unknown, or does not matter, have their own."""
+    names = [
+        (info.host if options.same_host else None) or f"rank {position}"
+        for position, info in enumerate(ranks)
+    ]
+    return np.asarray(np.unique(names, return_inverse=True)[1], dtype=np.int64)
 
 
 def _roots(ranks: list[RankInfo], component: Ints, reference: int | None) -> dict[int, int]:
@@ -124,7 +138,7 @@ def _fixed(piece: Piece) -> Flags:
     return np.isin(piece.unit, piece.unit[sorted(piece.roots.values())])
 
 
-def _fit(piece: Piece, least_span: float) -> Fit:
+def _fit(piece: Piece) -> Fit:
     """Fit all clocks, with drifts where the anchors are many and span enough.
 
     Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
@@ -133,11 +147,13 @@ def _fit(piece: Piece, least_span: float) -> Fit:
     if not piece.blocks:
         return piece.fit
     fixed = _fixed(piece)
-    drifting = ~fixed & (piece.span >= least_span) & (piece.anchors >= LEAST_ANCHORS)
+    drifting = ~fixed & (piece.span >= DRIFT_SPAN_NS) & (piece.anchors >= LEAST_ANCHORS)
     for number in np.unique(piece.unit):
         members = piece.unit == number
         drifting[members] = drifting[members].any()
-    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting)
+    count = np.bincount(piece.unit)[piece.unit]
+    sharing = (count > 1) & ~np.isin(np.arange(len(count)), sorted(piece.roots.values()))
+    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting, sharing)
 
 
 def _tie_hosts(piece: Piece, reference: int | None) -> bool:
@@ -146,7 +162,7 @@ def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
-    bounds = close(pairwise(_on_common_clock(piece), len(piece.ranks)))
+    bounds = close(pairwise(on_common_clock(piece), len(piece.ranks)))
     tied = False
     for members in hosts.values():
         if len(members) > 1:
@@ -172,9 +188,7 @@ def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None
                 - drift[first] * (at - piece.middle[first])
             )
             allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
-            error = float(np.hypot(piece.fit.error[first], piece.fit.error[other]))
-            near = min(HOST_NS, max(AGREE_NS, HOST_SIGMAS * error))
-            if abs(apart) <= near and allowed:
+            if abs(apart) <= HOST_NS and allowed:
                 piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
     numbers = np.unique(piece.unit, return_inverse=True)[1]
     piece.unit = np.asarray(numbers, dtype=np.int64)
@@ -206,6 +220,7 @@ def _join(piece: Piece, first: int, other: int, at: float, reference: int | None
         offset[inside] -= offset[root]
 
 
-def _on_common_clock(piece: Piece) -> list[Block]:
+def on_common_clock(piece: Piece) -> list[Block]:
+    """Return the blocks as the fitted clocks show them."""
     fit = piece.fit
     return [block.shifted(fit.offset, fit.drift, piece.middle) for block in piece.blocks]

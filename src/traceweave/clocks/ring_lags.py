@@ -35,6 +35,10 @@ LEAST = 0.02
 """Learning shrinks a standard deviation at most to this share of the first."""
 
 SLOPES = "slopes"
+GPUS = "gpus"
+GPU_NS = 10_000.0
+"""Standard deviation of what a GPU's timestamps are ahead of its host's clock, at most; CUPTI's
+conversion differs by some microseconds from GPU to GPU."""
 
 
 def wave_of(cell: Cell, start: Floats) -> Floats:
@@ -59,7 +63,9 @@ def places_of_sorts(layout: Layout, cells: list[Cell]) -> dict[Hashable, Ints]:
         columns = np.arange(len(cell.ranks))
         found[SLOPES].append(layout.slope[cell.block] + columns)
         found.setdefault(cell.wave, []).append(own + columns)
-    return {sort: np.unique(np.concatenate(places)) for sort, places in found.items()}
+    places = {sort: np.unique(np.concatenate(places)) for sort, places in found.items()}
+    gpus = layout.gpu[layout.gpu < layout.size]
+    return places | ({GPUS: gpus} if len(gpus) else {})
 
 
 def first_variance(spread_ns: float) -> float:

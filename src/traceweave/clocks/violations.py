@@ -43,14 +43,14 @@ def find_violations(
         if not block.proves:
             continue
         members = [ranks[position] for position in block.ranks]
-        start = _aligned(block.start, members, rows, origin_ns)
+        start = _aligned(block.start, members, rows, origin_ns, sure=True)
         end = _aligned(block.end, members, rows, origin_ns)
-        excess = np.nanmax(start, axis=1) - np.nanmin(end, axis=1)
+        excess = np.fmax.reduce(start, axis=1) - np.fmin.reduce(end, axis=1)
         bad = excess > ROUNDING_NS
         checked += len(excess)
         count += int(bad.sum())
-        if bad.any() and excess.max() > worst:
-            row = int(excess.argmax())
+        if bad.any() and np.nanmax(excess) > worst:
+            row = int(np.nanargmax(excess))
             worst = float(excess[row])
             early = members[int(np.nanargmin(end[row]))]
             late = members[int(np.nanargmax(start[row]))]
@@ -58,9 +58,15 @@ def find_violations(
 
 
 def _aligned(
-    times: Floats, members: list[int], rows: dict[int, list[Clock]], origin_ns: int
+    times: Floats,
+    members: list[int],
+    rows: dict[int, list[Clock]],
+    origin_ns: int,
+    sure: bool = False,
 ) -> Floats:
-    """Times on the common clock, each by the row of its rank's clock that holds at it."""
+    """Times on the common clock, each by the row of its rank's clock that holds at it; if `sure`,
+    NaN where nobody knows whether the clock has stepped: rows of a clock that rest on no anchor.
+    """
     result = np.empty_like(times)
     for column, rank in enumerate(members):
         local = times[:, column]
@@ -69,6 +75,7 @@ def _aligned(
             moved = clock.drift_ppm * 1e-6 * (local - (clock.reference_local_ns - origin_ns))
             here = local + clock.offset_ns + moved
             since = -np.inf if clock.from_local_ns is None else clock.from_local_ns - origin_ns
-            value = np.where(local >= since, here, value)
+            stepping = sure and len(rows[rank]) > 1 and clock.anchors == 0
+            value = np.where(local >= since, np.nan if stepping else here, value)
         result[:, column] = value
     return result

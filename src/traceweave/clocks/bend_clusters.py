@@ -1,0 +1,164 @@
+"""Whether lines describe the clocks, and if not, which of them bend alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.matrices import Block
+
+LEAST = 40
+"""Instances that a bend needs."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When ends that should lie along a line do not."""
+
+    stretches: int
+    """Most stretches of time that are looked at,"""
+    anchors: int
+    """and the fewest anchors in each."""
+    sigmas: float
+    """How far a stretch's median must stray, in its standard errors,"""
+    stray_ns: float
+    """at least,"""
+    noise: float
+    """and in units of the noise of a single end."""
+    outliers: int
+    """So many stretches may stray by accident."""
+
+
+BENT = Rule(24, 10, 4.0, 10_000.0, 1.0, 1)
+"""A bend is only looked for where it is plain: rings alone move ends by some microseconds between
+phases of a step, and less than the noise of an end is not worth a curve."""
+ALIKE = (Rule(64, 5, 4.0, 5_000.0, 0.0, 0), Rule(6, 20, 4.0, 5_000.0, 0.0, 0))
+"""Clocks that bend are only taken for one where nothing tells them apart, short or long."""
+
+
+def bends_show(blocks: list[Block], residuals: list[Floats]) -> bool:
+    """Whether ends stray from the lines of a fit."""
+    for block, residual in zip(blocks, residuals, strict=True):
+        at, order = _times(block)
+        found = _strays(at, residual[order], BENT)
+        if np.isfinite(found).any() and np.nanmax(found) > 1:
+            return True
+    return False
+
+
+def cluster(blocks: list[Block], rests: list[Floats], host: Ints, named: Flags) -> Ints:
+    """Return the number of each rank's cluster; ranks of one `host` are one, unless their
+    difference bends plainly, and those of two hosts that are `named` are not.
+    """
+    apart = _apart(blocks, rests, np.arange(len(host)), BENT)
+    parts = [
+        part
+        for number in np.unique(host)
+        for part in _grouped([[rank] for rank in np.flatnonzero(host == number).tolist()], apart)
+    ]
+    of_rank = _numbered(parts, len(host))
+    known = np.array([named[np.flatnonzero(of_rank == n)[0]] for n in range(len(parts))])
+    apart = np.fmax.reduce([_apart(blocks, rests, of_rank, rule) for rule in ALIKE])
+    apart[known[:, None] & known[None, :]] = np.inf
+    alike = _grouped([[number] for number in range(len(parts))], apart)
+    return _numbered(alike, len(parts))[of_rank]
+
+
+def _numbered(parts: list[list[int]], count: int) -> Ints:
+    result = np.zeros(count, dtype=np.int64)
+    for number, members in enumerate(parts):
+        result[members] = number
+    return result
+
+
+def _grouped(waiting: list[list[int]], apart: Floats) -> list[list[int]]:
+    """Clocks in clusters: one joins the first in which it differs by a line from every clock that
+    it can be compared with.
+    """
+    clusters: list[list[int]] = []
+    while waiting:
+        clusters.append(list(waiting.pop(0)))
+        while _join(waiting, clusters, apart):
+            pass
+    return clusters
+
+
+def _join(waiting: list[list[int]], clusters: list[list[int]], apart: Floats) -> bool:
+    """Let clocks join clusters; whether any did."""
+    before = len(waiting)
+    for members in list(waiting):
+        for cluster in clusters:
+            found = apart[np.ix_(members, cluster)]
+            if np.isfinite(found).any() and np.nanmax(found) <= 1:
+                cluster += members
+                waiting.remove(members)
+                break
+    return len(waiting) < before
+
+
+def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> Floats:
+    """How far the difference of every two parts strays from a line, in units of what is allowed;
+    NaN where they share too little.
+    """
+    count = int(part.max()) + 1
+    apart = np.full((count, count), np.nan)
+    for block, rest in zip(blocks, rests, strict=True):
+        parts, means = means_of(rest, part[block.ranks])
+        at, order = _times(block)
+        means = means[order]
+        for column, number in enumerate(parts.tolist()):
+            others = np.arange(column + 1, len(parts))
+            found = _strays(at, means[:, others] - means[:, column : column + 1], rule)
+            apart[number, parts[others]] = np.fmax(apart[number, parts[others]], found)
+            apart[parts[others], number] = apart[number, parts[others]]
+    return apart
+
+
+def means_of(rest: Floats, part: Ints) -> tuple[Ints, Floats]:
+    """The parts, and the mean of the columns of each, NaN left out."""
+    parts = np.unique(part)
+    means = np.full((len(rest), len(parts)), np.nan)
+    for column, number in enumerate(parts):
+        mine = rest[:, part == number]
+        known = np.isfinite(mine).any(axis=1)
+        means[known, column] = np.nanmean(mine[known], axis=1)
+    return parts, means
+
+
+def _times(block: Block) -> tuple[Floats, Ints]:
+    moment = np.nanmedian(block.end, axis=1)
+    order = np.argsort(moment, kind="stable")
+    return moment[order], order
+
+
+def _strays(at: Floats, values: Floats, rule: Rule) -> Floats:
+    """How far each column strays from a line; NaN where it has too little."""
+    known = np.isfinite(values)
+    found = np.full(values.shape[1], np.nan)
+    whole = known.all(axis=0)
+    if whole.any() and len(at) >= LEAST:
+        found[whole] = _stray(at, values[:, whole], rule)
+    for column in np.flatnonzero(~whole & (known.sum(axis=0) >= LEAST)):
+        rows = known[:, column]
+        found[column] = _stray(at[rows], values[rows, column : column + 1], rule)[0]
+    return found
+
+
+def _stray(at: Floats, values: Floats, rule: Rule) -> Floats:
+    parts = np.array_split(np.arange(len(at)), min(rule.stretches, len(at) // rule.anchors))
+    medians = np.array([np.median(values[part], axis=0) for part in parts])
+    noise = [
+        np.median(np.abs(values[part] - median), axis=0)
+        for part, median in zip(parts, medians, strict=True)
+    ]
+    sigma = 1.4826 * np.median(noise, axis=0)
+    error = 1.2533 * sigma / np.sqrt(len(parts[0]))
+    x = np.array([np.median(at[part]) for part in parts])
+    x = (x - x.mean()) / max(float(np.ptp(x)), 1.0)
+    slope = x @ (medians - medians.mean(axis=0)) / max(float(x @ x), 1e-12)
+    rest = np.abs(medians - medians.mean(axis=0) - x[:, None] * slope)
+    far = np.sort(rest, axis=0)[-1 - rule.outliers]
+    allowed = np.maximum(rule.sigmas * error, rule.noise * sigma)
+    return np.asarray(far / np.maximum(allowed, rule.stray_ns))

@@ -1,0 +1,265 @@
+"""Bends of all clocks beside their lines: which clocks bend alike, when they stepped, how they
+wander.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.bend_clusters import bends_show, cluster, means_of
+from traceweave.clocks.bends import Bend, Step, ahead
+from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
+from traceweave.clocks.matrices import Block, row_medians
+from traceweave.clocks.piece import Piece
+from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
+
+KNOTS = 64
+PER_KNOT = 6
+"""Anchors that a knot needs."""
+SAMPLE = 1_000
+"""Instances of a block that are looked at."""
+SEARCHES = 40
+"""Rounds of looking for steps."""
+SHARE = 0.5
+"""Of steps at one time, those this clear beside the clearest are looked at together."""
+SURE = 6.0
+"""Standard errors that the height of a step must have."""
+
+
+def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list[Bend] | None:
+    """Return every rank's bend beside its line in `piece`, which `bends` have straightened, on the
+    rank's own clock; None where lines describe the clocks.
+    """
+    if all(bend.straight for bend in bends) and not bends_show(blocks, piece.fit.clean):
+        return None
+    every = [-(-len(block.end) // SAMPLE) for block in blocks]
+    few = [block.thinned(step) for block, step in zip(blocks, every, strict=True)]
+    rests = [
+        rest[::step] - ahead(block, bends)
+        for rest, step, block in zip(piece.fit.rests, every, few, strict=True)
+    ]
+    of_rank = cluster(few, rests, piece.host, _named(piece))
+    if of_rank.max() == 0:
+        return None
+    moments = [moment[::step] for moment, step in zip(moments_of(piece), every, strict=True)]
+    tables = _tables(few, rests, moments, of_rank)
+    if not tables:
+        return None
+    joint = Joint(tables, int(of_rank.max()) + 1, _knots(tables))
+    _find_steps(joint)
+    joint.settle()
+    _place(joint)
+    _prune(joint)
+    return _of_ranks(joint, piece, of_rank, blocks)
+
+
+def _named(piece: Piece) -> Flags:
+    """Which ranks share a host with others by name."""
+    return np.asarray(np.bincount(piece.host)[piece.host] > 1)
+
+
+def moments_of(piece: Piece) -> list[Floats]:
+    """When every instance ended on the common clock, per block and row, ns."""
+    fit = piece.fit
+    return [
+        row_medians(block.shifted(fit.offset, fit.drift, piece.middle).end).ravel()
+        for block in piece.blocks
+    ]
+
+
+def _tables(
+    blocks: list[Block], rests: list[Floats], moments: list[Floats], of_rank: Ints
+) -> list[Rows]:
+    """The ends as what clusters differ by."""
+    result = []
+    for block, rest, moment in zip(blocks, rests, moments, strict=True):
+        clusters, middle = means_of(rest, of_rank[block.ranks])
+        ends = np.isfinite(rest) @ (of_rank[block.ranks][:, None] == clusters)
+        rows = np.flatnonzero((ends > 0).sum(axis=1) > 1)
+        rows = rows[np.argsort(moment[rows], kind="stable")]
+        if len(rows):
+            sort = np.round(2 * np.log2(np.maximum(block.transfer[rows], 1e3))).astype(np.int64)
+            result.append(Rows(clusters, moment[rows], middle[rows], ends[rows], sort))
+    return result
+
+
+def _knots(tables: list[Rows]) -> Floats:
+    """Knots with as many anchors between them, one as the other."""
+    moments = np.sort(np.concatenate([rows.moment for rows in tables]))
+    count = int(np.clip(max(len(rows.moment) for rows in tables) // PER_KNOT, 3, KNOTS))
+    places = np.linspace(0, len(moments) - 1, count).astype(np.int64)
+    knots = np.unique(moments[places])
+    knots[-1] += 1.0
+    return np.asarray(knots)
+
+
+def _find_steps(joint: Joint) -> None:
+    """Find when clusters stepped, the clearest of each time first; with it, what others seem to
+    have done then, since who stepped and who did not only shows once all may.
+    """
+    for _ in range(SEARCHES):
+        joint.solve()
+        before = set(joint.steps)
+        found: list[tuple[float, Moment, float, float]] = []
+        for number in range(joint.clusters):
+            moment, behind = _series(joint, number)
+            known = [step.until for step in joint.steps if step.cluster == number]
+            candidate = clearest_step(moment, behind, np.searchsorted(moment, known))
+            if candidate is not None:
+                place = candidate.place
+                step = Moment(number, float(moment[place - 1]), float(moment[place]))
+                low, high = moment[candidate.low], moment[candidate.high]
+                found.append((candidate.clear, step, float(low), float(high)))
+        if not found:
+            return
+        for clear, step, low, high in found:
+            near = [other[0] for other in found if other[2] <= high and low <= other[3]]
+            if clear >= SHARE * max(near):
+                joint.add(step)
+        if not _tidy(joint, before):
+            return
+
+
+def _tidy(joint: Joint, before: set[Moment]) -> bool:
+    """Place the steps, and keep those that are high enough, once each; whether any is new."""
+    joint.solve()
+    _place(joint)
+    first = {step: number for number, step in reversed(list(enumerate(joint.steps)))}
+    joint.drop(sorted(first.values()))
+    joint.solve()
+    joint.drop(np.flatnonzero(np.abs(joint.heights) >= LEAST_NS).tolist())
+    return not before.issuperset(joint.steps)
+
+
+def _place(joint: Joint) -> None:
+    """Move every step between those two anchors where its height fits best, the rest being as it
+    is."""
+    for number, step in enumerate(joint.steps):
+        moment, behind = _series(joint, step.cluster)
+        rest = behind - joint.curve(step.cluster, moment)
+        for other, height in zip(joint.steps, joint.heights, strict=True):
+            if other.cluster == step.cluster and other is not step:
+                rest = rest - height * made(moment, other)
+        here = int(np.searchsorted(moment, step.until))
+        low, high = max(0, here - WINDOW), min(len(moment), here + WINDOW)
+        near, height = rest[low:high], joint.heights[number]
+        cost = np.r_[0.0, np.cumsum(np.abs(near) - np.abs(near - height))]
+        place = low + 1 + int(cost[1:-1].argmin())
+        joint.steps[number] = replace(
+            step, since=float(moment[place - 1]), until=float(moment[place])
+        )
+
+
+def _prune(joint: Joint) -> None:
+    """Leave out steps that are none, of those at one time the least clear first: where all clusters
+    may step at once, none is sure before one may not.
+    """
+    while joint.steps:
+        least = np.maximum(LEAST_NS, SURE * joint.height_errors)
+        clear = np.abs(joint.heights) / least
+        out: list[int] = []
+        for number in np.argsort(clear, kind="stable").tolist():
+            if clear[number] < 1 and not any(
+                _meet(joint.steps[number], joint.steps[other]) for other in out
+            ):
+                out.append(number)
+        if not out:
+            return
+        joint.drop([n for n in range(len(joint.steps)) if n not in out])
+        joint.settle()
+
+
+def _meet(one: Moment, other: Moment) -> bool:
+    return one.since <= other.until and other.since <= one.until
+
+
+def _series(joint: Joint, number: int) -> tuple[Floats, Floats]:
+    """How far the ends of one cluster lie behind those of the others, straightened, in the order of
+    time; its own steps are taken out.
+    """
+    found = []
+    for place, rows in enumerate(joint.tables):
+        if number not in rows.clusters:
+            continue
+        mine = rows.clusters == number
+        straight = joint.straightened(place)
+        weight = np.where(mine, 0.0, joint.weights[place])
+        total = weight.sum(axis=1)
+        known = (total > 0) & np.isfinite(rows.rest[:, mine]).ravel()
+        others = np.sum(weight * np.where(weight > 0, straight, 0.0), axis=1)[known] / total[known]
+        found.append((rows.moment[known], others - rows.rest[known][:, mine].ravel()))
+    moment = np.concatenate([moment for moment, _ in found])
+    behind = np.concatenate([behind for _, behind in found])
+    order = np.argsort(moment, kind="stable")
+    return moment[order], behind[order]
+
+
+def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) -> list[Bend]:
+    """Every rank's bend against that of the common clock of its component, on its own clock."""
+    whole = _of_clusters(joint)
+    moments = moments_of(piece)
+    result = []
+    for rank in range(len(of_rank)):
+        root = piece.roots[int(piece.component[rank])]
+        if of_rank[rank] == of_rank[root]:
+            result.append(Bend())
+        else:
+            against = whole[of_rank[rank]].less(whole[of_rank[root]])
+            own = _on_own_clock(against, piece, rank)
+            result.append(_between_anchors(own, against, rank, blocks, moments))
+    return result
+
+
+def _of_clusters(joint: Joint) -> list[Bend]:
+    errors = np.sqrt(np.mean(joint.curve_errors() ** 2, axis=0))
+    result = []
+    for number in range(joint.clusters):
+        steps = [
+            Step(step.since, step.until, float(height))
+            for step, height in zip(joint.steps, joint.heights, strict=True)
+            if step.cluster == number
+        ]
+        steps.sort(key=lambda step: step.since)
+        curve = joint.values[:, number]
+        result.append(Bend(joint.knots, curve, float(errors[number]), tuple(steps)))
+    return result
+
+
+def _on_own_clock(bend: Bend, piece: Piece, rank: int) -> Bend:
+    """Return a bend over the common clock over a rank's own."""
+    offset, drift = piece.fit.offset[rank], piece.fit.drift[rank]
+    middle = piece.middle[rank]
+
+    def own(moments: Floats) -> Floats:
+        behind = bend(moments) + offset
+        return np.asarray(middle + (moments - behind - middle) / (1 + drift))
+
+    edges = [own(np.array([step.since, step.until])).tolist() for step in bend.steps]
+    steps = tuple(
+        Step(since, until, step.height)
+        for step, (since, until) in zip(bend.steps, edges, strict=True)
+    )
+    return Bend(own(bend.at), bend.ahead, bend.error, steps)
+
+
+def _between_anchors(
+    own: Bend, common: Bend, rank: int, blocks: list[Block], moments: list[Floats]
+) -> Bend:
+    """Let steps lie after the ends of the instances before them, and before those after."""
+    ends, when = [np.zeros(0)], [np.zeros(0)]
+    for block, moment in zip(blocks, moments, strict=True):
+        for column in np.flatnonzero(block.ranks == rank):
+            known = np.isfinite(block.end[:, column])
+            ends.append(block.end[known, column])
+            when.append(moment[known])
+    end, at = np.concatenate(ends), np.concatenate(when)
+    steps = []
+    for step, told in zip(own.steps, common.steps, strict=True):
+        since = float(np.max(end[at <= told.since], initial=step.since))
+        until = float(np.min(end[at >= told.until], initial=step.until))
+        steps.append(Step(since, max(until, since + 1.0), step.height))
+    return replace(own, steps=tuple(steps))

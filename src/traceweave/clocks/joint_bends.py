@@ -1,0 +1,327 @@
+"""The bends of all clusters at once, from the ends of their collectives: smooth wander and steps.
+
+Ends only tell what clusters differ by, so nobody's bend is looked for alone. Wander is an
+integrated random walk: a curve of lines that turn at knots common to all clusters, by as much as
+the likelihood of the ends says for each. What all do together nobody sees; the prior keeps it
+smallest. The equations are banded, a band as wide as two knots of all clusters; steps border them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceweave.arrays import Floats, Ints
+from traceweave.clocks.scatter import measure_scatter
+from traceweave.matching.coarse_clocks import running_median
+
+ROUNDS = 12
+"""Rounds in which weights and the size of wander are found."""
+FIRST_NS = 100_000.0
+"""How far a clock may wander before anything is known of it."""
+STRAIGHT_NS = 100.0
+"""The same for a clock that is found not to."""
+WORTH_NS = 5_000.0
+SURE = 3.0
+"""A curve must go farther from a line than this, and than so many of its standard errors."""
+FLOOR_NS = 500.0
+"""Ends are never trusted to better than this."""
+PROBES = 16
+"""Random vectors that estimate a trace of the inverse."""
+RIDGE = 1e-7
+"""Share of what ends say of a knot that holds it to 0: the place of all clusters is nobody's."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Instances of one or several blocks over the same clusters, in the order of time."""
+
+    clusters: Ints
+    moment: Floats
+    """When each instance ended on the common clock, ns."""
+    rest: Floats
+    """Per instance and cluster: how late its ends are, ns, from any common time; NaN if absent."""
+    ends: Floats
+    """Ends behind each of those."""
+    sort: Ints
+    """Instances of one number scatter alike."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a cluster stepped, on the common clock: between two of its anchors."""
+
+    cluster: int
+    since: float
+    until: float
+
+
+@dataclass
+class Joint:
+    """Curves and steps of all clusters; `solve` finds them."""
+
+    tables: list[Rows]
+    clusters: int
+    knots: Floats
+    """ns on the common clock."""
+    steps: list[Moment] = field(default_factory=list)
+    values: Floats = field(init=False)
+    """Per knot and cluster, ns."""
+    heights: Floats = field(init=False)
+    """Per step, ns."""
+    height_errors: Floats = field(init=False)
+    turning: Floats = field(init=False)
+    """Per cluster: variance of a turn, for a knot at unit distance from the next."""
+    weights: list[Floats] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values = np.zeros((len(self.knots), self.clusters))
+        self.heights = np.zeros(len(self.steps))
+        self.turning = np.full(self.clusters, _turning(FIRST_NS, len(self.knots)))
+        self.weights = [_first_weights(rows) for rows in self.tables]
+        self._hats = [_hats(rows.moment, self.knots) for rows in self.tables]
+
+    def add(self, step: Moment) -> None:
+        """Let a cluster step there too."""
+        self.steps.append(step)
+        self.heights = np.append(self.heights, 0.0)
+
+    def drop(self, kept: list[int]) -> None:
+        """Keep these steps alone."""
+        self.steps = [self.steps[n] for n in kept]
+        self.heights = self.heights[kept]
+
+    def settle(self) -> None:
+        """Find weights, curves, steps and the size of wander in turns.
+
+        Weights begin anew: ends that a step which was not known yet has put far off would never
+        count again.
+        """
+        self.weights = [_first_weights(rows) for rows in self.tables]
+        for _ in range(ROUNDS):
+            self._learn(self.solve())
+            self._weigh()
+        self.solve()
+        straight = self._strays() < np.maximum(WORTH_NS, SURE * self.curve_errors().max(axis=0))
+        if straight.any():
+            self.turning[straight] = _turning(STRAIGHT_NS, len(self.knots))
+            self.solve()
+
+    def _strays(self) -> Floats:
+        """How far each cluster's curve strays from a line."""
+        x = (self.knots - self.knots.mean()) / max(float(np.ptp(self.knots)), 1.0)
+        rest = self.values - self.values.mean(axis=0)
+        rest = rest - x[:, None] * (x @ rest) / float(x @ x)
+        return np.asarray(np.abs(rest).max(axis=0))
+
+    def straightened(self, number: int) -> Floats:
+        """The rests of a table with what its clusters' bends add."""
+        rows, (left, share) = self.tables[number], self._hats[number]
+        low, high = self.values[left], self.values[left + 1]
+        curve = low * (1 - share)[:, None] + high * share[:, None]
+        result = rows.rest + curve[:, rows.clusters]
+        for step, height in zip(self.steps, self.heights, strict=True):
+            column = np.flatnonzero(rows.clusters == step.cluster)
+            result[:, column] += height * made(rows.moment, step)[:, None]
+        return np.asarray(result)
+
+    def curve(self, cluster: int, moments: Floats) -> Floats:
+        """What a cluster's curve adds at these moments of the common clock, ns."""
+        return np.interp(moments, self.knots, self.values[:, cluster])
+
+    def solve(self) -> tuple[Floats, Floats, Floats]:
+        """Find curves and steps under the weights as they are; return the band's factor, what
+        steps add through it, and the covariance of steps."""
+        # slow to import, and most runs have no use for it
+        from scipy.linalg import cho_solve_banded, cholesky_banded
+
+        count, width = self.clusters, 2 * self.clusters
+        size = len(self.knots) * count
+        band, right = np.zeros((width + count, size)), np.zeros(size)
+        border = np.zeros((size, len(self.steps)))
+        corner, edge = np.zeros((len(self.steps),) * 2), np.zeros(len(self.steps))
+        for rows, weight, hats in zip(self.tables, self.weights, self._hats, strict=True):
+            self._add_rows(rows, weight, hats, (band, right, border, corner, edge))
+        band[0] = (1 + RIDGE) * band[0] + 1e-3 * RIDGE * band[0].mean()
+        self._add_prior(band)
+        factor = cholesky_banded(band, lower=True, check_finite=False, overwrite_ab=True)
+        through = cho_solve_banded((factor, True), border, check_finite=False)
+        alone = cho_solve_banded((factor, True), right, check_finite=False)
+        rest = corner - border.T @ through
+        rest[np.diag_indices(len(rest))] += RIDGE * corner.diagonal() + 1e-30
+        spread = np.asarray(np.linalg.inv(rest) if len(rest) else rest, dtype=np.float64)
+        self.heights = spread @ (edge - border.T @ alone)
+        self.height_errors = np.sqrt(np.maximum(spread.diagonal(), 0.0))
+        self.values = (alone - through @ self.heights).reshape(-1, count)
+        return factor, through, spread
+
+    def _add_rows(
+        self,
+        rows: Rows,
+        weight: Floats,
+        hats: tuple[Ints, Floats],
+        system: tuple[Floats, Floats, Floats, Floats, Floats],
+    ) -> None:
+        band, right, border, corner, edge = system
+        left, share = hats
+        count, members = self.clusters, rows.clusters
+        rest = np.where(weight > 0, rows.rest, 0.0)
+        total = weight.sum(axis=1, keepdims=True)
+        part = weight / np.maximum(total, 1e-300)
+        pull = weight * (np.sum(part * rest, axis=1, keepdims=True) - rest)
+        columns = [
+            (n, members == step.cluster, made(rows.moment, step))
+            for n, step in enumerate(self.steps)
+            if step.cluster in members
+        ]
+        moved = np.zeros((len(columns), *weight.shape))
+        for turn, (n, mine, share_made) in enumerate(columns):
+            own = np.where(mine, weight, 0.0)
+            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * share_made[
+                :, None
+            ]
+            edge[n] += float(np.sum(pull[:, mine] * share_made[:, None]))
+            for other in range(len(columns)):
+                m, theirs, their_made = columns[other]
+                corner[n, m] += float(np.sum(moved[turn][:, theirs] * their_made[:, None]))
+        hat = (1 - share, share)
+        borders = np.searchsorted(left, np.arange(len(self.knots)))
+        for knot in np.flatnonzero(np.diff(borders)):
+            inside = slice(borders[knot], borders[knot + 1])
+            for a in (0, 1):
+                here = (knot + a) * count + members
+                h = hat[a][inside, None]
+                right[here] += np.sum(h * pull[inside], axis=0)
+                for turn, (n, _, _) in enumerate(columns):
+                    border[here, n] += np.sum(h * moved[turn][inside], axis=0)
+                for b in range(a + 1):
+                    both = h * hat[b][inside, None] * weight[inside]
+                    metric = np.diag(both.sum(axis=0)) - both.T @ part[inside]
+                    there = (knot + b) * count + members
+                    down = here[:, None] - there[None, :]
+                    kept = down >= 0
+                    np.add.at(
+                        band, (down[kept], np.broadcast_to(there, down.shape)[kept]), metric[kept]
+                    )
+
+    def _add_prior(self, band: Floats) -> None:
+        """Turns at knots are small."""
+        count = self.clusters
+        for knot, turn in enumerate(_turns(self.knots)):
+            precision = 1 / (self.turning * _reach(self.knots)[knot])
+            for a in range(3):
+                for b in range(a + 1):
+                    there = (knot + b) * count + np.arange(count)
+                    band[(a - b) * count, there] += turn[a] * turn[b] * precision
+
+    def _weigh(self) -> None:
+        """Weights from how far ends lie from the middle of their instance."""
+        for number, rows in enumerate(self.tables):
+            straight = self.straightened(number)
+            weight = self.weights[number]
+            total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+            middle = np.sum(weight * np.where(weight > 0, straight, 0.0), axis=1) / total[:, 0]
+            self.weights[number] = _weights(rows, straight - middle[:, None])
+
+    def _learn(self, solved: tuple[Floats, Floats, Floats]) -> None:
+        """Bring the size of each cluster's wander nearer to the likeliest (MacKay's steps)."""
+        turns, reach = _turns(self.knots), _reach(self.knots)
+        if not len(turns):
+            return
+        from scipy.linalg import cho_solve_banded
+
+        factor, through, spread = solved
+        rng = np.random.default_rng(0)
+        count = self.clusters
+        shape = (len(turns), count, PROBES)
+        probe = rng.choice([-1.0, 1.0], shape) / np.sqrt(reach)[:, None, None]
+        load = np.zeros((len(self.knots), count, PROBES))
+        for a in range(3):
+            load[a : a + len(turns)] += turns[:, a, None, None] * probe
+        flat = load.reshape(-1, PROBES)
+        answer = cho_solve_banded((factor, True), flat, check_finite=False)
+        answer += through @ (spread @ (through.T @ flat))
+        answer = answer.reshape(load.shape)
+        seen = sum(turns[:, a, None, None] * answer[a : a + len(turns)] for a in range(3))
+        trace = np.sum(probe * seen, axis=(0, 2)) / PROBES
+        found = sum(turns[:, a, None] * self.values[a : a + len(turns)] for a in range(3))
+        square = np.sum(np.asarray(found) ** 2 / reach[:, None], axis=0)
+        known = len(turns) - trace / self.turning
+        least, most = (_turning(size, len(self.knots)) for size in (STRAIGHT_NS, 100 * FIRST_NS))
+        likely = (square + 0.02 * self.turning) / (np.maximum(known, 0.0) + 0.02)
+        self.turning = np.clip(likely, least, most)
+
+    def curve_errors(self) -> Floats:
+        """Standard error of each cluster's curve, the others' being known."""
+        precision = np.zeros((self.clusters, len(self.knots), len(self.knots)))
+        for rows, weight, (left, share) in zip(self.tables, self.weights, self._hats, strict=True):
+            total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+            own = weight - weight**2 / total
+            for a, first in ((0, 1 - share), (1, share)):
+                for b, second in ((0, 1 - share), (1, share)):
+                    for column, cluster in enumerate(rows.clusters.tolist()):
+                        value = own[:, column] * first * second
+                        np.add.at(precision[cluster], (left + a, left + b), value)
+        said = precision.diagonal(axis1=1, axis2=2).mean(axis=1)
+        precision += RIDGE * said[:, None, None] * np.eye(len(self.knots))
+        for knot, turn in enumerate(_turns(self.knots)):
+            place = np.ix_(np.arange(self.clusters), knot + np.arange(3), knot + np.arange(3))
+            reach = self.turning * _reach(self.knots)[knot]
+            precision[place] += np.outer(turn, turn) / reach[:, None, None]
+        inverse = np.linalg.inv(precision).diagonal(axis1=1, axis2=2)
+        return np.asarray(np.sqrt(np.maximum(inverse, 0.0)).T)
+
+
+def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:
+    """The knot before each moment, and the share of the one after."""
+    left = np.clip(np.searchsorted(knots, moment, side="right") - 1, 0, len(knots) - 2)
+    return left, (moment - knots[left]) / (knots[left + 1] - knots[left])
+
+
+def _turns(knots: Floats) -> Floats:
+    """Per inner knot, what the values at it and its neighbours make of the turn there; time in
+    spans."""
+    scale = max(float(np.ptp(knots)), 1.0)
+    gap = np.diff(knots) / scale
+    return np.column_stack([1 / gap[:-1], -1 / gap[:-1] - 1 / gap[1:], 1 / gap[1:]])
+
+
+def _reach(knots: Floats) -> Floats:
+    """Per inner knot, half the time between its neighbours, in spans."""
+    scale = max(float(np.ptp(knots)), 1.0)
+    return np.asarray((knots[2:] - knots[:-2]) / 2 / scale)
+
+
+def _turning(size_ns: float, knots: int) -> float:
+    """Variance of turns of a clock that wanders so far, in a sine once over the span."""
+    return (4 * np.pi**2 * size_ns) ** 2 / max(knots, 1)
+
+
+def made(moment: Floats, step: Moment) -> Floats:
+    """How much of a step has been made at each moment."""
+    return 0.5 * (moment > step.since) + 0.5 * (moment >= step.until)
+
+
+def _first_weights(rows: Rows) -> Floats:
+    """Weights from how far ends lie from those just before and after, whatever clocks do."""
+    middle = np.nanmedian(rows.rest, axis=1, keepdims=True)
+    rest = rows.rest - middle
+    for column in rest.T:
+        known = np.isfinite(column)
+        if known.any():
+            column[known] -= running_median(column[known])
+    return _weights(rows, rest)
+
+
+def _weights(rows: Rows, rest: Floats) -> Floats:
+    """Weight of each end, given how far it lies from where it should; 0 where absent."""
+    result = np.zeros_like(rest)
+    for sort in np.unique(rows.sort):
+        here = rows.sort == sort
+        own = rest[here] * np.sqrt(rows.ends[here])
+        known, size = np.isfinite(own), np.abs(own)
+        sigma = max(FLOOR_NS, 1.4826 * float(np.median(size[known])))
+        weight = measure_scatter([own], sigma).weights(size / sigma)
+        result[here] = np.where(known, weight, 0.0) * rows.ends[here]
+    return result

@@ -1,0 +1,161 @@
+"""Clocks that step and wander: where, by how much, and as few lines as that takes."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.collective_calls import BASE, add_call, add_rank
+from tests.tables import create_tables, empty_database
+from traceweave.clocks.bends import Bend, Step
+from traceweave.clocks.steps import clearest_step
+from traceweave.clocks.stretches import stretches_of
+from traceweave.weave import weave
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
+from traceweave_simulator.traffic_tables import clock_errors, outside_bounds, store_traffic
+
+Connection = duckdb.DuckDBPyConnection
+COUNT = 120
+EVERY_US = 5_000
+NO_STEPS = np.zeros(0, dtype=np.int64)
+
+
+def true_end(k: int) -> int:
+    """Us after BASE."""
+    return EVERY_US * k + 400
+
+
+def stepping(con: Connection, stepped: dict[int, tuple[int, int]], ranks: int = 4) -> None:
+    """Collectives with one common end; clocks of `stepped` are set ahead before instance k, by
+    so many us."""
+    create_tables(con)
+    for rank in range(ranks):
+        add_rank(con, rank, last_us=EVERY_US * COUNT)
+        for k in range(COUNT):
+            at, height = stepped.get(rank, (COUNT, 0))
+            ahead = height if k >= at else 0
+            # ends scatter by a hand-made pattern of up to 2 us
+            end = true_end(k) + (7 * k + 3 * rank) % 5 - 2 + ahead
+            start = end - 300 - 17 * ((k + rank) % 4)
+            add_call(con, rank, start, end, ranks=list(range(ranks)), seq=k)
+
+
+def rows_of(con: Connection, rank: int) -> list[tuple[int | None, int, float, int, int, str]]:
+    return con.execute(
+        "SELECT from_local_ns, offset_ns, drift_ppm, reference_local_ns, anchors, method"
+        " FROM clocks WHERE rank = ? ORDER BY from_local_ns NULLS FIRST",
+        [rank],
+    ).fetchall()
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    at=st.integers(20, COUNT - 20),
+    height=st.sampled_from([-900, -120, 90, 400]),
+    rank=st.integers(1, 3),
+)
+def test_a_step_is_found_between_the_two_anchors_it_lies_between(
+    at: int, height: int, rank: int
+) -> None:
+    with empty_database() as con:
+        stepping(con, {rank: (at, height)})
+        weave(con)
+        for other in set(range(4)) - {rank}:
+            assert len(rows_of(con, other)) == 1
+        rows = rows_of(con, rank)
+        # a kink of a microsecond beside the step may be told too
+        assert 3 <= len(rows) <= 5
+        (place,) = [number for number, row in enumerate(rows) if row[4] == 0]
+        before, gap, after = rows[0], rows[place], rows[place + 1]
+        # the last end before the step, the first after it
+        assert gap[0] == pytest.approx(BASE + 1_000 * true_end(at - 1), abs=6_000)
+        assert after[0] == pytest.approx(BASE + 1_000 * (true_end(at) + height), abs=6_000)
+        assert sum(row[4] for row in rows[:place]) == at
+        # the offset changes by the step, the rate stays
+        local, last = BASE + 1_000 * true_end(at), rows[-1]
+        low, high = (row[1] + row[2] * 1e-6 * (local - row[3]) for row in (before, last))
+        assert high - low == pytest.approx(-1_000 * height, abs=3_000)
+        assert before[2] == pytest.approx(last[2], abs=0.5)
+        assert all("steps" in row[5] for row in rows)
+
+
+def test_clocks_that_step_together_are_told_from_those_that_do_not() -> None:
+    with empty_database() as con:
+        stepping(con, {1: (50, 300), 3: (50, 300)})
+        weave(con)
+        assert [len(rows_of(con, rank)) for rank in range(4)] == [1, 3, 1, 3]
+
+
+def test_a_step_of_the_reference_shows_in_all_others() -> None:
+    with empty_database() as con:
+        stepping(con, {0: (70, 250)})
+        weave(con)
+        assert [len(rows_of(con, rank)) for rank in range(4)] == [1, 3, 3, 3]
+        before, _, after = rows_of(con, 2)
+        local = BASE + 1_000 * true_end(70)
+        first, last = (row[1] + row[2] * 1e-6 * (local - row[3]) for row in (before, after))
+        assert last - first == pytest.approx(250_000, abs=3_000)
+
+
+@pytest.mark.parametrize("scatter_us", [2.0, 30.0])
+def test_a_steady_clock_is_one_line(empty_run: Connection, scatter_us: float) -> None:
+    store_traffic(empty_run, simulate_traffic(Job(steps=150, end_jitter=scatter_us, ring_wave=20)))
+    weave(empty_run)
+    assert empty_run.execute("SELECT count(*), count(DISTINCT rank) FROM clocks").fetchall() == [
+        (8, 8)
+    ]
+
+
+@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp x dp, no group of all"])
+def test_hosts_that_step_and_wander_each_on_their_own(
+    empty_run: Connection, program: tuple[Op, ...]
+) -> None:
+    job = Job(
+        hosts=3, per_host=2, steps=150, step_apart_us=300, wander_apart_us=100, with_hosts=True,
+        end_jitter=4, ring_bias=0, program=program,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    store_traffic(empty_run, run)
+    weave(empty_run)
+    errors = np.abs(clock_errors(empty_run, run))
+    assert np.percentile(errors, 90) < 4
+    assert outside_bounds(empty_run, run) == []
+    rows = empty_run.execute("SELECT rank, count(*) FROM clocks GROUP BY rank").fetchall()
+    assert all(count < 60 for _, count in rows)
+
+
+def test_the_clearest_step_by_hand() -> None:
+    at = np.arange(40, dtype=np.float64) * 1e7
+    number = np.arange(40, dtype=np.float64)
+    behind = np.where(number < 17, 0.0, 50_000.0) + 1_000.0 * (number % 2)
+    found = clearest_step(at, behind, NO_STEPS)
+    assert found is not None
+    assert found.place == 17
+    # beside that one there is none, and a slope is none
+    assert clearest_step(at, behind, np.array([17])) is None
+    assert clearest_step(at, 3_000.0 * number, NO_STEPS) is None
+
+
+def test_a_bend_as_lines_by_hand() -> None:
+    # flat for 10 s, then 2 us per s
+    bend = Bend(np.array([0.0, 1e10, 2e10]), np.array([0.0, 0.0, 20_000.0]))
+    first, last = stretches_of(bend, 0.0, 2e10)
+    assert (first.low, first.high, last.high) == (0.0, 1e10, 2e10)
+    assert first.turn == pytest.approx(0, abs=1e-7)
+    assert last.turn == pytest.approx(2e-6, rel=0.1)
+    assert last.ahead == pytest.approx(10_000, abs=1_000)
+
+
+def test_a_line_is_one_stretch_and_a_step_three() -> None:
+    line = np.array([0.0, 5_000.0, 10_000.0])
+    bend = Bend(np.array([0.0, 1e9, 2e9]), line, steps=(Step(4e8, 6e8, 1_000.0),))
+    low, gap, high = stretches_of(bend, 0.0, 2e9)
+    assert [(s.low, s.high) for s in (low, gap, high)] == [(0.0, 4e8), (4e8, 6e8), (6e8, 2e9)]
+    assert [s.ahead for s in (low, gap, high)] == pytest.approx([1_000, 3_000, 7_500], abs=1)
+    assert {round(s.turn * 1e6, 6) for s in (low, gap, high)} == {5.0}
+    assert (low.unsure, gap.unsure, high.unsure) == (0.0, 500.0, 0.0)
+    assert [s.stepping for s in (low, gap, high)] == [False, True, False]
