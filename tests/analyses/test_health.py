@@ -20,13 +20,25 @@ def _run(build: Builder) -> None:
             at = number * 100_000
             late = 20_000 if rank and number else 0
             build.step(rank, number, (at, at + 100_000), (at, at + 100_000))
-            build.gpu(rank, (at, at + 40_000 + late), launch=build.launch(rank, (at, at + 10)))
-            build.gpu(rank, (at + 40_000 + late, at + 80_000), "communication", "ncclAllReduce")
-            build.gpu(rank, (at + 80_000, at + 90_000), "memory")
+            build.gpu(
+                rank,
+                (at, at + 40_000 + late),
+                launch=build.launch(rank, (at, at + 10)),
+                step=number,
+            )
+            build.gpu(
+                rank,
+                (at + 40_000 + late, at + 80_000),
+                "communication",
+                "ncclAllReduce",
+                step=number,
+            )
+            build.gpu(rank, (at + 80_000, at + 90_000), "memory", step=number)
             build.gpu(
                 rank,
                 (at + 100_000, at + 100_000),
                 launch=build.launch(rank, (at + 95_000, at + 100_000)),
+                step=number,
             )
     build.group(0, [0, 1])
     build.collective({0: (40_000, 80_000), 1: (40_000, 80_000)}, step=0)
@@ -57,6 +69,9 @@ def test_every_answer_is_there_with_its_number(build: Builder) -> None:
     assert got.pop("worst straggler") == (0.01, "ms", 1, None)
     assert got.pop("clock resolution") == (0.0, "us", 0, None)
     assert got.pop("ranks") == (2.0, "", None, None)
+    # without the time of launches: of the 10 us in which each step idles
+    gain, unit, *_ = got.pop("fix 1")
+    assert (0 < gain <= 0.01, unit) == (True, "ms")
     assert got == {}
 
 

@@ -87,7 +87,10 @@ def test_tables_say_what_a_reader_has_to_know(
     steps = call(capsys, "analyze", "steps", database)[2]
     pipeline = call(capsys, "analyze", "pipeline", database)[2]
 
-    assert "costs overlap and do not add up.\n" in findings
+    assert (
+        "costs do not add up: 'traceweave analyze fixes' replays the first n together.\n"
+        in findings
+    )
     assert steps.endswith(
         "'traceweave analyze steps --list' explains the columns, --columns chooses some\n"
     )

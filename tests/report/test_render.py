@@ -136,12 +136,15 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
     )
     con.execute("CREATE TEMP VIEW step_lengths AS SELECT 0 AS step, 1 AS length_ns")
     con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS resolved_wait_ns")
+    con.execute(
+        "CREATE TEMP VIEW path AS SELECT 0 AS rank, 'compute' AS kind, 0 AS start_ns, 1 AS end_ns"
+    )
     for relation in ("timeline_steps", "timeline_ranks", "timeline_ops", "timeline_gaps"):
         name = relation.replace("timeline", "shown")
         con.execute(f"CREATE TEMP TABLE {name} AS {query_text(relation)}")
     queries = [code for code in codes if not code.startswith("traceweave ")]
     # those that draw the timeline: what answers a question is an analysis
-    assert len(queries) == 5
+    assert len(queries) == 6
     for query in queries:
         assert con.execute(query).description
 
