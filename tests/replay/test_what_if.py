@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.analyses.builders import Builder
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
@@ -54,6 +55,32 @@ def test_by_hand(three_ranks: Model) -> None:
         predicted(three_ranks, "name=A like=fastest")[0]
         == (15 + 12 + 8 + 15 + 12 + 18 + 15 + 12 + 28) / 3
     )
+
+
+def test_steps_that_are_named_are_compared_one_by_one(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    # A takes 30 on rank 1 in step 1, on rank 0 in step 2, else 10; then R takes 10: 40 per step
+    run = Builder(empty_run)
+    run.group(0, [0, 1, 2])
+    for rank in range(3):
+        run.rank(rank)
+    for step, slow in ((1, 1), (2, 0)):
+        begin, end = 40 * US * (step - 1), 40 * US * step
+        spans = {r: (begin + (30 if r == slow else 10) * US, end) for r in range(3)}
+        kernels = {}
+        for rank, (arrives, _) in spans.items():
+            run.step(rank, step, (begin, end), (begin, end))
+            run.gpu(rank, (begin, arrives), "compute", "A", step=step)
+            kernels[rank] = run.gpu(rank, (arrives, end), "communication", "R", step=step)
+        run.collective(
+            spans, step=step, each={rank: {"gpu_op_id": op} for rank, op in kernels.items()}
+        )
+    model = Model(empty_run)
+    # means of 20, 20 and 10 over the whole recording: the median is 20
+    assert predicted(model, "kind=compute like=median")[0] == 40
+    assert predicted(model, "step=1 kind=compute like=median")[0] == (20 + 40) / 2
+    assert predicted(model, "step=1-2 kind=compute like=median")[0] == 20
 
 
 def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:

@@ -192,18 +192,17 @@ class Changer:
         if s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
         elif s.like is not None:
-            rows, factor = self._likeness(old, kind, s)
-            wanted = chosen[rows]
-            rows = rows[wanted]
-            new[rows] = np.rint(old[rows] * factor[wanted]).astype(np.int64)
+            rows, factor = self._likeness(old, kind, chosen, s)
+            new[rows] = np.rint(old[rows] * factor).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
             # of what could not be matched the size is not known
             chosen = chosen & (self.graph.nodes.instance >= 0)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
-    def _likeness(self, old: Ints, kind: str, s: Scenario) -> tuple[Ints, Floats]:
-        """Return nodes, and by what factor each has to change to be like those of others."""
+    def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> tuple[Ints, Floats]:
+        """Return the chosen nodes that others can be compared with, and by what factor each has to
+        change to be like those."""
         nodes = self.graph.nodes
         if kind == "transfer":
             of = self.graph.instances
@@ -218,7 +217,15 @@ class Changer:
             by_name = kind in ("compute", "copy", "launch")
             name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
             thing, who = name * 16 + nodes.sort[rows], nodes.rank[rows]
-        return rows, _factors(old[rows], thing, who, _SUMMARIES[s.like or "median"])
+        if s.steps is not None:
+            # one by one: ranks that are late by turns are alike in all of them together
+            named = np.isin(self.step[rows], list(s.steps))
+            rows, thing, who = rows[named], thing[named], who[named]
+            of_step, steps = _numbered(self.step[rows])
+            thing = _numbered(thing)[0] * steps + of_step
+        wanted = chosen[rows]
+        summary = _SUMMARIES[s.like or "median"]
+        return rows[wanted], _factors(old[rows], thing, who, summary, wanted)
 
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
@@ -276,8 +283,10 @@ _SUMMARIES: dict[str, Callable[[Floats], float]] = {
 }
 
 
-def _factors(values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], float]) -> Floats:
-    """Return for each value the factor that makes its owner's mean that of its peers.
+def _factors(
+    values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], float], wanted: Flags
+) -> Floats:
+    """Return for each wanted value the factor that makes its owner's mean that of its peers.
 
     Means are compared of the same thing among owners that have it as often. Nobody becomes slower
     by being like others.
@@ -293,9 +302,9 @@ def _factors(values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], f
             peers = np.flatnonzero(count[row] == often)
             means = total[row, peers] / often
             if len(peers) > 1:
-                wanted = summary(means)
-                factor[row, peers] = np.where(means > 0, wanted / np.maximum(means, 1e-9), 1)
-    found: Floats = np.minimum(factor, 1.0).ravel()[cell]
+                usual = summary(means)
+                factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
+    found: Floats = np.minimum(factor, 1.0).ravel()[cell[wanted]]
     return found
 
 
