@@ -76,18 +76,30 @@ class Windows:
         """Return the ranks and the mean length of their steps, ns."""
         return self._by(lambda windows: windows.rank, nodes)
 
+    def change(self, before: Nodes, now: Nodes) -> Floats:
+        """Return how much longer each window takes, ns.
+
+        A rank's last window ends with its last op and does not see what comes before the next
+        step, such as getting its data: it takes the mean of the rank's others, if there are any.
+        """
+        longer = (self.lengths(now) - self.lengths(before)).astype(np.float64)
+        is_last = np.isin(np.arange(len(longer)), self.last_of)
+        ranks, mean = _means(self.rank[~is_last], longer[~is_last])
+        replaced = is_last & np.isin(self.rank, ranks)
+        longer[replaced] = mean[np.searchsorted(ranks, self.rank[replaced])]
+        return longer
+
     def _by(self, key: Callable[[Windows], Ints], nodes: Nodes) -> tuple[Ints, Floats]:
         found, own = _means(key(self), self.lengths(nodes))
         if self.device is not None and self.measured is not None and nodes is not self.measured:
             # a host that only launches does not see what the device then takes longer
-            alike, now = self.device._by(key, nodes)
-            before = self.device._by(key, self.measured)[1]
+            alike, longer = _means(key(self.device), self.device.change(self.measured, nodes))
             if np.array_equal(found, alike):
-                own = np.maximum(own, self._by(key, self.measured)[1] + now - before)
+                own = np.maximum(own, self._by(key, self.measured)[1] + longer)
         return found, own
 
 
-def _means(keys: Ints, values: Ints) -> tuple[Ints, Floats]:
+def _means(keys: Ints, values: Ints | Floats) -> tuple[Ints, Floats]:
     found, number = np.unique(keys, return_inverse=True)
     return found, np.bincount(number, values) / np.bincount(number)
 
