@@ -6,5 +6,6 @@
 `coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver
 (`send_recv`). Where no label names the group, `open_calls` looks for groups that calls prove
 (`groups_by_evidence`, which rests on `strands`, `ties`, `causal_ties`, `rivals`, `own_calls`) and
-for the pairs of messages (`messages_by_evidence`). `tables` writes what was found.
+for the pairs of messages (`messages_by_evidence`, which rests on `turns`). `tables` writes what was
+found.
 """

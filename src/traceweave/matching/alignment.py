@@ -53,9 +53,9 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     region = slice(max(0, -shift), min(len(a), len(b) - shift))
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
-    kept[i] |= between[i] & _causal(a, i, b, i + shift, line)
+    kept[i] |= between[i] & causal(a, i, b, i + shift, line)
     if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
-        kept[i] |= _causal(a, i, b, i, line)
+        kept[i] |= causal(a, i, b, i, line)
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
@@ -134,7 +134,7 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
     found = np.flatnonzero(partner >= 0)
     for shift in np.unique(partner[found] - found):
         i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
-        possible = agree(a, i, b, i + shift) & _causal(a, i, b, i + shift, line)
+        possible = agree(a, i, b, i + shift) & causal(a, i, b, i + shift, line)
         possible &= (partner[i] < 0) & ~np.isin(i + shift, partner)
         filled = True
         while filled:
@@ -182,7 +182,7 @@ def _sandwiched(kept: Flags) -> Flags:
     return np.asarray((sums[at] - sums[at - 4] >= 2) & (sums[at + 5] - sums[at + 1] >= 2))
 
 
-def _causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
+def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
     """Whether neither call ends before the other has started, to within the noise of the line."""
     spare = 20_000.0 + 3 * line.scatter
     forth = line.apply(a.start[i]) <= b.end[j] + spare

@@ -15,8 +15,9 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
+from traceweave.matching.by_time import match_by_time
 from traceweave.matching.causal_ties import confirms
-from traceweave.matching.coarse_clocks import running_median
+from traceweave.matching.coarse_clocks import Line, running_median
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
@@ -27,10 +28,12 @@ from traceweave.matching.ties import (
     CAUSAL,
     FOREIGN,
     LEAST,
+    STRAY_NS,
     Bundle,
     Tie,
     bundle,
     causal_share,
+    strays,
     weigh,
 )
 
@@ -142,18 +145,40 @@ class Search:
             yield found
             return
         whole = bundle(found.strands, found.alignments)
-        own = np.full(len(found.strands[0]), True)
+        place = found.strands[0].place
+        own = np.full(len(place), True)
         order = np.array(found.by_rank())
         for parts in layouts(len(order)):
-            own &= own_calls(weigh(whole, [order[part] for part in parts]).by_call)
+            columns = [order[part] for part in parts]
+            says = weigh(whole, columns).by_call + strays(whole, columns)
+            own &= own_calls(says, place)
         for other in others:
-            union = None if other is found else self._union(found, other)
-            if union is not None:
-                own &= own_calls(-self._against(union, len(order)).by_call)
+            if other is not found and not set(found.ranks()) & set(other.ranks()):
+                union = self._union(found, other)
+                if union is None:
+                    own &= ~self._ends_with(found, other)
+                else:
+                    own &= own_calls(-self._against(union, len(order)).by_call, place)
         if own.sum() >= LEAST:
             yield found.only(own)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def _ends_with(self, found: StrandSet, other: StrandSet) -> Flags:
+        """Which calls of a set end where calls of all strands of another do, which may be the same
+        ones, as far as clocks are tied.
+        """
+        first = found.strands[0]
+        together = np.full(len(first), True)
+        near = max(STRAY_NS, GAP * found.tie.ends_ns if found.tie else 0.0)
+        for strand in other.strands:
+            partner = np.full(len(first), -1, dtype=np.int64)
+            if self.time.tied(first.rank, strand.rank):
+                mine, theirs = (self.time.shown(s.rank, s.calls) for s in (first, strand))
+                match_by_time(mine, theirs, Line(0.0, 0.0, 0.0, 0.0), partner)
+                partner[np.abs(mine.end - theirs.end[partner]) > near] = -1
+            together &= partner >= 0
+        return together
 
     def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
         """Whether a strand that is in no set may be of this one."""

@@ -17,9 +17,10 @@ from itertools import permutations
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.alignment import align_some
+from traceweave.matching.alignment import Alignment, align_some, causal
+from traceweave.matching.by_time import match_by_time
 from traceweave.matching.calls import OPS, RECV, SEND, Calls
-from traceweave.matching.coarse_clocks import running_median
+from traceweave.matching.coarse_clocks import Line, running_median
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.send_recv import SameClock
@@ -34,8 +35,11 @@ from traceweave.matching.ties import (
     likelier,
     weigh,
 )
+from traceweave.matching.turns import Turns
 
 UNKNOWN = OPS.index("unknown")
+EXACT = Line(0.0, 0.0, 0.0, 0.0)
+"""Both sides are on one time already."""
 TIGHT_NS = 30_000.0
 """Ends of a pair that ties clocks scatter less: computing that always takes equally long between
 two messages, which looks like a clock, varies more.
@@ -54,9 +58,6 @@ SHARE = 0.25
 """Share of the messages of either side, found before or not, that a pair must have: what is left
 over by others meets by chance.
 """
-
-USUAL = 3
-"""How often one message must follow another to be no chance."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,14 @@ class Messages:
     groups: list[Group]
     same_clock: SameClock
     instance: Ints
+    complete: bool
+    """Every rank of the job was recorded."""
 
     def find(self) -> list[Channel]:
         """Return the channels that ends prove."""
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
-        return self._in_turn(self._regular(_settle(list(self._channels(time, tied=True)))))
+        found = self._in_turn(self._regular(_settle(list(self._channels(time, tied=True)))))
+        return found or list(self._by_turn(time))
 
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
@@ -127,35 +131,32 @@ class Messages:
 
     def _regular(self, channels: list[Channel]) -> list[Channel]:
         """The channels between ranks at a distance at which most others have one: stages lie
-        evenly over the ranks of a job, and what meets by chance does not.
+        evenly over the ranks of a job, and what meets by chance does not. All distances are
+        multiples of one, or it of them.
         """
         ranks = set(self.calls.rank[self.index].tolist())
-        pairs = self._known_pairs() | {
+        pairs = Turns.of(self.calls, self.index, self.instance).pairs() | {
             (min(c.source, c.target), max(c.source, c.target)) for c in channels
         }
         pairs_at = Counter(high - low for low, high in pairs)
         room_at = {far: sum(rank + far in ranks for rank in ranks) for far in pairs_at}
-        kept = {far for far, count in pairs_at.items() if count >= EVENLY * room_at[far]}
+        # where ranks were not recorded, one pair alone may belong to two that are not there
+        least = 1 if self.complete else 2
+        even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
+        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
+        kept = {far for far in even if far % main == 0 or main % far == 0}
         return [c for c in channels if abs(c.source - c.target) in kept]
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:
         """The channels without messages that come after and before others than elsewhere: a program
         repeats itself, and whose other side was not recorded meets the next one by chance.
         """
-        channel = np.full(len(self.calls), -1)
-        for number, one in enumerate(channels):
-            channel[one.sent], channel[one.received] = 2 * number, 2 * number + 1
-        here, following = self.index[:-1], self.index[1:]
-        known = (channel[here] >= 0) & (channel[following] >= 0)
-        known &= self.calls.rank[here] == self.calls.rank[following]
-        here, following = here[known], following[known]
-        turn = channel[here] * 2 * len(channels) + channel[following]
-        _, which, count = np.unique(turn, return_inverse=True, return_counts=True)
-        says = np.where(count[which] >= USUAL, 1, -1)
+        instance = self.instance.copy()
+        for one in channels:
+            instance[one.sent] = instance.max(initial=-1) + 1 + np.arange(len(one.sent))
+            instance[one.received] = instance[one.sent]
         fits, heard = np.zeros((2, len(self.calls)), dtype=np.int64)
-        for beside in (here, following):
-            np.add.at(fits, beside, says)
-            np.add.at(heard, beside, 1)
+        fits[self.index], heard[self.index] = Turns.of(self.calls, self.index, instance).support()
         kept = []
         for one in channels:
             own = fits[one.sent] + fits[one.received] > 0
@@ -164,18 +165,31 @@ class Messages:
             kept.append(one.only(own if own.mean() >= MOSTLY else own | alone))
         return [one for one in kept if len(one.sent) >= LEAST]
 
-    def _known_pairs(self) -> set[tuple[int, int]]:
-        """Ranks, ascending, whose messages have been matched before."""
-        matched = self.index[self.instance[self.index] >= 0]
-        order = matched[np.lexsort((self.calls.rank[matched], self.instance[matched]))]
-        two = np.flatnonzero(np.diff(self.instance[order]) == 0)
-        rank = self.calls.rank[order]
-        return set(zip(rank[two].tolist(), rank[two + 1].tolist(), strict=True))
+    def _by_turn(self, time: CommonTime) -> Iterator[Channel]:
+        """Messages of known pairs that time alone did not show: those whose turn it is on both
+        sides, and that end clearly nearer to each other than to any other message of that pair.
+        """
+        turns = Turns.of(self.calls, self.index, self.instance)
+        expected = turns.expected()
+        for low, high in sorted(turns.pairs()):
+            ways = [(low, high, SEND, RECV), (high, low, SEND, RECV), (low, high, UNKNOWN, UNKNOWN)]
+            for source, target, here, there in ways:
+                sides = (source, target, here), (target, source, there)
+                sent, received = (
+                    self._strand(r, (turns.rank == r) & (expected == other) & (turns.op == op))
+                    for r, other, op in sides
+                )
+                if time.tied(source, target) and min(len(sent), len(received)) >= LEAST:
+                    yield from _left_over(sent, received, time, self.instance)
 
     def _side(self, rank: int, op: int) -> Strand:
         here = (self.calls.rank[self.index] == rank) & (self.calls.op[self.index] == op)
-        mine = self.index[here & (self.instance[self.index] < 0)]
-        return Strand(rank, mine, self.calls.take(mine), -1, None)
+        return self._strand(rank, here & (self.instance[self.index] < 0))
+
+    def _strand(self, rank: int, here: Flags) -> Strand:
+        """Some of the messages, all of one rank."""
+        mine = self.index[here]
+        return Strand(rank, mine, self.calls.take(mine), -1, None, np.arange(len(mine)))
 
     def _many(self, sent: Strand, received: Strand) -> int:
         """How many messages the side with fewer has in all."""
@@ -202,12 +216,40 @@ def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None
         apart -= running_median(apart)
         near = np.abs(apart) <= max(FAR * float(np.median(np.abs(apart))), FAR_NS)
         found.partner[mine[~near]] = -1
-    whole = bundle([replace(sent, calls=b), replace(received, calls=a)], [None, found])
-    tie = weigh(whole, [np.array([0]), np.array([1])])
+    tie = _tie(replace(sent, calls=b), replace(received, calls=a), found)
     if not tie.proves or tie.against > FOREIGN:
         return None
     kept = Channel(sent.rank, received.rank, sent.index[row], received.index[mine], apart, tie)
     return kept.only(near & (tie.by_call[row] >= -SPEAKS))
+
+
+def _left_over(
+    sent: Strand, received: Strand, time: CommonTime, instance: Ints
+) -> Iterator[Channel]:
+    """The messages of a pair that are not matched yet and that causality allows, by time."""
+    a, b = (_plain(time.shown(s.rank, s.calls)) for s in (received, sent))
+    known = instance[received.index] >= 0
+    partner = np.full(len(a), -1, dtype=np.int64)
+    order = np.argsort(instance[sent.index], kind="stable")
+    place = np.searchsorted(instance[sent.index[order]], instance[received.index[known]])
+    partner[known] = order[place]
+    match_by_time(a, b, replace(EXACT, scatter=np.inf), partner)
+    mine = np.flatnonzero((partner >= 0) & ~known)
+    row = partner[mine]
+    possible = causal(a, mine, b, row, EXACT)
+    partner[mine[~possible]] = -1
+    if possible.any():
+        tie = _tie(
+            replace(sent, calls=b), replace(received, calls=a), Alignment(partner, EXACT, False)
+        )
+        apart = (a.end[mine] - b.end[row]).astype(np.float64)
+        whole = Channel(sent.rank, received.rank, sent.index[row], received.index[mine], apart, tie)
+        yield whole.only(possible)
+
+
+def _tie(sent: Strand, received: Strand, found: Alignment) -> Tie:
+    """What the ends of messages say of their being messages."""
+    return weigh(bundle([sent, received], [None, found]), [np.array([0]), np.array([1])])
 
 
 def _plain(calls: Calls) -> Calls:

@@ -77,11 +77,7 @@ class _OpenCalls:
 
     def _finer(self, pool: list[Strand]) -> list[Strand]:
         """Divide strands by what is said of their calls."""
-        parts = []
-        for s in pool:
-            words = signatures(self.calls, s.index)
-            parts += strands_of(self.calls, s.index, words, s.group, s.size)
-        return parts
+        return [part for s in pool for part in s.divided(signatures(self.calls, s.index))]
 
     def _search(self, pool: list[Strand]) -> bool:
         """Match what can be proven of a pool and take it out; whether anything was."""
@@ -114,7 +110,9 @@ class _OpenCalls:
         index = np.flatnonzero((message & (calls.peer < 0) | unknown) & calls.on_gpu)
         if not (matches.instance[index] < 0).any():
             return False
-        channels = Messages(calls, index, self.groups, self.same_clock, matches.instance).find()
+        channels = Messages(
+            calls, index, self.groups, self.same_clock, matches.instance, self.job.complete
+        ).find()
         for channel in channels:
             instance = matches.next_instance + np.arange(len(channel.sent))
             for side in (channel.sent, channel.received):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.ties import LEAST
 
 ENOUGH = 10.0
@@ -18,29 +18,58 @@ LONGEST = 256
 """Calls after which a program is taken to repeat itself at the latest."""
 
 
-def own_calls(by_call: Floats) -> Flags:
-    """Return which calls are proven, from what each says for the group (Tie.by_call): every LEAST
-    of them at equal distances that a call is part of say enough.
+def own_calls(by_call: Floats, place: Ints) -> Flags:
+    """Return which calls are proven, from what each says for the group (Tie.by_call) and its place
+    among all calls of its stream: every LEAST at equal distances that a call is part of say enough,
+    and there are such.
+
+    Calls that, with most of their like, clearly are not of the group do not speak for the others.
     """
-    count = len(by_call)
-    own = np.full(count, count >= LEAST)
-    for distance in range(1, min(LONGEST, count // LEAST) + 1):
-        turns = -(-count // distance)
-        padded = np.full(turns * distance, np.nan)
-        padded[:count] = by_call
-        own &= _enough(padded.reshape(turns, distance)).ravel()[:count]
-    return own
+    place = place - place.min()
+    last = int(place.max())
+    foreign, judged, doubtful = np.full((3, len(by_call)), False)
+    tables = []
+    for distance in range(1, min(LONGEST, last // (LEAST - 1)) + 1):
+        table = np.full((last // distance + 1, distance), np.nan)
+        table.ravel()[place] = by_call
+        tables.append(table)
+        foreign |= _touched(table, _against(_windows(table))).ravel()[place]
+        full = np.asarray(np.isfinite(_windows(table)).all(axis=-1))
+        judged |= _touched(table, full).ravel()[place]
+    for table in tables:
+        others = table.copy()
+        others.ravel()[place[foreign]] = np.nan
+        doubtful |= _touched(table, _lacking(_windows(table), _windows(others))).ravel()[place]
+    return np.asarray(judged & ~foreign & ~doubtful)
 
 
-def _enough(table: Floats) -> Flags:
-    """Whether all windows of LEAST rows that a value is part of come to enough, column by column;
-    a last row that is not full shares the window before it.
+def _windows(table: Floats) -> Floats:
+    """All runs of LEAST rows, column by column."""
+    return np.lib.stride_tricks.sliding_window_view(table, LEAST, axis=0)
+
+
+def _against(windows: Floats) -> Flags:
+    """Whether windows, and most of their calls, clearly speak against the group; one that lacks a
+    call says nothing.
     """
-    full = table if np.isfinite(table[-1]).all() else table[:-1]
-    sums = np.cumsum(np.vstack([np.zeros(table.shape[1]), full]), axis=0)
-    enough = sums[LEAST:] - sums[:-LEAST] >= ENOUGH
-    found = np.ones(table.shape, dtype=np.bool_)
+    most = (windows < 0).sum(axis=-1) > LEAST / 2
+    return np.asarray(most & (windows.sum(axis=-1) <= -ENOUGH))
+
+
+def _lacking(windows: Floats, others: Floats) -> Flags:
+    """Whether windows do not say enough; `others`: without calls of another group, which count if
+    they are most of them.
+    """
+    whole = np.isfinite(windows).all(axis=-1)
+    few = np.isnan(others).sum(axis=-1) <= LEAST / 2
+    spare = ENOUGH / LEAST
+    said = np.where(few, np.nansum(others - spare, axis=-1), (windows - spare).sum(axis=-1))
+    return np.asarray(whole & (said < 0))
+
+
+def _touched(table: Floats, windows: Flags) -> Flags:
+    """Which values of a table are in one of some windows."""
+    found: Flags = np.zeros(table.shape, dtype=np.bool_)
     for first in range(LEAST):
-        found[first : first + len(enough)] &= enough
-    found[len(full) :] = found[len(full) - 1]
+        found[first : first + len(windows)] |= windows
     return found

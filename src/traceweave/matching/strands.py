@@ -36,13 +36,20 @@ class Strand:
     """The group its labels name, by number; -1 if none."""
     size: int | None
     """How many ranks that group, or one with such a label, has, if the labels say."""
+    place: Ints
+    """Of each call, among all that the rank did on that stream."""
 
     def __len__(self) -> int:
         return len(self.index)
 
     def take(self, kept: Ints) -> Strand:
         """Return the strand with some of its calls."""
-        return replace(self, index=self.index[kept], calls=self.calls.take(kept))
+        index, place = self.index[kept], self.place[kept]
+        return replace(self, index=index, calls=self.calls.take(kept), place=place)
+
+    def divided(self, by: Ints) -> list[Strand]:
+        """Return the strand apart by a number that each call has."""
+        return [self.take(np.flatnonzero(by == number)) for number in np.unique(by)]
 
     @property
     def shared(self) -> bool:
@@ -61,7 +68,14 @@ def strands_of(calls: Calls, index: Ints, by: Ints, group: int, size: int | None
         return []
     key = np.unique(np.c_[calls.rank[index], by], axis=0, return_inverse=True)[1].ravel()
     parts = [index[key == number] for number in range(int(key.max()) + 1)]
-    return [Strand(int(calls.rank[p[0]]), p, calls.take(p), group, size) for p in parts]
+    return [strand_of(calls, part, group, size) for part in parts]
+
+
+def strand_of(calls: Calls, index: Ints, group: int = -1, size: int | None = None) -> Strand:
+    """Return the calls at `index`, all of one rank, as a strand."""
+    return Strand(
+        int(calls.rank[index[0]]), index, calls.take(index), group, size, np.arange(len(index))
+    )
 
 
 def signatures(calls: Calls, index: Ints) -> Ints:

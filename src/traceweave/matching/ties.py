@@ -40,6 +40,8 @@ FREEDOM = 3.0
 """Degrees of freedom of the noise."""
 FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
+STRAY_NS = 10_000.0
+"""Ends of calls that some members lack may scatter so far, as rings alone let them."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
 CAUSAL = 0.98
@@ -159,6 +161,30 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats,
         y[known] -= running_median(y[known])
         z[known] -= running_median(z[known])
     return y, z, took
+
+
+def strays(whole: Bundle, parts: list[Ints]) -> Floats:
+    """Return what calls say against one group that some members lack, so that their last start is
+    not known: the ends of those that there are lie far apart. As Tie.by_call.
+    """
+    says = np.zeros(len(whole.end))
+    for one, other in itertools.pairwise(parts):
+        present = np.isfinite(whole.end)
+        apart = _mean(whole.end[:, other]) - _mean(whole.end[:, one])
+        known = present[:, one].all(axis=1) & present[:, other].all(axis=1)
+        lacking = np.flatnonzero(np.isfinite(apart) & ~known)
+        if known.sum() < LEAST or not len(lacking):
+            continue
+        apart[np.isfinite(apart)] -= running_median(apart[np.isfinite(apart)])
+        noise = max(STRAY_NS, 1.4826 * float(np.median(np.abs(apart[known]))))
+        says[lacking] -= _surprise(apart[lacking] / noise)
+    return says / max(len(parts) - 1, 1)
+
+
+def _mean(ends: Floats) -> Floats:
+    """Mean of what is known in every row, NaN where that is nothing."""
+    count = np.isfinite(ends).sum(axis=1)
+    return np.where(count > 0, np.nansum(ends, axis=1) / np.maximum(count, 1), np.nan)
 
 
 def likelier(one: Floats, other: Floats, took: Floats | None = None) -> Floats:
