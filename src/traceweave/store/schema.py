@@ -15,7 +15,7 @@ import duckdb
 
 from traceweave.store.rows import insert_rows
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Raised whenever a database written before can no longer be read by the code after."""
 
 
