@@ -159,4 +159,4 @@ def test_every_other_analysis_is_quiet_about_dumps_alone(fixtures: Path, tmp_pat
     traceweave.ingest(folder, tmp_path / "run.duckdb")
     with traceweave.open(tmp_path / "run.duckdb") as run:
         rows = {a.name: len(getattr(run, a.name)()) for a in catalog()}
-    assert {name for name, count in rows.items() if count} == {"files", "health"}
+    assert {name for name, count in rows.items() if count} == {"files"}

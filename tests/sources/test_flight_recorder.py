@@ -114,6 +114,9 @@ def test_values_are_counted_before_they_are_made(tmp_path: Path) -> None:
     path.write_bytes(b"\x80\x02" + b"]" * 5_000_001 + b".")
     with pytest.raises(InputError, match="more than 5,000,000 values"):
         read_dump(path)
+    path.write_bytes(b'{"entries":[' + b"[]," * 2_500_001 + b"0]}")
+    with pytest.raises(InputError, match="more than 5,000,000 values"):
+        read_dump(path)
 
 
 def test_entries_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,5 +185,6 @@ def _nothing_found(
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return (
         f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more}); give PyTorch"
-        " Profiler JSON (.json, .json.gz) or nsys reports and exports (.nsys-rep, .sqlite)"
+        " Profiler JSON (.json, .json.gz), nsys reports and exports (.nsys-rep, .sqlite) or flight"
+        " recorder dumps"
     )

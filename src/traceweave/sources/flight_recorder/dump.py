@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from traceweave.errors import InputError
-from traceweave.sources.flight_recorder.pickles import read_plain_pickle
+from traceweave.sources.flight_recorder.pickles import MOST_VALUES, read_plain_pickle
 
 MOST_BYTES = 256 << 20
 """A dump of 20,000 entries with stack traces has some 60 MB."""
@@ -103,6 +103,8 @@ def read_dump(path: Path) -> Dump:
 
 
 def _json(data: bytes) -> object:
+    if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise InputError(f"JSON of more than {MOST_VALUES:,} values: no flight recorder's")
     try:
         return orjson.loads(data)
     except (json.JSONDecodeError, RecursionError) as error:
