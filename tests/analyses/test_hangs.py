@@ -123,6 +123,21 @@ def test_shapes_that_may_differ_are_no_mismatch(tmp_path: Path) -> None:
     assert rows["note"].str.endswith("the operation itself does not finish").all()
 
 
+def test_operations_of_one_coalesced_call_are_no_mismatch(tmp_path: Path) -> None:
+    both = of_three(noted(5), noted(5) | {"record_id": 6, "input_sizes": [[3]]})
+    rows = hangs_of(job(tmp_path / "in", both, both, both), tmp_path / "run.duckdb")
+    assert rows["role"].tolist() == ["waiting"] * 3
+
+
+def test_a_group_of_unknown_members_is_not_judged(tmp_path: Path) -> None:
+    unlisted = {"": {"name": "", "desc": "", "ranks": "[]"}}
+    one = dump(noted(5), pg_config=unlisted, pg_status={})
+    rows = hangs_of(job(tmp_path / "in", one, None, one), tmp_path / "run.duckdb")
+    assert rows["note"].tolist() == [
+        f"Rank {rank} is in all_reduce 5 of mesh_tp, whose members no dump lists" for rank in (0, 2)
+    ]
+
+
 def test_a_rank_that_came_only_to_what_is_before_is_missing(tmp_path: Path) -> None:
     done = {"state": "completed", "retired": True}
     ahead, behind = of_three(noted(4, **done), noted(5)), of_three(noted(4, **done))

@@ -36,8 +36,14 @@ issued AS (
         format('{} of {} {}', op, list_aggregate(input_dtypes, 'string_agg', ', '), format('{:,} elements', CAST(elements AS BIGINT))) AS what
     FROM (
         SELECT *,
-            CASE WHEN op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'broadcast', 'reduce') THEN hash(op, input_dtypes, elements) ELSE hash(op) END AS signature
-        FROM calls WHERE NOT is_p2p AND seq IS NOT NULL AND group_ranks IS NOT NULL
+            -- lists of tensors may be gathered and scattered in parts of different sizes
+            CASE WHEN op IN ('all_reduce', 'broadcast', 'reduce') OR regexp_matches(name, 'all_gather_base|reduce_scatter_base')
+                THEN hash(op, input_dtypes, elements) ELSE hash(op) END AS signature
+        FROM calls
+        WHERE NOT is_p2p AND seq IS NOT NULL AND group_ranks IS NOT NULL
+        WINDOW of_number AS (PARTITION BY group_name, group_ranks, seq)
+        -- operations of one coalesced call have one number
+        QUALIFY count(*) OVER of_number = count(DISTINCT rank) OVER of_number
     )
 ),
 kinds AS (
@@ -71,6 +77,9 @@ others AS (
 reached AS (
     SELECT group_name, group_ranks, rank, max(seq) AS last_seq FROM calls WHERE NOT is_p2p GROUP BY group_name, group_ranks, rank
 ),
+own AS (
+    SELECT group_name, group_ranks, rank, seq, bool_or(pending) AS pending FROM calls WHERE NOT is_p2p GROUP BY group_name, group_ranks, rank, seq
+),
 places AS MATERIALIZED (
     SELECT
         o.rank, t.other, o.group_id, o.label, o.op, o.number, o.is_p2p, o.created_ns,
@@ -90,7 +99,7 @@ places AS MATERIALIZED (
     FROM others AS t
     JOIN oldest AS o USING (rank)
     LEFT JOIN dumped AS d ON d.rank = t.other
-    LEFT JOIN calls AS own ON NOT o.is_p2p AND NOT own.is_p2p AND own.rank = t.other AND own.group_name = o.group_name AND own.group_ranks = o.group_ranks AND own.seq = o.seq
+    LEFT JOIN own ON NOT o.is_p2p AND own.rank = t.other AND own.group_name = o.group_name AND own.group_ranks = o.group_ranks AND own.seq = o.seq
     LEFT JOIN flight_groups AS s ON s.rank = t.other AND s.group_name = o.group_name AND s.group_ranks = o.group_ranks
     LEFT JOIN mixed AS m ON m.group_name = o.group_name AND m.group_ranks = o.group_ranks
     LEFT JOIN reached AS r ON r.rank = t.other AND r.group_name = o.group_name AND r.group_ranks = o.group_ranks
@@ -152,6 +161,7 @@ named AS (
         CASE
             WHEN g.ranks IS NOT NULL THEN format('waits for {}', tw_ranks(g.ranks))
             WHEN w.ranks IS NOT NULL THEN format('waits for {}, which {} for it in turn', tw_ranks(w.ranks), CASE WHEN len(w.ranks) = 1 THEN 'waits' ELSE 'wait' END)
+            WHEN o.group_ranks IS NULL THEN format('is in {} {} of {}, whose members no dump lists', o.op, o.number, o.label)
             ELSE 'every rank of the group came, as far as dumps tell: the operation itself does not finish'
         END
     FROM oldest AS o
