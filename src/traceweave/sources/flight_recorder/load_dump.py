@@ -43,7 +43,9 @@ FROM groups_of_rank
 """
 
 
-def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
+def load_dump(
+    con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report
+) -> Loaded:
     """Fill the tables of the recorder from a dump.
 
     Raises:
