@@ -22,7 +22,7 @@ from traceweave.clocks.tables import read_ranks, write_clocks
 from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
 from traceweave.matching.calls import Calls, read_calls
-from traceweave.matching.groups import find_groups, read_labels
+from traceweave.matching.groups import find_groups, read_labels, recorded_groups
 from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.match import match_calls
 from traceweave.matching.peers import resolve_peers
@@ -69,7 +69,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
     clocks, slack, left = _fit(calls, matches.instance, ranks, None, True)
     con.execute("BEGIN")
-    write_groups(con, groups)
+    write_groups(con, [*groups, *recorded_groups(con, groups)])
     write_matches(con, calls, matches)
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")

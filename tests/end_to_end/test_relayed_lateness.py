@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import traceweave
-from traceweave.weave import weave
 
 MS = 1_000_000
 
@@ -20,34 +16,13 @@ NAME = "slow_rank_2x2_gloo"
 
 
 @pytest.fixture
-def slow_rank(fixtures: Path, database_of: Callable[..., Path], tmp_path: Path) -> traceweave.Run:
-    """The recording, with the group of each call as torch's flight recorder has it."""
-    path = tmp_path / "run.duckdb"
-    shutil.copy(database_of(fixtures / NAME), path)
-    dumps = fixtures / "flight_recorder" / NAME
-    made = [pickle.loads((dumps / f"_dump_{rank}").read_bytes())["entries"] for rank in range(4)]
-    members: dict[str, set[int]] = {}
-    for rank, entries in enumerate(made):
-        for entry in entries:
-            members.setdefault(entry["process_group"][0], set()).add(rank)
-    with duckdb.connect(path) as con:
-        for rank, entries in enumerate(made):
-            calls = con.execute(
-                "SELECT call_id, op FROM base.collective_calls WHERE rank = ?"
-                " ORDER BY start_local_ns",
-                [rank],
-            ).fetchall()
-            recorded = entries[-len(calls) :]
-            assert [f"gloo:{op}" for _, op in calls] == [e["profiling_name"] for e in recorded]
-            for (call, _), entry in zip(calls, recorded, strict=True):
-                name = entry["process_group"][0]
-                con.execute(
-                    "UPDATE base.collective_calls SET group_name = ?, group_ranks = ?, seq = ?"
-                    " WHERE call_id = ?",
-                    [name, sorted(members[name]), entry["collective_seq_id"], call],
-                )
-        weave(con)
-    return traceweave.open(path)
+def slow_rank(fixtures: Path, tmp_path: Path) -> traceweave.Run:
+    """The recording, with the dumps of torch's flight recorder beside the traces."""
+    for folder in (fixtures / NAME, fixtures / "flight_recorder" / NAME):
+        for file in folder.iterdir():
+            shutil.copy(file, tmp_path)
+    traceweave.ingest(tmp_path, tmp_path / "run.duckdb")
+    return traceweave.open(tmp_path / "run.duckdb")
 
 
 def test_the_chain_is_followed_to_the_rank_that_sleeps(slow_rank: traceweave.Run) -> None:

@@ -21,6 +21,7 @@ from traceweave.places import place_of
 from traceweave.sources.discover import discover
 from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
+from traceweave.sources.join_records import join_records
 from traceweave.sources.model import Trace
 from traceweave.sources.one_job import nothing_differs
 from traceweave.sources.ranks import RankRules, compile_rank_pattern
@@ -111,6 +112,7 @@ def ingest(
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
             *note_ranks_without_gpu_work(draft.con),
+            *join_records(draft.con),
         )
         results = record(draft.con, replace(found, notes=notes), outcomes)
         progress.stage("matching collectives, fitting clocks")

@@ -119,6 +119,25 @@ def find_groups(
     return groups, np.array([index[key] for key in keys], dtype=np.int64)
 
 
+def recorded_groups(con: duckdb.DuckDBPyConnection, known: list[Group]) -> list[Group]:
+    """Return the groups that the job's flight recorder lists and no call belongs to."""
+    there = {(group.name, tuple(group.ranks)) for group in known}
+    rows = con.execute(
+        "SELECT group_name, group_ranks, any_value(group_desc), list(DISTINCT rank)"
+        " FROM base.flight_groups WHERE group_ranks IS NOT NULL GROUP BY ALL"
+    ).fetchall()
+    groups = [
+        Group(
+            ("name", name, tuple(ranks)), name, description, len(ranks), frozenset(ranks), {*seen}
+        )
+        for name, ranks, description, seen in rows
+        if (name, tuple(ranks)) not in there
+    ]
+    for group in groups:
+        _complete(group, set(), None)
+    return sorted(groups, key=lambda group: _order(group.key))
+
+
 def _keys(labels: list[Label]) -> list[tuple[object, ...]]:
     """The identity of each label's group."""
     listed: dict[tuple[str, int | None], set[tuple[int, ...]]] = defaultdict(set)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceweave.errors import InputError
+from traceweave.sources import flight_recorder
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE, Trace
@@ -133,7 +134,7 @@ def _probe(
             trace = replace(trace, path=candidate.path, size_bytes=size)
         return Source(trace, format_, read_from)
     except BAD_FILE as error:
-        return _broken(candidate.path, error)
+        return _broken(candidate.path, candidate.format, error)
 
 
 def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
@@ -145,12 +146,13 @@ def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
         named = replace(whole, path=source.trace.path, size_bytes=source.trace.size_bytes)
         return replace(source, trace=named)
     except BAD_FILE as error:
-        return _broken(source.trace.path, error)
+        return _broken(source.trace.path, source.format, error)
 
 
-def _broken(path: Path, error: BaseException) -> Broken:
+def _broken(path: Path, format_: Format | None, error: BaseException) -> Broken:
     reason = first_line(error).removeprefix(f"{path}: ")
-    return Broken(path, format_by_name(path.name), reason)
+    is_dump = format_ is flight_recorder
+    return Broken(path, "flight_recorder" if is_dump else format_by_name(path.name), reason)
 
 
 def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:
@@ -183,5 +185,6 @@ def _nothing_found(
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return (
         f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more}); give PyTorch"
-        " Profiler JSON (.json, .json.gz) or nsys reports and exports (.nsys-rep, .sqlite)"
+        " Profiler JSON (.json, .json.gz), nsys reports and exports (.nsys-rep, .sqlite) or flight"
+        " recorder dumps"
     )

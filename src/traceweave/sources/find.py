@@ -70,7 +70,7 @@ class Broken:
 
     path: Path
     format: str
-    """'kineto' or 'nsys', as far as the name tells."""
+    """'kineto', 'nsys' or 'flight_recorder', as far as the name tells or content did."""
     reason: str
 
     @property

@@ -1,6 +1,6 @@
 """What the formats and the rest of the program say to each other about trace files.
 
-A format package (kineto, nsys) offers three functions:
+A format package (kineto, nsys, flight_recorder) offers three functions:
 
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
 - `probe(path, trust_packed, with_times) -> Trace`: what is in it, without parsing all events; its
@@ -81,7 +81,7 @@ class Trace:
 
     path: Path
     format: str
-    """'kineto' or 'nsys'."""
+    """'kineto', 'nsys' or 'flight_recorder'."""
     size_bytes: int
     processes: tuple[Process, ...]
     producer: str | None = None
@@ -100,6 +100,10 @@ class Trace:
     """What the user should know about how this file was read."""
     step_range: str | None = None
     """Regular expression (RE2) of the names of the ranges that the user calls steps."""
+    beside: bool = False
+    """Whether it is a record that the job itself keeps, so that the rank may have a profiler's
+    trace as well.
+    """
 
     @cached_property
     def by_rank(self) -> Mapping[int, Process]:

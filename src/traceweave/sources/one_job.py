@@ -24,6 +24,10 @@ _OF_A_HOST = frozenset({"CUDA driver version", "HIP driver version", "NVIDIA dri
 """What may differ between the hosts of one job."""
 
 
+Claim = tuple[int | None, bool]
+"""A rank, and whether it is that of a record beside a trace."""
+
+
 def conflict(one: Trace, other: Trace) -> str | None:
     """Return why two traces cannot be of one job, whatever lies between; None if they can."""
     if (found := difference(one, other)) is not None:
@@ -62,10 +66,10 @@ def nothing_differs(traces: Sequence[Trace]) -> bool:
 
     If not, they have to be compared.
     """
-    holders: dict[int | None, tuple[Trace, Process]] = {}
+    holders: dict[Claim, tuple[Trace, Process]] = {}
     stated: dict[str, set[frozenset[str]]] = {}
     for claim in claims(traces):
-        if not _is_same_process(holders.setdefault(claim[1].rank, claim), claim):
+        if not _is_same_process(holders.setdefault(claimed(*claim), claim), claim):
             return False
     for trace in traces:
         for what, values in trace.stated.items():
@@ -75,7 +79,11 @@ def nothing_differs(traces: Sequence[Trace]) -> bool:
 
 
 def twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
-    """Yield the processes of two traces that claim the same rank."""
+    """Yield the processes of two traces that claim the same rank; a record that the job keeps
+    beside a profiler's trace claims nothing from it.
+    """
+    if one.beside != other.beside:
+        return
     for rank, process in one.by_rank.items():
         if rank in other.by_rank:
             yield process, other.by_rank[rank]
@@ -84,6 +92,11 @@ def twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
 def claims(traces: Sequence[Trace]) -> Iterator[tuple[Trace, Process]]:
     """Yield every process that has a rank, with its trace."""
     return ((t, p) for t in traces for p in t.processes if p.rank is not None)
+
+
+def claimed(trace: Trace, process: Process) -> Claim:
+    """Return what only one process may have: a rank among traces, or among records beside them."""
+    return process.rank, trace.beside
 
 
 def _is_same_process(one: tuple[Trace, Process], other: tuple[Trace, Process]) -> bool:

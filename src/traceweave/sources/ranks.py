@@ -27,6 +27,9 @@ NOT_A_RANK = re.compile(
 )
 """What before a number says that it counts something else."""
 
+NUMBER_AT_END = re.compile(r"0*(\d{1,6})(?:\.(?:json|pickle|pkl|pt|bin|trace))*$", re.IGNORECASE)
+"""The rank in the name of a record that torch writes: PREFIX and rank, as in _dump_3."""
+
 ORDER = "order of"
 """How the evidence begins that only numbers the processes of one report."""
 
@@ -63,7 +66,11 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
     notes: list[str] = []
     _check_all_used(rules, traces)
     nobodys = [trace for trace in traces if not trace.processes]
-    assigned = [_by_user(trace, rules, notes) for trace in traces if trace.processes]
+    beside = [_by_user(trace, rules, notes) for trace in traces if trace.beside]
+    beside = [_by_end_of_name(trace, below) for trace, below in _with_names(beside)]
+    assigned = [
+        _by_user(trace, rules, notes) for trace in traces if trace.processes and not trace.beside
+    ]
     if len(assigned) > 1:
         assigned = [_without_guess(trace) for trace in assigned]
     assigned = [_by_name(trace, below, notes) for trace, below in _with_names(assigned)]
@@ -75,7 +82,7 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
     ]
-    lacking = [trace for trace in assigned if not has_rank(trace)]
+    lacking = [trace for trace in [*assigned, *beside] if not has_rank(trace)]
     if lacking:
         missing = [trace.path.name for trace in lacking]
         known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
@@ -84,7 +91,7 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
             f" it with --rank {missing[0]}=N for each file, or --rank-from REGEX whose first group"
             " in the path is the rank"
         )
-    return assigned + nobodys, notes
+    return assigned + beside + nobodys, notes
 
 
 def has_rank(trace: Trace) -> bool:
@@ -196,6 +203,32 @@ def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
     if len(trace.processes) > 1 or (world_size is not None and rank >= world_size):
         return trace
     return trace.with_ranks({trace.processes[0].key: (rank, "file name")})
+
+
+def _by_end_of_name(trace: Trace, names: tuple[str, ...]) -> Trace:
+    """Return a record beside traces with the rank that its name says or ends with, or its folders
+    say.
+    """
+    if has_rank(trace):
+        return trace
+    name, *folders = names
+    rank = rank_in_name([name])
+    match = NUMBER_AT_END.search(name)
+    if rank is None and match is not None and not _goes_on(name[: match.start()]):
+        rank = int(match[1])
+    if rank is None:
+        rank = rank_in_name(folders)
+    if rank is None:
+        return trace
+    return trace.with_ranks({trace.processes[0].key: (rank, "file name")})
+
+
+def _goes_on(before: str) -> bool:
+    """Tell whether a number after this text goes on before it, or counts something else."""
+    other = NOT_A_RANK.search(before)
+    return before[-1:].isdigit() or (
+        other is not None and not before[: other.start()][-1:].isalpha()  # the p of dump
+    )
 
 
 def _by_number(traces: list[Trace], nobodys: list[Trace], notes: list[str]) -> list[Trace]:

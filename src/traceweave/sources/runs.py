@@ -9,6 +9,8 @@ from itertools import combinations
 from traceweave.errors import InputError, UsageError
 from traceweave.sources.model import Trace
 from traceweave.sources.one_job import (
+    Claim,
+    claimed,
     claims,
     conflict,
     difference,
@@ -71,7 +73,7 @@ def split_runs(traces: Sequence[Trace], one_run: bool = False) -> list[Run]:
 
 def are_distinct(traces: Sequence[Trace]) -> bool:
     """Tell whether no two claim a rank, and nothing known so far speaks against one run."""
-    ranks = [process.rank for _, process in claims(traces)]
+    ranks = [claimed(*claim) for claim in claims(traces)]
     return len(set(ranks)) == len(ranks) and nothing_differs(traces)
 
 
@@ -96,10 +98,10 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
 
 
 def _refuse_overlaps(traces: Sequence[Trace], one_run: bool) -> None:
-    by_rank: dict[int | None, list[Trace]] = {}
+    by_rank: dict[Claim, list[Trace]] = {}
     for trace, process in claims(sorted(traces, key=_order)):
-        by_rank.setdefault(process.rank, []).append(trace)
-    for rank, claimants in by_rank.items():
+        by_rank.setdefault(claimed(trace, process), []).append(trace)
+    for (rank, _), claimants in by_rank.items():
         for one, other in combinations(claimants, 2):
             if _overlap(one, other) and (one_run or difference(one, other) is None):
                 raise InputError(

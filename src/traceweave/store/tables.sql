@@ -217,3 +217,43 @@ CREATE TABLE base.other_events (
     duration_ns BIGINT,
     args JSON USING COMPRESSION zstd
 );
+
+-- what torch's flight recorder, a record of the job itself, knows of the last operations of one rank
+CREATE TABLE base.flight_calls (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    record_id BIGINT NOT NULL,
+    group_name VARCHAR NOT NULL,
+    group_desc VARCHAR,
+    group_ranks INTEGER[],
+    seq BIGINT,
+    p2p_seq BIGINT,
+    is_p2p BOOLEAN NOT NULL,
+    op VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    -- the other side of a send or recv, as its place in the group
+    peer_place BIGINT,
+    input_sizes BIGINT[][],
+    input_dtypes VARCHAR[],
+    output_sizes BIGINT[][],
+    output_dtypes VARCHAR[],
+    state VARCHAR,
+    retired BOOLEAN,
+    created_local_ns BIGINT,
+    started_local_ns BIGINT,
+    completed_local_ns BIGINT,
+    duration_ns BIGINT,
+    timeout_ns BIGINT,
+    call_id BIGINT
+);
+
+CREATE TABLE base.flight_groups (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    group_name VARCHAR NOT NULL,
+    group_desc VARCHAR,
+    group_ranks INTEGER[],
+    last_enqueued BIGINT,
+    last_started BIGINT,
+    last_completed BIGINT
+);
