@@ -22,6 +22,8 @@ ALLOWED = {
     # SQL
     "k.bytes || ' B": "the shape of a collective is what two runs have in common: exactly",
     "format('#{:08x}'": "a colour",
+    "format('rank={} kind=compute times={:.4f}'": "a scenario, as what-if takes it",
+    "format('group={} kind=transfer times={:.4f}'": "a scenario, as what-if takes it",
     # scripts of the page: charts.js is the counterpart of words.py, see test_browser.py
     "(variant.at[dataIndex] / size).toPrecision": "a place on an axis, in its unit",
     "(at / size).toFixed": "a place on an axis, in its unit",

@@ -33,7 +33,7 @@ newest AS (
 -- the first number of each group at which the ranks did not issue the same
 issued AS (
     SELECT *,
-        format('{} of {} {}', op, list_aggregate(input_dtypes, 'string_agg', ', '), format('{:,} elements', CAST(elements AS BIGINT))) AS what
+        format('{} of {} {}', op, list_aggregate(input_dtypes, 'string_agg', ', '), tw_many(CAST(elements AS BIGINT), 'element')) AS what
     FROM (
         SELECT *,
             -- lists of tensors may be gathered and scattered in parts of different sizes

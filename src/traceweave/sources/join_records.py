@@ -6,6 +6,8 @@ from importlib import resources
 
 import duckdb
 
+from traceweave import words
+
 # Where a dump lists no members, as gloo's, the ranks whose dumps name the group are all of them,
 # if every rank of the job has left a dump and no two differ in what an operation was.
 _COMPLETE_GROUPS = """
@@ -46,7 +48,7 @@ def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     if not before:
         return ()
     return (
-        f"flight recorder dumps tell the group and number of {found:,} of {before:,} collectives"
+        f"flight recorder dumps tell the group and number of {words.count(found)} of {words.count(before)} collectives"
         " whose trace does not",
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 
+from traceweave import words
 from traceweave.errors import InputError
 from traceweave.sources.flight_recorder.pickles import MOST_VALUES, read_plain_pickle
 
@@ -94,7 +95,9 @@ def read_dump(path: Path) -> Dump:
     """Read a dump of any version. Raises InputError if it is none, hostile or damaged."""
     size = path.stat().st_size
     if size > MOST_BYTES:
-        raise InputError(f"{path}: has {size:,} bytes; no flight recorder dump is that large")
+        raise InputError(
+            f"{path}: has {words.count(size)} bytes; no flight recorder dump is that large"
+        )
     data = path.read_bytes()
     try:
         return parse_dump(_json(data) if data.lstrip()[:1] == b"{" else read_plain_pickle(data))
@@ -104,7 +107,9 @@ def read_dump(path: Path) -> Dump:
 
 def _json(data: bytes) -> object:
     if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES:
-        raise InputError(f"JSON of more than {MOST_VALUES:,} values: no flight recorder's")
+        raise InputError(
+            f"JSON of more than {words.count(MOST_VALUES)} values: no flight recorder's"
+        )
     try:
         return orjson.loads(data)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -119,7 +124,7 @@ def parse_dump(content: object) -> Dump:
     if not isinstance(listed, list):
         raise InputError("not a flight recorder dump: its entries are no list")
     if len(listed) > MOST_ENTRIES:
-        raise InputError(f"a dump of more than {MOST_ENTRIES:,} entries")
+        raise InputError(f"a dump of more than {words.count(MOST_ENTRIES)} entries")
     budget = _Budget()
     entries, unread, example = [], 0, None
     ids: dict[str, str] = {}

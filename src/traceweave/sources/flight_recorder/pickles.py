@@ -10,6 +10,7 @@ import io
 import pickle
 import pickletools
 
+from traceweave import words
 from traceweave.errors import InputError
 
 MOST_OPCODES = 50_000_000
@@ -70,4 +71,6 @@ def _check(data: bytes) -> None:
         elif opcode.name.endswith("BINPUT") and int(argument or 0) > _HIGHEST_MEMO:
             raise InputError("a pickle that would take far more memory than a dump needs")
         if made > MOST_VALUES or number > MOST_OPCODES:
-            raise InputError(f"a pickle of more than {MOST_VALUES:,} values: no flight recorder's")
+            raise InputError(
+                f"a pickle of more than {words.count(MOST_VALUES)} values: no flight recorder's"
+            )
