@@ -48,8 +48,8 @@ def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     if not before:
         return ()
     return (
-        f"flight recorder dumps tell the group and number of {words.count(found)} of {words.count(before)} collectives"
-        " whose trace does not",
+        f"flight recorder dumps tell the group and number of {words.count(found)} of"
+        f" {words.count(before)} collectives whose trace does not",
     )
 
 
