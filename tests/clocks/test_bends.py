@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
+from traceweave.clocks.bending import NEAREST, _knots
 from traceweave.clocks.bends import Bend, Step
+from traceweave.clocks.joint_bends import Joint, Rows
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
 from traceweave.weave import weave
@@ -159,3 +161,16 @@ def test_a_line_is_one_stretch_and_a_step_three() -> None:
     assert {round(s.turn * 1e6, 6) for s in (low, gap, high)} == {5.0}
     assert (low.unsure, gap.unsure, high.unsure) == (0.0, 500.0, 0.0)
     assert [s.stepping for s in (low, gap, high)] == [False, True, False]
+
+
+def test_knots_do_not_crowd() -> None:
+    # a minute in which nothing was recorded: anchors lie close on both sides of it
+    moments = np.concatenate([np.arange(600) * 1e6, 60e9 + np.arange(600) * 1e6])
+    rest = np.zeros((len(moments), 2))
+    rows = Rows(np.arange(2), moments, rest, np.ones_like(rest), np.zeros(len(moments), np.int64))
+    knots = _knots([rows])
+    assert np.diff(knots).min() > NEAREST * 60e9 * 0.99
+    assert (knots[0], knots[-1]) == (moments[0], moments[-1] + 1)
+    joint = Joint([rows], 2, knots)
+    joint.settle()
+    assert np.abs(joint.values).max() < 1

@@ -132,7 +132,8 @@ CLEAN = {
     "fsdp": replace(SIX, seed=3, parallelism="fsdp", beta_gbps=900.0),
     "tp": replace(SIX, seed=4, parallelism="tp"),
     "tp and dp": replace(SIX, seed=5, parallelism="tp", group_size=2),
-    "pp": replace(SIX, seed=6, parallelism="pp"),
+    # as many layers on every stage
+    "pp": replace(SIX, seed=6, parallelism="pp", layers=8),
     "pp and dp": replace(SIX, seed=7, parallelism="pp", group_size=2),
 }
 

@@ -20,6 +20,8 @@ from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
 KNOTS = 64
 PER_KNOT = 6
 """Anchors that a knot needs."""
+NEAREST = 1 / (16 * KNOTS)
+"""Share of the whole time between knots: curves through nearer ones cannot be computed."""
 SAMPLE = 1_000
 """Instances of a block that are looked at."""
 SEARCHES = 40
@@ -47,9 +49,10 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
         return None
     moments = [moment[::step] for moment, step in zip(moments_of(piece), every, strict=True)]
     tables = _tables(few, rests, moments, of_rank)
-    if not tables:
+    knots = _knots(tables) if tables else np.zeros(0)
+    if len(knots) < 3:
         return None
-    joint = Joint(tables, int(of_rank.max()) + 1, _knots(tables))
+    joint = Joint(tables, int(of_rank.max()) + 1, knots)
     _find_steps(joint)
     joint.settle()
     _place(joint)
@@ -88,13 +91,17 @@ def _tables(
 
 
 def _knots(tables: list[Rows]) -> Floats:
-    """Knots with as many anchors between them, one as the other."""
+    """Knots with as many anchors between them, one as the other, where anchors do not crowd."""
     moments = np.sort(np.concatenate([rows.moment for rows in tables]))
     count = int(np.clip(max(len(rows.moment) for rows in tables) // PER_KNOT, 3, KNOTS))
     places = np.linspace(0, len(moments) - 1, count).astype(np.int64)
-    knots = np.unique(moments[places])
-    knots[-1] += 1.0
-    return np.asarray(knots)
+    least = NEAREST * (moments[-1] - moments[0])
+    knots = moments[:1].tolist()
+    for moment in moments[places].tolist():
+        if moment - knots[-1] > least:
+            knots.append(moment)
+    knots[-1] = float(moments[-1]) + 1.0
+    return np.array(knots)
 
 
 def _find_steps(joint: Joint) -> None:

@@ -31,6 +31,8 @@ PROBES = 16
 """Random vectors that estimate a trace of the inverse."""
 RIDGE = 1e-7
 """Share of what ends say of a knot that holds it to 0: the place of all clusters is nobody's."""
+ROUNDING = 1e-12
+"""Share of the diagonal that rounding may take from it."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ class Joint:
             self._add_rows(rows, weight, hats, (band, right, border, corner, edge))
         band[0] = (1 + RIDGE) * band[0] + 1e-3 * RIDGE * band[0].mean()
         self._add_prior(band)
+        band[0] *= 1 + ROUNDING
         factor = cholesky_banded(band, lower=True, check_finite=False, overwrite_ab=True)
         through = cho_solve_banded((factor, True), border, check_finite=False)
         alone = cho_solve_banded((factor, True), right, check_finite=False)
