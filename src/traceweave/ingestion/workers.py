@@ -123,15 +123,17 @@ def _local(jobs: int, scratch: Path) -> Any:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep Ctrl-C from a cluster that is starting, until it can be closed; its processes, which a
-    terminal interrupts too, never see it.
+    """Keep Ctrl-C from a cluster that is starting, until it can be closed.
+
+    A terminal interrupts its processes too. Those that are still starting may say so with a
+    traceback of their own.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     pressed: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:

@@ -188,12 +188,17 @@ class Changer:
         if column == "delay":
             # that of what follows nothing is its date
             chosen = chosen & _depends(self.graph.nodes)
+        if s.like is not None:
+            # first, as it takes the most memory
+            rows, factor = self._likeness(old, kind, chosen, s)
+            values = np.rint(old[rows] * factor)
+            del factor
+            new = old.astype(np.int64)
+            new[rows] = values
+            return new
         new = old.astype(np.int64)
         if s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
-        elif s.like is not None:
-            rows, factor = self._likeness(old, kind, chosen, s)
-            new[rows] = np.rint(old[rows] * factor).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
             # of what could not be matched the size is not known
             chosen = chosen & (self.graph.nodes.instance >= 0)

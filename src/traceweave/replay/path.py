@@ -33,6 +33,9 @@ _OF_LENGTH = {
 }  # fmt: skip
 _ON_HOST = (CALL, ENTER, EXIT)
 
+BLOCK = 1 << 20
+"""Nodes that are looked at together."""
+
 
 @dataclass(frozen=True)
 class Path:
@@ -59,11 +62,22 @@ def of_length(sort: Ints) -> Ints:
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
     """Return the path through the nodes of a graph, as they were measured or are replayed."""
-    # what the host does after the last op, such as ending the recording, is not what steps wait for
-    ops = np.flatnonzero(nodes.sort < CALL)
-    last = int(ops[np.argmax(nodes.start[ops] + nodes.length[ops])])
-    way, since, left = _walk(nodes, edges, last)
+    way, since, left = _walk(nodes, edges, _last_op(nodes))
     return _pieces(graph, nodes, way, left, since)
+
+
+def _last_op(nodes: Nodes) -> int:
+    """Return the op that ends last: what the host does after it, such as ending the recording, is
+    not what steps wait for."""
+    latest, last = -FAR, -1
+    # in blocks: of all nodes at once these are gigabytes
+    for begin in range(0, len(nodes), BLOCK):
+        block = slice(begin, begin + BLOCK)
+        ends = np.where(nodes.sort[block] < CALL, nodes.start[block] + nodes.length[block], -FAR)
+        place = int(ends.argmax())
+        if ends[place] > latest:
+            latest, last = int(ends[place]), begin + place
+    return last
 
 
 def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
