@@ -125,7 +125,7 @@ def test_ctrl_c_leaves_nothing_behind(traces: Path, tmp_path: Path) -> None:
         said = child.communicate()[1].decode()
     assert child.returncode == 130, said
     # workers that are still starting may have a traceback to show
-    assert said.rstrip().endswith("traceweave: error: interrupted")
+    assert "traceweave: error: interrupted\n" in said
     assert list(tmp_path.iterdir()) == []
 
 
