@@ -124,8 +124,7 @@ def test_ctrl_c_leaves_nothing_behind(traces: Path, tmp_path: Path) -> None:
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does
         said = child.communicate()[1].decode()
     assert child.returncode == 130, said
-    # workers that are still starting may have a traceback to show
-    assert "traceweave: error: interrupted\n" in said
+    assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
 
 

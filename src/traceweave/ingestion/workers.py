@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,17 +124,17 @@ def _local(jobs: int, scratch: Path) -> Any:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep Ctrl-C from a cluster that is starting, until it can be closed.
-
-    A terminal interrupts its processes too. Those that are still starting may say so with a
-    traceback of their own.
+    """Keep Ctrl-C from a cluster that is starting, until it can be closed; its processes, which a
+    terminal interrupts too, never see it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     pressed: list[int] = []
+    # where it starts it unblocks the signal again: not in the thread that starts the processes
+    resource_tracker.ensure_running()
     handler = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
     try:
         yield
     finally:
