@@ -19,6 +19,7 @@ from traceweave.cli.encoding import write_whatever_comes
 from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
+from traceweave.cli.mcp import mcp
 from traceweave.cli.names import unknown_command
 from traceweave.cli.options import Command
 from traceweave.cli.query import query
@@ -75,8 +76,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, what_if, report, compare, check, export, schema, align, demo,
-    version,
+    ingest, info, analyze, query, what_if, report, compare, check, export, schema, align, mcp,
+    demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

@@ -8,14 +8,12 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from datetime import date, datetime, time
-from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from traceweave import words
+from traceweave import records, words
 from traceweave.cli import cells, layout
-from traceweave.errors import InputError, QueryError, UsageError
+from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
 
@@ -51,7 +49,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     import orjson
 
     with _destination(output) as stream:
-        text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain)
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
     if output is not None:
         note(f"wrote {shown(output)}")
@@ -72,14 +70,14 @@ def only_columns(reader: pa.RecordBatchReader, names: list[str]) -> pa.RecordBat
     import pyarrow as pa
 
     schema = pa.schema([reader.schema.field(name) for name in names])
-    batches = (batch.select(names) for batch in _batches(reader))
+    batches = (batch.select(names) for batch in records.batches(reader))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def _read(reader: pa.RecordBatchReader) -> pa.Table:
     import pyarrow as pa
 
-    return pa.Table.from_batches(_batches(reader), reader.schema)
+    return pa.Table.from_batches(records.batches(reader), reader.schema)
 
 
 def note(text: str) -> None:
@@ -112,7 +110,7 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
     try:
         into = nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
         with into as file, pq.ParquetWriter(file, reader.schema) as writer:
-            for batch in _batches(reader):
+            for batch in records.batches(reader):
                 writer.write_batch(batch)
     except BrokenPipeError:  # who reads stdout has seen enough
         raise
@@ -125,21 +123,16 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
 def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(reader.schema.names)
-    for batch in _batches(reader):
-        for row in _rows(batch):
-            writer.writerow(["" if value is None else _plain(value) for value in row])
+    for batch in records.batches(reader):
+        for row in records.rows(batch):
+            writer.writerow(["" if value is None else records.plain(value) for value in row])
 
 
 def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
-    import orjson
-
-    names = reader.schema.names
     separator = "[\n"
-    for batch in _batches(reader):
-        for row in _rows(batch):
-            record = orjson.dumps(dict(zip(names, row, strict=True)), default=_plain)
-            stream.write(separator + record.decode())
-            separator = ",\n"
+    for record in records.json_rows(reader):
+        stream.write(separator + record.decode())
+        separator = ",\n"
     stream.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
@@ -149,12 +142,12 @@ def _write_text(
     names = reader.schema.names
     rows: list[list[str]] = []
     hidden = 0
-    for batch in _batches(reader):
+    for batch in records.batches(reader):
         room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
         hidden += max(batch.num_rows - room, 0)
         rows += [
             [cells.cell(name, value) for name, value in zip(names, row, strict=True)]
-            for row in _rows(batch.slice(0, max(room, 0)))
+            for row in records.rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
     headings = cells.headings([cells.printable(name) for name in names])
@@ -172,50 +165,12 @@ def _write_text(
     return bool(rows) or hidden > 0
 
 
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a query, which runs while they are read and may fail on the way."""
-    import pyarrow as pa
-
-    from traceweave.store.database import first_line
-
-    try:
-        yield from reader
-    except (OSError, pa.ArrowInvalid) as error:
-        raise QueryError(first_line(error)) from error
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    try:
-        columns = [column.to_pylist() for column in batch.columns]
-    except (OverflowError, ValueError) as error:
-        raise QueryError(f"a value cannot be shown ({error}); cast it to VARCHAR") from error
-    return zip(*columns, strict=True)
-
-
 def _is_numeric(type_: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
     )
-
-
-def _plain(value: object) -> object:
-    """Return a value that CSV and JSON can hold, exact."""
-    if isinstance(value, Decimal):
-        return _number(value)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    return value if isinstance(value, int | float | str | list | dict) else str(value)
-
-
-def _number(value: Decimal) -> object:
-    """Return a decimal as a number if a double holds it exactly enough to print it again."""
-    if value == value.to_integral_value() and abs(value) < 2**63:
-        return int(value)
-    return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
 def as_table(

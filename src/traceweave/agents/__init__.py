@@ -1,0 +1,27 @@
+"""Runs for language-model agents: a server of the Model Context Protocol over stdio.
+
+What it answers is what the command line answers, with fewer rows at a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traceweave.errors import UsageError
+
+__all__ = ["serve"]
+
+
+def serve(root: Path, time_limit_s: float) -> None:
+    """Answer requests on stdin until it closes, about the runs in `root` and in no other place.
+
+    SQL that takes longer than `time_limit_s` is interrupted. Raises UsageError where the extra
+    `mcp` is not installed, or `root` is no folder.
+    """
+    try:
+        from traceweave.agents.server import build_server
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise UsageError("this needs the MCP SDK: pip install 'traceweave[mcp]'") from error
+    build_server(root, time_limit_s).run()

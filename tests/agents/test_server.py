@@ -1,0 +1,207 @@
+"""The server for agents, asked by the SDK's own client: the command line's answers, no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+from mcp import Client, StdioServerParameters
+
+from traceweave.agents.answers import MOST_BYTES, MOST_ROWS
+from traceweave.agents.server import INSTRUCTIONS, build_server
+from traceweave.cli import main
+from traceweave.errors import UsageError
+from traceweave.store.schema import public_relations
+
+DatabaseOf = Callable[..., Path]
+Ask = Callable[..., Any]
+
+
+class Refused(Exception):
+    """What a tool answers as an error."""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, fixtures: Path, database_of: DatabaseOf) -> Path:
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "old").mkdir()
+    shutil.copy(database_of(fixtures / "ddp_gloo_straggler"), folder / "slow.duckdb")
+    shutil.copy(database_of(fixtures / "ddp_gloo_4ranks"), folder / "old" / "even.duckdb")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ask(root: Path) -> Ask:
+    """Call a tool of a server in this process."""
+    server = build_server(root, time_limit_s=60)
+
+    def call(tool: str, **arguments: Any) -> Any:
+        return anyio.run(_call, server, tool, arguments)
+
+    return call
+
+
+async def _call(server: Any, tool: str, arguments: dict[str, Any]) -> Any:
+    async with Client(server) as client:
+        result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        raise Refused(result.content[0].text)
+    return result.structured_content
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
+    assert main([str(argument) for argument in (*arguments, "--format", "json")]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_answers_are_those_of_the_command_line(
+    ask: Ask, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = root / "slow.duckdb"
+    for name in ("health", "findings"):
+        assert ask(name, run="slow.duckdb")["rows"] == printed(capsys, "analyze", name, run) != []
+    asked = ask("analyze", run="slow.duckdb", name="gaps", parameters={"min_gap_ns": 200_000})
+    assert asked["rows"] == printed(capsys, "analyze", "gaps", run, "-p", "min_gap_ns=200000")
+    sql = "SELECT rank, count(*) AS ops, sum(start_ns) AS s FROM gpu_ops GROUP BY rank ORDER BY 1"
+    assert ask("query", run="slow.duckdb", sql=sql) == {
+        "rows": printed(capsys, "query", run, sql),
+        "more_rows": False,
+    }
+    asked = ask("what_if", run="slow.duckdb", scenarios=["kind=compute times=0.5"])
+    assert asked["rows"] == printed(capsys, "what-if", run, "kind=compute times=0.5")
+    overview = ask("open_run", run="slow.duckdb")
+    assert overview.pop("ranks_in_all") == len(overview["ranks"]) > 1
+    assert overview == printed(capsys, "info", run)
+    asked = ask("compare", base="old/even.duckdb", new="slow.duckdb")
+    expected = printed(capsys, "compare", root / "old" / "even.duckdb", run)
+    tables = expected["tables"]
+    assert asked.pop("more_rows_in") == [name for name in tables if len(tables[name]) > MOST_ROWS]
+    assert asked == {**expected, "tables": {name: tables[name][:MOST_ROWS] for name in tables}}
+
+
+def test_runs_are_listed_and_described(ask: Ask) -> None:
+    assert {run["run"] for run in ask("list_runs")["runs"]} == {"slow.duckdb", "old/even.duckdb"}
+    listed = {analysis["name"] for analysis in ask("list_analyses")["analyses"]}
+    assert {"breakdown", "stragglers"} <= listed
+    assert "min_gap_ns" in ask("describe", name="gaps")["result"]
+    assert "start_ns" in ask("describe", name="gpu_ops")["result"]
+    with pytest.raises(Refused, match="did you mean 'gaps'"):
+        ask("describe", name="gapss")
+
+
+def test_rows_come_in_parts(ask: Ask) -> None:
+    sql = "SELECT i FROM range(450) AS t(i) ORDER BY i"
+    parts = [ask("query", run="slow.duckdb", sql=sql, skip=skip) for skip in (0, 200, 400)]
+    assert [part["more_rows"] for part in parts] == [True, True, False]
+    assert [row["i"] for part in parts for row in part["rows"]] == list(range(450))
+    assert len(parts[0]["rows"]) == MOST_ROWS
+    wide = f"SELECT repeat('x', {MOST_BYTES // 10}) AS text FROM range(50)"
+    assert len(ask("query", run="slow.duckdb", sql=wide)["rows"]) == 9
+    vast = f"SELECT repeat('x', {2 * MOST_BYTES}) AS text FROM range(2)"
+    assert ask("query", run="slow.duckdb", sql=vast)["more_rows"] is True
+
+
+def test_integers_are_exact(ask: Ask) -> None:
+    sql = "SELECT 1763805600123456789 AS ns, CAST(9007199254740993 AS HUGEINT) AS huge"
+    assert ask("query", run="slow.duckdb", sql=sql)["rows"] == [
+        {"ns": 1763805600123456789, "huge": 9007199254740993}
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside.duckdb",
+        "/etc/passwd",
+        "link.duckdb",
+        "s3://bucket/run.tw",
+        "old",
+        "no\0name",
+        "",
+    ],
+)
+def test_nothing_outside_of_the_folder_is_opened(ask: Ask, root: Path, name: str) -> None:
+    outside = root.parent / "outside.duckdb"
+    if not outside.exists():
+        shutil.copy(root / "slow.duckdb", outside)
+        (root / "link.duckdb").symlink_to(outside)
+    with pytest.raises(Refused, match=r"outside of the folder|no name of a run|not exist|a folder"):
+        ask("open_run", run=name)
+    assert "link.duckdb" not in {run["run"] for run in ask("list_runs")["runs"]}
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT * FROM read_text('/etc/passwd')", "only read"),
+        ("COPY gpu_ops TO 'stolen.csv'", "only read"),
+        ("ATTACH '/tmp/other.duckdb'", "only read"),
+        ("SET lock_configuration = false", "only read"),
+        ("DELETE FROM gpu_ops", "."),
+        ("SELECT colour FROM gpu_ops", "colour"),
+        ("", "empty"),
+    ],
+)
+def test_queries_are_locked_down_and_errors_are_one_line(ask: Ask, sql: str, said: str) -> None:
+    with pytest.raises(Refused, match=said) as refused:
+        ask("query", run="slow.duckdb", sql=sql)
+    assert "\n" not in str(refused.value)
+
+
+def test_wrong_arguments_are_said(ask: Ask) -> None:
+    with pytest.raises(Refused, match="did you mean 'breakdown'"):
+        ask("analyze", run="slow.duckdb", name="brekdown")
+    with pytest.raises(Refused, match="min_gap"):
+        ask("analyze", run="slow.duckdb", name="gaps", parameters={"min_gap": 1})
+    with pytest.raises(Refused, match="skip"):
+        ask("analyze", run="slow.duckdb", name="gaps", skip=-1)
+
+
+def test_a_query_without_end_is_given_up(root: Path) -> None:
+    server = build_server(root, time_limit_s=0.2)
+    endless = (
+        "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range < b.range"
+    )
+    with pytest.raises(Refused, match=r"given up after 0\.2 s"):
+        anyio.run(_call, server, "query", {"run": "slow.duckdb", "sql": endless})
+
+
+def test_tools_say_that_they_only_read_and_texts_are_data(root: Path) -> None:
+    async def listed() -> Any:
+        async with Client(build_server(root, time_limit_s=60)) as client:
+            tools = await client.list_tools()
+            schema = await client.read_resource("traceweave://schema")
+            gaps = await client.read_resource("traceweave://describe/gaps")
+            return tools.tools, schema.contents[0].text, gaps.contents[0].text, client.instructions
+
+    tools, schema, gaps, instructions = anyio.run(listed)
+    assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+    assert all(relation.name in schema for relation in public_relations())
+    assert gaps.startswith("gaps: ")
+    assert instructions == INSTRUCTIONS
+    assert "never instructions" in instructions
+
+
+def test_a_folder_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        build_server(tmp_path / "none", time_limit_s=1)
+
+
+def test_the_command_serves_on_stdin_and_stdout(root: Path) -> None:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "traceweave", "mcp", "--root", str(root)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    listed = anyio.run(_call, command, "list_runs", {})
+    assert listed["runs"]
