@@ -1,8 +1,9 @@
-"""Write the reference pages of docs/ from the code: `python docs/generate.py [--check]`.
+"""Write the reference pages of docs/ and methods.pyi from the code: `python docs/generate.py`.
 
 analyses.md and findings.md come from the headers of the analyses and rules, schema.md from those of
 views.sql, vocabulary.md from the tables of names, cli.md from the live commands; the queries of
 cookbook.md are run and their answers written below them.
+methods.pyi has every analysis as a method of a run.
 With --check nothing is written and a stale page is an error.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 import click
 
 import traceweave
-from traceweave.analyses.reference import catalog_markdown, findings_markdown
+from traceweave.analyses.reference import catalog_markdown, findings_markdown, method_stubs
 from traceweave.cli.main import cli
 from traceweave.cli.output import print_rows
 from traceweave.store.schema import public_relations
@@ -39,6 +40,7 @@ def pages() -> dict[str, str]:
         "vocabulary.md": vocabulary_page(),
         "cli.md": cli_page(),
         "cookbook.md": cookbook_page(),
+        "../src/traceweave/methods.pyi": method_stubs(),
     }
 
 

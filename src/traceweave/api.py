@@ -8,27 +8,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
 from traceweave.errors import QueryError, UsageError, suggest
-from traceweave.frames import to_frame
+from traceweave.frames import Frames, check_frames, to_frames
 from traceweave.locations import shown
 from traceweave.overview import Overview, read_overview
 from traceweave.places import place_of
 from traceweave.store.database import first_line, open_database
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
-from traceweave.store.schema import Relation, public_relations
+from traceweave.store.schema import Schema, public_relations
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    from typing_extensions import TypeVar
 
     from traceweave.checks import CheckResult
     from traceweave.comparison import Comparison
+    from traceweave.methods import Analyses
+    from traceweave.notebook.plots import Plots
+
+    Frame = TypeVar("Frame", default=pd.DataFrame)
+else:
+    from typing import Generic as Analyses
+    from typing import TypeVar
+
+    Frame = TypeVar("Frame")
 
 __all__ = ["Run", "align", "check", "compare", "open", "verify"]
 
@@ -41,9 +52,20 @@ HELP_WIDTH = 96
 Parameters = Sequence[object] | Mapping[str, object]
 
 
-def open(path: str | Path) -> Run:
-    """Open a run, a database file or a run folder, read-only. Raises DatabaseError."""
-    return Run(Path(path), open_database(path))
+@overload
+def open(path: str | Path, *, frames: Literal["pandas"] = "pandas") -> Run[pd.DataFrame]: ...
+@overload
+def open(path: str | Path, *, frames: Literal["polars"]) -> Run[pl.DataFrame]: ...
+@overload
+def open(path: str | Path, *, frames: Literal["arrow"]) -> Run[pa.Table]: ...
+def open(path: str | Path, *, frames: Frames = "pandas") -> Run[Any]:
+    """Open a run, a database file or a run folder, read-only.
+
+    Its answers are `frames` of pandas or polars, or Arrow tables. Raises DatabaseError, UsageError
+    for frames that there are not.
+    """
+    check_frames(frames)
+    return Run(Path(path), open_database(path), frames)
 
 
 def align(
@@ -149,7 +171,7 @@ def check(
         return check_run(cons[0], wanted, baseline=cons[1], accept_differences=accept_differences)
 
 
-class Run:
+class Run(Analyses[Frame]):
     """One ingested run. Every analysis is also a method: `run.breakdown(window="host")`.
 
     `run.analyses()` lists them, `help(run.breakdown)` shows the parameters and columns of one.
@@ -157,15 +179,18 @@ class Run:
     value is ever rounded.
     """
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self, path: Path, con: duckdb.DuckDBPyConnection, frames: Frames = "pandas"
+    ) -> None:
+        self._frames = frames
         self.path = path
         """The database file or the run folder."""
         self.con = con
         """The read-only DuckDB connection."""
 
-    def sql(self, query: str, params: Parameters | None = None) -> pd.DataFrame:
+    def sql(self, query: str, params: Parameters | None = None) -> Frame:
         """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError."""
-        return to_frame(self.stream(query, params).read_all())
+        return self._framed(self.stream(query, params).read_all())
 
     def stream(self, query: str, params: Parameters | None = None) -> pa.RecordBatchReader:
         """Return the rows of a query as Arrow batches. Raises QueryError."""
@@ -178,15 +203,15 @@ class Run:
         except duckdb.Error as error:
             raise QueryError(explain(error)) from error
 
-    def analyze(self, name: str, **params: object) -> pd.DataFrame:
+    def analyze(self, name: str, **params: object) -> Frame:
         """Return the rows of the analysis `name`. Raises UsageError or QueryError."""
-        return to_frame(self.stream_analysis(name, **params).read_all())
+        return self._framed(self.stream_analysis(name, **params).read_all())
 
     def stream_analysis(self, name: str, **params: object) -> pa.RecordBatchReader:
         """Return the rows of the analysis `name` as Arrow batches."""
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
 
-    def what_if(self, *scenarios: str, by: str = "scenario") -> pd.DataFrame:
+    def what_if(self, *scenarios: str, by: str = "scenario") -> Frame:
         """Return what steps would take if something were otherwise: one row per scenario.
 
         A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
@@ -197,7 +222,7 @@ class Run:
         Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
         replay is refused.
         """
-        return to_frame(self.stream_what_if(*scenarios, by=by).read_all())
+        return self._framed(self.stream_what_if(*scenarios, by=by).read_all())
 
     def stream_what_if(self, *scenarios: str, by: str = "scenario") -> pa.RecordBatchReader:
         """Return the rows of `what_if` as Arrow batches."""
@@ -205,17 +230,17 @@ class Run:
 
         return what_if(self.con, scenarios, by).to_reader()
 
-    def analyses(self) -> pd.DataFrame:
+    def analyses(self) -> Frame:
         """Return one row per analysis: its name, topic, question, and parameters with defaults."""
-        return to_frame(pa.Table.from_pylist(analyses.catalog_rows()))
+        return self._framed(pa.Table.from_pylist(analyses.catalog_rows()))
 
     def info(self) -> Overview:
         """Return the overview: ranks, steps, clock quality, sources, warnings."""
         return read_overview(self.con)
 
-    def schema(self) -> tuple[Relation, ...]:
+    def schema(self) -> Schema:
         """Return the public tables and views with the meaning of every column."""
-        return public_relations()
+        return Schema(public_relations())
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML page, and return its path."""
@@ -260,17 +285,35 @@ class Run:
             gaps=gaps,
         )
 
+    def _framed(self, table: pa.Table) -> Frame:
+        return cast("Frame", to_frames(table, self._frames))
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: `run.plot.breakdown()`, `.timeline(step)`, `.tails()`, `.bandwidth()`."""
+        from traceweave.notebook.plots import Plots
+
+        return Plots(self.con)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of a run: its facts and `health`."""
+        from traceweave.notebook.tables import run_html
+
+        return run_html(self.con, shown(self.path))
+
     def close(self) -> None:
         """Close the connection; the run cannot be used afterwards."""
         self.con.close()
 
-    def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:
-        for analysis in analyses.catalog():
-            if analysis.name == name:
-                return _method(self, analysis)
-        public = [known for known in dir(self) if not known.startswith("_")]
-        hint = suggest(name, public) or "; run.analyses() lists what can be asked"
-        raise AttributeError(f"a run has no analysis or method {name!r}{hint}")
+    if not TYPE_CHECKING:  # methods.pyi names them, so that a type checker knows a wrong name
+
+        def __getattr__(self, name: str) -> Callable[..., Frame]:
+            for analysis in analyses.catalog():
+                if analysis.name == name:
+                    return _method(self, analysis)
+            public = [known for known in dir(self) if not known.startswith("_")]
+            hint = suggest(name, public) or "; run.analyses() lists what can be asked"
+            raise AttributeError(f"a run has no analysis or method {name!r}{hint}")
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *(analysis.name for analysis in analyses.catalog())])
@@ -290,10 +333,10 @@ class Run:
         return f"<traceweave run {shown(self.path)!r}>"
 
 
-def _method(run: Run, analysis: analyses.Analysis) -> Callable[..., pd.DataFrame]:
+def _method(run: Run[Frame], analysis: analyses.Analysis) -> Callable[..., Frame]:
     """Return an analysis as a method, which says of itself what the analysis does."""
 
-    def ask(**params: object) -> pd.DataFrame:
+    def ask(**params: object) -> Frame:
         return run.analyze(analysis.name, **params)
 
     ask.__name__ = analysis.name

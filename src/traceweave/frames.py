@@ -1,13 +1,45 @@
-"""Results as pandas frames, in which no integer is ever rounded."""
+"""Results as frames of pandas or polars, or as Arrow: in none is an integer ever rounded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from traceweave.errors import UsageError, suggest
+
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Frames: TypeAlias = Literal["pandas", "polars", "arrow"]
+"""What results can come as."""
+
+FRAMES: tuple[Frames, ...] = ("pandas", "polars", "arrow")
+
+
+def check_frames(frames: str) -> None:
+    """Raise UsageError unless results can come as `frames`, here and now."""
+    if frames not in FRAMES:
+        hint = suggest(frames, FRAMES) or f"; it is one of: {', '.join(FRAMES)}"
+        raise UsageError(f"frames cannot be {frames!r}{hint}")
+    if frames == "polars":
+        _polars()
+
+
+def to_frames(table: pa.Table, frames: Frames) -> Any:
+    """Return a table as a frame of pandas or polars, or as it is."""
+    if frames == "pandas":
+        return to_frame(table)
+    return _narrow(table) if frames == "arrow" else _polars().from_arrow(_narrow(table))
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ModuleNotFoundError as error:
+        raise UsageError("frames of polars need it: pip install polars") from error
+    return polars
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from traceweave import analyses
-from traceweave.words import plural
+from traceweave import analyses, words
+from traceweave.markup import table
 
 Row = dict[str, Any]
 
@@ -113,6 +114,30 @@ class Overview:
         """Product names of the GPUs."""
         return sorted({rank.gpu_name for rank in self.ranks if rank.gpu_name is not None})
 
+    @property
+    def facts(self) -> str:
+        """The run in a line."""
+        facts = [
+            words.name_ranks([rank.rank for rank in self.ranks]),
+            words.plural(len(self.hosts), "host") if self.hosts else "hosts not named",
+            ", ".join(self.gpus) or "no GPU named",
+            f"{words.plural(self.instances, 'collective')} matched",
+            words.plural(len(self.warnings), "warning"),
+        ]
+        return "; ".join(facts)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of it."""
+        parts = [f"<p>{escape(self.facts)}</p>"]
+        for name, rows in (("Ranks", self.ranks), ("Clocks", self.clocks), ("Files", self.sources)):
+            if rows:
+                cells = ([words.plain(value) for value in asdict(row).values()] for row in rows)
+                parts.append(f"<b>{name}</b>{table(list(asdict(rows[0])), cells)}")
+        if self.warnings:
+            items = "".join(f"<li>{escape(f'{w.kind}: {w.text}')}</li>" for w in self.warnings)
+            parts.append(f"<b>Warnings</b><ul>{items}</ul>")
+        return "".join(parts)
+
 
 def read_overview(con: duckdb.DuckDBPyConnection) -> Overview:
     """Read the overview of the run that `con` is open on."""
@@ -163,7 +188,7 @@ def _issues(con: duckdb.DuckDBPyConnection) -> list[Caution]:
         path = issue["path"] or (issue["example"] if issue["kind"] == "passed over" else None)
         where = f"{Path(path).name}: " if path else ""
         rest = issue["files"] - 1
-        others = f" (and {plural(rest, 'more file')})" if rest > 0 else ""
+        others = f" (and {words.plural(rest, 'more file')})" if rest > 0 else ""
         found.append(Caution(issue["kind"], issue["events"], f"{where}{issue['message']}{others}"))
     return found
 
@@ -173,7 +198,7 @@ def _missing_ranks(ranks: tuple[RankOverview, ...], world_size: int | None) -> l
         return []
     missing = world_size - len(ranks)
     text = (
-        f"{missing} of {plural(world_size, 'rank')} are not here: waits and stragglers among them"
-        " are unseen"
+        f"{missing} of {words.plural(world_size, 'rank')} are not here: waits and stragglers among"
+        " them are unseen"
     )
     return [Caution("missing ranks", 0, text)]

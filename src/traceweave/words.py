@@ -80,6 +80,15 @@ def number(value: Number | None, digits: int = SENTENCE) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def plain(value: object) -> str:
+    """Write a value of a table whose unit is not known: a number, a text, or MISSING."""
+    if value is None:
+        return MISSING
+    if isinstance(value, float | Decimal):
+        return number(value, TABLE)
+    return count(value) if isinstance(value, int) else str(value)
+
+
 def ratio(value: Number | None, digits: int = SENTENCE) -> str:
     """Write how many times one thing is another: '3.55x'."""
     return MISSING if value is None else f"{number(value, digits)}x"

@@ -79,6 +79,34 @@ def _annotation(parameter: Parameter) -> object:
     return type_ | None if parameter.default is None else type_
 
 
+def method_stubs() -> str:
+    """Return methods.pyi: every analysis as a method of a run, for type checkers and completion."""
+    parts = [
+        '"""Every analysis as a method of a run: written by `python docs/generate.py`."""',
+        "",
+        "from typing import Generic, Literal, TypeVar",
+        "",
+        'Frame = TypeVar("Frame")',
+        "",
+        "class Analyses(Generic[Frame]):",
+    ]
+    for analysis in catalog():
+        given = "".join(f"        {_stub(parameter)},\n" for parameter in analysis.parameters)
+        arguments = f"\n        self,\n        *,\n{given}    " if given else "self"
+        parts.append(f"    def {analysis.name}({arguments}) -> Frame:")
+        parts.append(text_item(f'"""{_sentence(analysis.summary)}"""', 100, indent=8))
+    return "\n".join(parts) + "\n"
+
+
+def _stub(parameter: Parameter) -> str:
+    if parameter.choices:
+        type_ = f"Literal[{', '.join(repr(choice) for choice, _ in parameter.choices)}]"
+    else:
+        type_ = _PYTHON_TYPES[parameter.type].__name__
+    optional = " | None" if parameter.default is None else ""
+    return f"{parameter.name}: {type_}{optional} = {parameter.default!r}"
+
+
 def catalog_markdown() -> str:
     """Return docs/analyses.md: every analysis with its parameters and columns, in Markdown."""
     parts = [

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib import resources
 from typing import NamedTuple
 
 import duckdb
 
+from traceweave.markup import table
 from traceweave.store.rows import insert_rows
 
 SCHEMA_VERSION = 7
@@ -34,6 +36,19 @@ class Relation:
     name: str
     meaning: str
     columns: tuple[Column, ...]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of it."""
+        return f"<b>{self.name}</b>: {escape(self.meaning)}{table(Column._fields, self.columns)}"
+
+
+class Schema(tuple[Relation, ...]):
+    """The public relations; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return table(["relation", "rows"], ([r.name, r.meaning] for r in self))
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:

@@ -1,0 +1,1 @@
+"""What a notebook shows of a run: tables as HTML, and pictures."""

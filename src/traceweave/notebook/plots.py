@@ -1,0 +1,216 @@
+"""Pictures of a run for notebooks, drawn with matplotlib; transparent, so that they fit any page.
+
+Each draws rows of an analysis, which one gets by its name: `run.breakdown()` for
+`run.plot.breakdown()`. All return matplotlib's axes, for titles and changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pandas as pd
+
+from traceweave import analyses, words
+from traceweave.errors import UsageError
+from traceweave.frames import to_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+_INK = "#808890"
+"""Text and lines: legible on white and on black."""
+
+_COLORS = {
+    "compute": "#3f7fd0",
+    "transfer": "#e07b39",
+    "waiting": "#f0b892",
+    "communication": "#e59b6a",
+    "copies": "#9673cc",
+    "idle": "#a9b0b9",
+}
+"""Those of the report, as they look on both."""
+
+_PARTS = {
+    "compute_ns": "compute",
+    "exposed_transfer_ns": "transfer",
+    "exposed_wait_ns": "waiting",
+    "exposed_unsplit_ns": "communication",
+    "exposed_memory_ns": "copies",
+    "idle_ns": "idle",
+}
+"""Columns of `breakdown` that add up to the window; 'communication' is what cannot be divided."""
+
+_WIDTH = 9.0
+"""Inches."""
+
+MOST_RANKS = 16
+"""Ranks that a timeline shows unless it is told which."""
+
+MOST_COLLECTIVES = 12
+"""Kinds of collectives of which tails are drawn: those that took the most time."""
+
+
+class Plots:
+    """The pictures of one run."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+
+    def breakdown(self, **params: object) -> Axes:
+        """Draw what the mean step of every rank is made of; `params` are those of the analysis."""
+        rows = self._rows("breakdown", **params)
+        means = rows.groupby("rank")[list(_PARTS)].mean().astype(float) / 1e6
+        means = means.rename(columns=_PARTS).loc[:, lambda frame: (frame != 0).any()]
+        axes = _axes(1.0 + 0.28 * len(means))
+        left = pd.Series(0.0, index=means.index)
+        places = range(len(means))
+        for part in means:
+            color = _COLORS[str(part)]
+            axes.barh(places, means[part], left=left, color=color, height=0.75, label=part)
+            left += means[part]
+        axes.set_yticks(places, [str(rank) for rank in means.index])
+        axes.invert_yaxis()
+        axes.set(xlabel="ms, mean over steps", ylabel="rank")
+        return _finished(axes, columns=len(means.columns))
+
+    def timeline(self, step: int | None = None, ranks: Sequence[int] | None = None) -> Axes:
+        """Draw what ran in a step: compute above, communication, copies below, for every rank.
+
+        `step` is the median one by length unless given; of a run without steps all is drawn.
+        `ranks` are the first MOST_RANKS unless given. Raises UsageError for a step or rank that is
+        not in the run.
+        """
+        step = self._median_step() if step is None else step
+        ranks = self._ranks(ranks)
+        query = resources.files(__package__).joinpath("timeline.sql").read_text(encoding="utf-8")
+        rows = to_frame(
+            self._con.sql(query, params={"step": step, "ranks": ranks}).to_arrow_table()
+        )
+        if rows.empty:
+            raise UsageError(f"nothing ran in step {step}; run.steps() lists the steps")
+        axes = _axes(1.2 + 0.5 * len(ranks))
+        lanes = {"compute": 0.0, "communication": 0.3, "memory": 0.6}
+        rows[["start_ns", "duration_ns"]] /= 1e6
+        of: Any
+        for of, ops in rows.groupby(["rank", "category", "kind"]):
+            rank, category, kind = of
+            bars = list(zip(ops["start_ns"], ops["duration_ns"], strict=True))
+            top = ranks.index(rank) + lanes[category]
+            axes.broken_barh(bars, (top, 0.26), facecolors=_COLORS[kind], label=kind)
+        axes.set_yticks([place + 0.42 for place in range(len(ranks))], [str(r) for r in ranks])
+        axes.invert_yaxis()
+        where = "" if step is None else f" of step {step}"
+        axes.set(xlabel=f"ms from the first operation{where}", ylabel="rank")
+        return _finished(axes, columns=4)
+
+    def tails(self, **params: object) -> Axes:
+        """Draw how long collectives take: from the median to the 99th percentile, and the longest.
+
+        `params` are those of the analysis. Of more than MOST_COLLECTIVES kinds, those are drawn
+        that took the most time in all.
+        """
+        rows = self._rows("tails", **params)
+        rows["spent_ns"] = rows["duration_p50_ns"] * rows["calls"]
+        rows = rows.nlargest(MOST_COLLECTIVES, "spent_ns").reset_index(drop=True)
+        axes = _axes(1.0 + 0.32 * max(len(rows), 1))
+        for name, color, label in (
+            ("duration", _COLORS["waiting"], "with waiting"),
+            ("transfer", _COLORS["transfer"], "transfer"),
+        ):
+            known = rows.dropna(subset=[f"{name}_p50_ns"])
+            if known.empty:
+                continue
+            median, tail, most = (
+                known[f"{name}_{of}_ns"].astype(float) for of in ("p50", "p99", "max")
+            )
+            place = known.index + (0.14 if name == "duration" else -0.14)
+            axes.hlines(place, median, tail, color=color, linewidth=5, label=f"{label}, p50 to p99")
+            axes.scatter(most, place, color=color, marker="|", s=60, label=f"{label}, longest")
+        axes.set_yticks(range(len(rows)), [_collective(row) for row in rows.itertuples()])
+        axes.invert_yaxis()
+        axes.set(xscale="log", xlabel="time, logarithmic")
+        _write_ticks(axes.xaxis, words.duration)
+        return _finished(axes, columns=2)
+
+    def bandwidth(self, **params: object) -> Axes:
+        """Draw the bus bandwidth of collectives by size; `params` are those of the analysis."""
+        rows = self._rows("bandwidth", **params).dropna(subset=["busbw_p50_gbps"])
+        axes = _axes(3.6)
+        of: Any
+        for number, (of, sizes) in enumerate(rows.groupby(["op", "group_id"], dropna=False)):
+            op, group = of
+            points = sizes.sort_values("bytes")[["bytes", "busbw_p50_gbps"]].astype(float)
+            name = op if pd.isna(group) else f"{op}, group {group}"
+            axes.plot(*points.to_numpy().T, marker="o", color=f"C{number}", label=name)
+        axes.set(xscale="log", xlabel="size, logarithmic", ylabel="median bus bandwidth")
+        _write_ticks(axes.xaxis, words.size)
+        if rows["busbw_p50_gbps"].max() > 10 * rows["busbw_p50_gbps"].min():
+            axes.set(yscale="log", ylabel="median bus bandwidth, logarithmic")
+        else:
+            axes.margins(y=0.1)
+            axes.set_ylim(bottom=0)
+        _write_ticks(axes.yaxis, words.rate)
+        return _finished(axes, columns=3)
+
+    def _rows(self, analysis: str, **params: object) -> pd.DataFrame:
+        return to_frame(analyses.run(self._con, analysis, **params).to_arrow_table())
+
+    def _median_step(self) -> int | None:
+        lengths = self._rows("steps").dropna(subset=["step"]).sort_values(["length_ns", "step"])
+        return int(lengths["step"].iloc[(len(lengths) - 1) // 2]) if len(lengths) else None
+
+    def _ranks(self, wanted: Sequence[int] | None) -> list[int]:
+        known = [rank for (rank,) in self._con.sql("SELECT rank FROM ranks ORDER BY 1").fetchall()]
+        if wanted is None:
+            return known[:MOST_RANKS]
+        if unknown := sorted(set(wanted) - set(known)):
+            raise UsageError(f"no such rank in the run: {', '.join(map(str, unknown))}")
+        return list(wanted)
+
+
+def _axes(height: float) -> Axes:
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as error:
+        raise UsageError("pictures need matplotlib: pip install 'traceweave[plot]'") from error
+    figure, axes = plt.subplots(figsize=(_WIDTH, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes.patch.set_alpha(0)
+    return axes
+
+
+def _finished(axes: Axes, columns: int) -> Axes:
+    """Give axes one legend entry per name, and an ink that can be read on light and dark."""
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.figure.legend(
+        named.values(), named.keys(), ncols=columns, loc="outside upper left", frameon=False,
+        labelcolor=_INK,
+    )  # fmt: skip
+    axes.tick_params(colors=_INK, which="both")
+    axes.xaxis.label.set_color(_INK)
+    axes.yaxis.label.set_color(_INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_INK)
+    return axes
+
+
+def _write_ticks(axis: Axis, write: Callable[[float], str]) -> None:
+    """Write the numbers of an axis with their units; of a logarithmic one few, as they are wide."""
+    axis.set_major_formatter(lambda value, _: write(value))
+    if axis.get_scale() == "log":
+        axis.set_minor_formatter(lambda *_: "")
+        low, high = axis.get_view_interval()
+        if high < 20 * low:
+            from matplotlib.ticker import LogLocator
+
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+
+
+def _collective(row: Any) -> str:
+    size = "size unknown" if pd.isna(row.bytes_from) else f"from {words.size(int(row.bytes_from))}"
+    group = "" if pd.isna(row.group_id) else f", group {row.group_id}"
+    return f"{row.op}{group}, {size}"

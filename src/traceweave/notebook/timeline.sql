@@ -1,0 +1,54 @@
+-- What ran in the step $step (NULL: in all of the run) on $ranks, times from the first operation: operations of one kind that are
+-- closer to each other than 1/2000 of the stretch are one bar. kind: 'waiting' until the last rank of a collective came.
+WITH ops AS (
+    SELECT rank, timeline, op_id, category, start_ns, end_ns
+    FROM device_ops
+    WHERE ($step IS NULL OR step = $step) AND list_contains($ranks, rank)
+),
+whole AS (
+    SELECT min(start_ns) AS from_ns, greatest((max(end_ns) - min(start_ns)) // 2000, 1) AS apart_ns FROM ops
+),
+met AS (
+    SELECT
+        CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
+        coalesce(k.gpu_op_id, k.host_op_id) AS op_id,
+        max(i.last_start_ns) AS last_start_ns
+    FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
+    WHERE i.ranks_seen >= 2
+    GROUP BY ALL
+),
+parts AS (
+    SELECT
+        o.rank,
+        o.category,
+        unnest(CASE
+            WHEN o.category = 'compute' THEN [{kind: 'compute', a: o.start_ns, b: o.end_ns}]
+            WHEN o.category = 'memory' THEN [{kind: 'copies', a: o.start_ns, b: o.end_ns}]
+            WHEN m.last_start_ns IS NULL THEN [{kind: 'communication', a: o.start_ns, b: o.end_ns}]
+            ELSE [
+                {kind: 'waiting', a: o.start_ns, b: least(greatest(m.last_start_ns, o.start_ns), o.end_ns)},
+                {kind: 'transfer', a: least(greatest(m.last_start_ns, o.start_ns), o.end_ns), b: o.end_ns}
+            ]
+        END) AS part
+    FROM ops AS o LEFT JOIN met AS m USING (timeline, op_id)
+),
+bars AS (
+    SELECT
+        rank, category, part.kind AS kind, part.a AS start_ns, part.b AS end_ns,
+        part.a - max(part.b) OVER (
+            PARTITION BY rank, category, part.kind ORDER BY part.a, part.b
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS after_ns
+    FROM parts
+    WHERE part.b > part.a
+),
+numbered AS (
+    SELECT *, count(*) FILTER (after_ns IS NULL OR after_ns > apart_ns) OVER (
+        PARTITION BY rank, category, kind ORDER BY start_ns, end_ns
+    ) AS number
+    FROM bars, whole
+)
+SELECT rank, category, kind, min(start_ns) - any_value(from_ns) AS start_ns, max(end_ns) - min(start_ns) AS duration_ns
+FROM numbered
+GROUP BY rank, category, kind, number
+ORDER BY ALL
