@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -164,14 +165,21 @@ class Run:
         """The read-only DuckDB connection."""
 
     def sql(self, query: str, params: Parameters | None = None) -> pd.DataFrame:
-        """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError."""
+        """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError.
+
+        Analyses are table functions in it: `SELECT * FROM gaps(min_gap_ns := 100000)`.
+        """
         return to_frame(self.stream(query, params).read_all())
 
     def stream(self, query: str, params: Parameters | None = None) -> pa.RecordBatchReader:
         """Return the rows of a query as Arrow batches. Raises QueryError."""
         try:
-            _refuse_reaching_out(self.con, query)
-            relation = self.con.sql(query, params=params)
+            statements = _within(self.con, query)
+            relation = None
+            for place, sql in enumerate(statements, start=1):
+                values = params if place == len(statements) else None
+                ask = partial(self.con.sql, sql, params=values)
+                relation = analyses.with_analyses(self.con, sql, ask)
             if relation is None:
                 raise QueryError("the query is empty; write a SELECT")
             return relation.to_arrow_reader(BATCH_ROWS)
@@ -305,19 +313,21 @@ def _method(run: Run, analysis: analyses.Analysis) -> Callable[..., pd.DataFrame
     return ask
 
 
-def _refuse_reaching_out(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Refuse statements that open or write files.
+def _within(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """Return the statements of a query; refuse those that open or write files.
 
     DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
     writing, and COPY may write the log beside the database.
     """
-    for statement in con.extract_statements(query):
+    statements = con.extract_statements(query)
+    for statement in statements:
         kind = _kind(statement)
         if kind == "EXPLAIN":
             explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
             kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
         if kind not in _WITHIN:
             raise QueryError(_ONLY_READ)
+    return [statement.query for statement in statements]
 
 
 def _kind(statement: duckdb.Statement) -> str:
@@ -340,6 +350,10 @@ _ONLY_READ = (
 )
 
 
+_QUOTE_WINDOW = (
+    "the parameter takes quotes, since WINDOW is a word of SQL: breakdown(\"window\" := 'host')"
+)
+
 _HINTS = ("Did you mean", "Candidate bindings")
 
 
@@ -352,4 +366,6 @@ def explain(error: duckdb.Error) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     hint = next((line.strip() for line in lines[1:] if line.startswith(_HINTS)), "")
     near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
+    if isinstance(error, duckdb.ParserException) and 'at or near "window"' in lines[0]:
+        hint = _QUOTE_WINDOW
     return "; ".join(part for part in (first_line(error), hint, near) if part)

@@ -87,6 +87,11 @@ def test_columns_of_analyses_and_sql_are_measured(
         name = "kernels"
         sql = "SELECT count(*) FROM gpu_ops WHERE name = 'gemm'"
         min = 11
+
+        [[rule]]
+        name = "an analysis in SQL"
+        sql = "SELECT sum(idle_ns) FROM breakdown() JOIN steps USING (rank, step)"
+        min = 1
         """,
     )
 
@@ -97,6 +102,7 @@ def test_columns_of_analyses_and_sql_are_measured(
         ("host window", "max", 1000.0, "ok"),
         ("idle share", "max", pytest.approx(1000 / 5200), "ok"),
         ("kernels", "min", 10.0, "crossed"),
+        ("an analysis in SQL", "min", 4400.0, "ok"),
     ]
     assert not found.ok
     assert found.outcomes[4].message == (

@@ -76,10 +76,10 @@ FIRST = "the analysis comes first, then the database; "
             " span"),
         (["query", "FROM ranks", "run.duckdb"], "the database comes first, then the query;"
             " type: traceweave query run.duckdb 'FROM ranks'"),
-        (["query", "run.duckdb", "SELECT * FROM gaps"], "'gaps' is an analysis, not a table;"
-            " type: traceweave analyze gaps run.duckdb"),
-        (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis, not a table;"
-            " type: traceweave analyze gaps run.duckdb"),
+        (["query", "run.duckdb", "SELECT * FROM gaps"], "'gaps' is an analysis;"
+            " in SQL it is a function: FROM gaps()"),
+        (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis;"
+            " in SQL it is a function: FROM gaps()"),
         (["query", "run.duckdb", "FROM gpu_op"],
             'Table with name gpu_op does not exist!; Did you mean "gpu_ops"?'),
         (["schema", "gaps"], "'gaps' is an analysis, not a table;"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceweave.analyses.catalog import Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
+from traceweave.analyses.in_sql import with_analyses
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,
@@ -31,4 +32,5 @@ __all__ = [
     "run",
     "shared_rows",
     "signature",
+    "with_analyses",
 ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 
 import duckdb
 import pyarrow as pa
@@ -245,9 +245,8 @@ def _scalar(
     assert rule.sql is not None
     if not _is_one_select(con, rule.sql):
         raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
-    if given is None:
-        return con.sql(rule.sql).fetchall()
-    rows = given.query("rows", rule.sql)
+    ask = partial(con.sql, rule.sql) if given is None else partial(given.query, "rows", rule.sql)
+    rows = analyses.with_analyses(con, rule.sql, ask)
     assert rows is not None  # it is a SELECT
     return rows.fetchall()
 
