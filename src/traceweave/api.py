@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traceweave.checks import CheckResult
     from traceweave.comparison import Comparison
 
-__all__ = ["Run", "align", "check", "compare", "open", "verify"]
+__all__ = ["Run", "align", "check", "compare", "install_analyses", "open", "verify"]
 
 BATCH_ROWS = 65_536
 """Rows per batch of a streamed result."""
@@ -64,6 +64,20 @@ def align(
 
     with _changing(path) as con:
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
+
+
+def install_analyses(path: str | Path) -> tuple[str, ...]:
+    """Leave analyses in a database as table macros, for any client of DuckDB; return their names.
+
+    They are those that need no Python: `FROM tails()`, `FROM kernels(rank := 3)`. A kill leaves
+    the database as it was or with all of them. Raises DatabaseError.
+    """
+    with _changing(path) as con:
+        con.begin()
+        for statement in analyses.create_statements():
+            con.execute(statement)
+        con.commit()
+    return tuple(analysis.name for analysis in analyses.as_macros())
 
 
 @contextmanager

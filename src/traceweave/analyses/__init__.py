@@ -14,16 +14,19 @@ from traceweave.analyses.reference import (
     signature,
 )
 from traceweave.analyses.runner import analysis_relation, create_macros, run, shared_rows
+from traceweave.analyses.table_macros import as_macros, create_statements
 
 __all__ = [
     "Analysis",
     "Parameter",
     "analysis_relation",
     "analysis_text",
+    "as_macros",
     "catalog",
     "catalog_markdown",
     "catalog_rows",
     "create_macros",
+    "create_statements",
     "find",
     "findings_markdown",
     "gap_causes",

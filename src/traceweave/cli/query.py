@@ -18,8 +18,7 @@ from traceweave.errors import QueryError, UsageError
     short_help="Print the rows of a query.",
     epilog=example(
         'traceweave query run.duckdb "SELECT rank, count(*) FROM gpu_ops GROUP BY rank"',
-        'traceweave query run.duckdb "FROM gaps(min_gap_ns := 100000) SELECT cause, sum(duration_ns)'
-        ' GROUP BY ALL"',
+        'traceweave query run.duckdb "SELECT max(duration_ns) FROM gaps(min_gap_ns := 100000)"',
         "traceweave query run.duckdb - --format csv < question.sql > answer.csv",
     ),
 )
