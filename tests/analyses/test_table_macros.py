@@ -92,7 +92,7 @@ def test_parameters_are_those_of_the_analysis(
 def test_what_needs_python_is_not_installed(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
 ) -> None:
-    con, run = ranks_on_cpu
+    con, _ = ranks_on_cpu
 
     assert {"kernels", "tails", "bandwidth", "steps"} <= set(INSTALLED)
     assert not {"breakdown", "gaps", "findings", "flops", "hangs"} & set(INSTALLED)

@@ -38,9 +38,8 @@ def sql(database: Path | None, install: bool) -> None:
         from traceweave.cli.output import note
 
         names = api.install_analyses(database)
-        note(
-            f"{shown(database)}: {words.plural(len(names), 'analysis', 'analyses')}: {', '.join(names)}"
-        )
+        many = words.plural(len(names), "analysis", "analyses")
+        note(f"{shown(database)}: {many}: {', '.join(names)}")
         return
     from traceweave import analyses
 
