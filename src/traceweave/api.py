@@ -144,7 +144,7 @@ def check(
     baseline: str | Path | Run | None = None,
     accept_differences: bool = False,
 ) -> CheckResult:
-    """Check a run against the rules of a TOML file; some rules need a `baseline` run.
+    """Check a run against the rules of a TOML file; without a `baseline`, what needs it is skipped.
 
     Runs that are not comparable fail what compares them, unless `accept_differences` says that they
     are meant to differ, as in a study of world sizes. Raises UsageError for a rules file that is
