@@ -239,6 +239,12 @@ class Run:
         """Return the public tables and views with the meaning of every column."""
         return public_relations()
 
+    def starter_rules(self) -> str:
+        """Return a rules file for `check` with limits that this run holds, with some room."""
+        from traceweave.checks import starter_rules
+
+        return starter_rules(self.con)
+
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML page, and return its path."""
         from traceweave.report import write_report

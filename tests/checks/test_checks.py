@@ -682,3 +682,22 @@ def test_annotations_are_written_where_they_are_wanted(
     assert code == 0
     text = target.read_text()
     assert text == "[]\n" if service == "gitlab" else text.count("::notice") > 1
+
+
+def test_starter_rules_hold_for_their_run_and_fail_for_a_slower_one(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, straggling = (str(database) for database in databases)
+    rules = tmp_path / "rules.toml"
+
+    assert main(["check", base, "--rules", str(rules), "--init"]) == 0
+    assert main(["check", base, "--rules", str(rules)]) == 0
+    assert main(["check", straggling, "--rules", str(rules)]) == 1
+
+    err = capsys.readouterr().err
+    assert "steps are not significantly slower: skipped, there is no baseline" in err
+    assert "failed (step time" in err
+    before = rules.read_text()
+    assert main(["check", base, "--rules", str(rules), "--init"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert rules.read_text() == before

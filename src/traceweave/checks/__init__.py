@@ -4,6 +4,7 @@ from traceweave.checks.annotations import ANNOTATIONS
 from traceweave.checks.junit import junit_xml, write_junit
 from traceweave.checks.measure import CheckResult, Outcome, check_run
 from traceweave.checks.rules import Rule, read_rules
+from traceweave.checks.starter import starter_rules
 
 __all__ = [
     "ANNOTATIONS",
@@ -13,5 +14,6 @@ __all__ = [
     "check_run",
     "junit_xml",
     "read_rules",
+    "starter_rules",
     "write_junit",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
     from traceweave.checks import CheckResult
@@ -20,6 +21,7 @@ CROSSED = 1
 @click.command(
     short_help="Check numbers of a run against limits, for CI.",
     epilog=example(
+        "traceweave check run.duckdb --rules rules.toml --init",
         "traceweave check run.duckdb --rules rules.toml",
         "traceweave check run.duckdb --rules rules.toml --baseline base.duckdb --junit check.xml",
         "traceweave check run.duckdb --rules rules.toml --annotations gitlab quality.json",
@@ -31,6 +33,11 @@ CROSSED = 1
     type=click.Path(path_type=Path),
     required=True,
     help="TOML file with one [[rule]] per number; docs/compare-and-check.md has the format.",
+)
+@click.option(
+    "--init",
+    is_flag=True,
+    help="Write a rules file to --rules, which must not be there yet: limits that this run holds.",
 )
 @click.option(
     "--baseline",
@@ -61,6 +68,7 @@ def check(
     context: click.Context,
     database: Path,
     rules: Path,
+    init: bool,
     baseline: Path | None,
     accept_differences: bool,
     junit: Path | None,
@@ -79,6 +87,9 @@ def check(
     from traceweave.cli.output import note, print_rows
     from traceweave.outputs import write_whole
 
+    if init:
+        _write_starter_rules(database, rules)
+        return
     read_rules(rules)  # what is wrong with them is said before what asks the run is loaded
 
     from traceweave import api
@@ -108,6 +119,19 @@ def check(
         note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
+
+
+def _write_starter_rules(database: Path, rules: Path) -> None:
+    from traceweave import api
+    from traceweave.cli.output import note
+    from traceweave.outputs import write_whole
+
+    if rules.exists():
+        raise UsageError(f"{rules}: is there already; name a new file with --rules")
+    with api.open(database) as run:
+        text = run.starter_rules()
+    write_whole(rules, text.encode())
+    note(f"wrote {rules}; check with: traceweave check {database} --rules {rules}")
 
 
 def _remarks(result: CheckResult) -> Iterator[str]:
