@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -88,3 +89,21 @@ def timeless(text: str) -> str:
     """Leave out what differs from run to run: seconds taken, size on disk, trailing blanks."""
     text = re.sub(r", [\d.]+ [kMG]?B in [\d.]+ m?s", ", SIZE in SECONDS", text)
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def test_nobody_is_told_to_install_the_other_project_of_this_name() -> None:
+    told = re.compile(r"pip install[^\n]*?['\" ]traceweave(?![-/\w])")
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py")]
+    found = {
+        path.name: line
+        for path in texts
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if told.search(line) and "does not install" not in line
+    }
+
+    assert len(texts) > 100
+    assert told.search("pip install 'traceweave[torch]'")
+    assert found == {}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == "traceweave-ranks"
+    assert list(project["scripts"]) == ["traceweave"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traceweave._version import __version__
 
 if TYPE_CHECKING:
-    from traceweave.api import Run, align, check, compare, open, verify
+    from traceweave.api import Run, align, check, compare, install_analyses, open, verify
     from traceweave.errors import (
         DatabaseError,
         InputError,
@@ -38,6 +38,7 @@ __all__ = [
     "check",
     "compare",
     "ingest",
+    "install_analyses",
     "open",
     "verify",
 ]
@@ -54,6 +55,7 @@ _HOMES = {
     "check": "traceweave.api",
     "compare": "traceweave.api",
     "ingest": "traceweave.ingestion",
+    "install_analyses": "traceweave.api",
     "open": "traceweave.api",
     "verify": "traceweave.api",
 }

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -41,7 +42,7 @@ else:
 
     Frame = TypeVar("Frame")
 
-__all__ = ["Run", "align", "check", "compare", "open", "verify"]
+__all__ = ["Run", "align", "check", "compare", "install_analyses", "open", "verify"]
 
 BATCH_ROWS = 65_536
 """Rows per batch of a streamed result."""
@@ -85,6 +86,20 @@ def align(
 
     with _changing(path) as con:
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
+
+
+def install_analyses(path: str | Path) -> tuple[str, ...]:
+    """Leave analyses in a database as table macros, for any client of DuckDB; return their names.
+
+    They are those that need no Python: `FROM tails()`, `FROM kernels(rank := 3)`. A kill leaves
+    the database as it was or with all of them. Raises DatabaseError.
+    """
+    with _changing(path) as con:
+        con.begin()
+        for statement in analyses.create_statements():
+            con.execute(statement)
+        con.commit()
+    return tuple(analysis.name for analysis in analyses.as_macros())
 
 
 @contextmanager
@@ -151,7 +166,7 @@ def check(
     baseline: str | Path | Run | None = None,
     accept_differences: bool = False,
 ) -> CheckResult:
-    """Check a run against the rules of a TOML file; some rules need a `baseline` run.
+    """Check a run against the rules of a TOML file; without a `baseline`, what needs it is skipped.
 
     Runs that are not comparable fail what compares them, unless `accept_differences` says that they
     are meant to differ, as in a study of world sizes. Raises UsageError for a rules file that is
@@ -189,14 +204,21 @@ class Run(Analyses[Frame]):
         """The read-only DuckDB connection."""
 
     def sql(self, query: str, params: Parameters | None = None) -> Frame:
-        """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError."""
+        """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError.
+
+        Analyses are table functions in it: `SELECT * FROM gaps(min_gap_ns := 100000)`.
+        """
         return self._framed(self.stream(query, params).read_all())
 
     def stream(self, query: str, params: Parameters | None = None) -> pa.RecordBatchReader:
         """Return the rows of a query as Arrow batches. Raises QueryError."""
         try:
-            _refuse_reaching_out(self.con, query)
-            relation = self.con.sql(query, params=params)
+            statements = _within(self.con, query)
+            relation = None
+            for place, sql in enumerate(statements, start=1):
+                values = params if place == len(statements) else None
+                ask = partial(self.con.sql, sql, params=values)
+                relation = analyses.with_analyses(self.con, sql, ask)
             if relation is None:
                 raise QueryError("the query is empty; write a SELECT")
             return relation.to_arrow_reader(BATCH_ROWS)
@@ -241,6 +263,12 @@ class Run(Analyses[Frame]):
     def schema(self) -> Schema:
         """Return the public tables and views with the meaning of every column."""
         return Schema(public_relations())
+
+    def starter_rules(self) -> str:
+        """Return a rules file for `check` with limits that this run holds, with some room."""
+        from traceweave.checks import starter_rules
+
+        return starter_rules(self.con)
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one self-contained HTML page, and return its path."""
@@ -348,19 +376,21 @@ def _method(run: Run[Frame], analysis: analyses.Analysis) -> Callable[..., Frame
     return ask
 
 
-def _refuse_reaching_out(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Refuse statements that open or write files.
+def _within(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """Return the statements of a query; refuse those that open or write files.
 
     DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
     writing, and COPY may write the log beside the database.
     """
-    for statement in con.extract_statements(query):
+    statements = con.extract_statements(query)
+    for statement in statements:
         kind = _kind(statement)
         if kind == "EXPLAIN":
             explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
             kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
         if kind not in _WITHIN:
             raise QueryError(_ONLY_READ)
+    return [statement.query for statement in statements]
 
 
 def _kind(statement: duckdb.Statement) -> str:
@@ -383,6 +413,10 @@ _ONLY_READ = (
 )
 
 
+_QUOTE_WINDOW = (
+    "the parameter takes quotes, since WINDOW is a word of SQL: breakdown(\"window\" := 'host')"
+)
+
 _HINTS = ("Did you mean", "Candidate bindings")
 
 
@@ -395,4 +429,6 @@ def explain(error: duckdb.Error) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     hint = next((line.strip() for line in lines[1:] if line.startswith(_HINTS)), "")
     near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
+    if isinstance(error, duckdb.ParserException) and 'at or near "window"' in lines[0]:
+        hint = _QUOTE_WINDOW
     return "; ".join(part for part in (first_line(error), hint, near) if part)

@@ -177,7 +177,7 @@ def _web(scheme: str, rest: str) -> _Found:
     try:
         import fsspec
     except ImportError as error:
-        raise ImportError("it needs pip install 'traceweave[cloud]'") from error
+        raise ImportError("it needs pip install 'traceweave-ranks[cloud]'") from error
     from pyarrow import fs
 
     return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme))), f"{scheme}://{rest}"

@@ -16,7 +16,7 @@ from traceweave.analyses.recorded_call import Signature
 
 needs_torch = pytest.mark.skipif(
     not __import__("importlib.util").util.find_spec("torch"),
-    reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
+    reason="torch has the formulas and is not installed: pip install 'traceweave-ranks[torch]'",
 )
 
 BF16, FLOAT = "c10::BFloat16", "float"

@@ -23,7 +23,7 @@ def asked(database_of: Callable[..., Path]) -> Asked:
     # not when tests are collected: every process would import it
     pytest.importorskip(
         "torch.utils.flop_counter",
-        reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
+        reason="torch has the formulas and is not installed: pip install 'traceweave-ranks[torch]'",
     )
 
     def rows(traces: Path, name: str, **params: object) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from traceweave_simulator import Config
 
 needs_torch = pytest.mark.skipif(
     not find_spec("torch"),
-    reason="torch has the formulas and is not installed: pip install 'traceweave[torch]'",
+    reason="torch has the formulas and is not installed: pip install 'traceweave-ranks[torch]'",
 )
 
 

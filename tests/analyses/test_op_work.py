@@ -147,7 +147,7 @@ def test_without_torch_the_reason_names_the_way_out(
     assert _brief(build, "op", "flops", "reason") == [
         ("triton_tem_mm", 7, None),
         ("aten::mm", None, "torch is not installed, it has the formulas:"
-         " pip install 'traceweave[torch]'"),
+         " pip install 'traceweave-ranks[torch]'"),
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import traceweave
 from tests.analyses.builders import Builder
 from tests.comparison.runs import run_of
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
+from traceweave.checks.annotations import github, gitlab
 from traceweave.checks.measure import crosses
 from traceweave.checks.rules import Limit
 from traceweave.cli.main import main
@@ -87,6 +89,11 @@ def test_columns_of_analyses_and_sql_are_measured(
         name = "kernels"
         sql = "SELECT count(*) FROM gpu_ops WHERE name = 'gemm'"
         min = 11
+
+        [[rule]]
+        name = "an analysis in SQL"
+        sql = "SELECT sum(idle_ns) FROM breakdown() JOIN steps USING (rank, step)"
+        min = 1
         """,
     )
 
@@ -97,6 +104,7 @@ def test_columns_of_analyses_and_sql_are_measured(
         ("host window", "max", 1000.0, "ok"),
         ("idle share", "max", pytest.approx(1000 / 5200), "ok"),
         ("kernels", "min", 10.0, "crossed"),
+        ("an analysis in SQL", "min", 4400.0, "ok"),
     ]
     assert not found.ok
     assert found.outcomes[4].message == (
@@ -314,9 +322,23 @@ def test_a_v100_is_not_checked_against_an_a100(
     assert code == 1
 
 
-def test_a_change_needs_a_baseline(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"rule 'compute' compares two runs.*--baseline"):
-        checked(run, tmp_path, CHANGE.format(increase=1))
+def test_what_needs_a_baseline_is_skipped_without_one(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    compare = HEAD.replace("'r'", "'c'").replace('"r"', '"c"')
+    compare += 'compare = "kernels"\ncolumn = "item"\naggregate = "count"\nmax = 0\n'
+
+    found = checked(run, tmp_path, COMPUTE + "max = 1\nmax_increase = 1\n" + compare)
+
+    assert [(o.limit.kind, o.result, o.skipped) for o in found.outcomes] == [
+        ("max", "crossed", False),
+        ("max_increase", "skipped", True),
+        ("max", "skipped", True),
+    ]
+    assert "there is no baseline to compare with" in found.outcomes[1].message
+    assert found.summary == "3 limits: 0 ok, 1 failed (compute), 2 skipped"
+    suite = ET.fromstring(junit_xml(found, "run"))[0]
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("1", "2")
 
 
 @pytest.mark.parametrize(("optional", "ok"), [("false", False), ("true", True)])
@@ -386,6 +408,7 @@ def test_a_baseline_without_the_number_says_why(
     assert (change.result, change.missing) == ("no value", "baseline: the query gives NULL")
 
 
+COMPUTE = '[[rule]]\nname = "compute"\nanalysis = "breakdown"\ncolumn = "compute_ns"\n'
 HEAD = '[[rule]]\nname = "r"\n'
 
 
@@ -503,8 +526,14 @@ def test_the_example_stops_the_straggler(
     out, err = capsys.readouterr()
     assert code == 1
     assert err == (
+        "step time: rank 1, step 4: 101.2 ms; rank 2, step 5: 95.97 ms; rank 3, step 4: 91.24 ms;"
+        " and 13 more rows\n"
+        "exposed communication: rank 1, step 4: 87.42 ms; rank 3, step 4: 82.26 ms; rank 1, step 6:"
+        " 77.18 ms; and 13 more rows\n"
         "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
-        f" PyTorch profiler, or --cuda-memory-usage=true of nsys\nwrote {junit}\n"
+        " PyTorch profiler, or --cuda-memory-usage=true of nsys\n"
+        "6 limits: 3 ok, 2 failed (step time, exposed communication), 1 skipped\n"
+        f"wrote {junit}\n"
     )
     assert out.startswith("Comparable with care: memory events recorded in base only")
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
@@ -578,3 +607,97 @@ def test_a_scenario_that_makes_no_sense_is_refused(tmp_path: Path, keys: str, me
     rules = rules_file(tmp_path, f'[[rule]]\nname = "worth"\nmax = 1\n{keys}\n')
     with pytest.raises(UsageError, match=re.escape(message)):
         read_rules(rules)
+
+
+def test_a_failure_names_the_kernels_and_ranks_of_a_slow_gpu(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    database = database_of(corpus / "kineto" / "megatron_tp2")
+    rules = rules_file(
+        tmp_path,
+        """
+        [[rule]]
+        name = "no long kernel"
+        analysis = "kernels"
+        column = "max_ns"
+        aggregate = "max"
+        max = "1 us"
+
+        [[rule]]
+        name = "idle"
+        analysis = "breakdown"
+        column = "idle_ns"
+        aggregate = "max"
+        max = 0
+        """,
+    )
+
+    found = traceweave.check(database, rules)
+
+    with traceweave.open(database) as run:
+        longest = run.sql("FROM kernels() ORDER BY max_ns DESC LIMIT 1")["kernel"][0]
+        most_idle = run.sql("FROM breakdown() ORDER BY idle_ns DESC LIMIT 1")["rank"][0]
+    assert found.outcomes[0].where.startswith(longest[:20])
+    assert found.outcomes[1].where.startswith(f"rank {most_idle}, step ")
+    assert found.outcomes[1].where in found.outcomes[1].message
+
+
+def test_failures_are_annotated_for_github_and_gitlab(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    hostile = (
+        HEAD
+        + """sql = '''
+    SELECT 1 -- 100 %
+    '''
+    max = 0
+    """
+    )
+    found = checked(run, tmp_path, hostile + COMPUTE + "max_increase = 1\n")
+
+    lines = github(found, Path("rules.toml")).splitlines()
+    assert lines == [
+        "::error file=rules.toml,title=traceweave check%3A r::SELECT 1 -- 100 %25 = 1;"
+        " limit: max 0",
+        "::notice file=rules.toml,title=traceweave check%3A compute::mean of breakdown.compute_ns:"
+        " skipped, there is no baseline to compare with; limit: max_increase 1",
+        "::notice title=traceweave check::2 limits: 0 ok, 1 failed (r), 1 skipped",
+    ]
+    [issue] = json.loads(gitlab(found, Path("rules.toml")))
+    assert issue["description"] == "r: SELECT 1 -- 100 % = 1; limit: max 0"
+    assert issue["location"] == {"path": "rules.toml", "lines": {"begin": 1}}
+    assert issue["severity"] == "major"
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_annotations_are_written_where_they_are_wanted(
+    databases: tuple[Path, Path], tmp_path: Path, service: str
+) -> None:
+    target = tmp_path / "remarks"
+
+    code = main(
+        ["check", str(databases[1]), "--rules", str(EXAMPLE), "--annotations", service, str(target)]
+    )
+
+    assert code == 0
+    text = target.read_text()
+    assert text == "[]\n" if service == "gitlab" else text.count("::notice") > 1
+
+
+def test_starter_rules_hold_for_their_run_and_fail_for_a_slower_one(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, straggling = (str(database) for database in databases)
+    rules = tmp_path / "rules.toml"
+
+    assert main(["check", base, "--rules", str(rules), "--init"]) == 0
+    assert main(["check", base, "--rules", str(rules)]) == 0
+    assert main(["check", straggling, "--rules", str(rules)]) == 1
+
+    err = capsys.readouterr().err
+    assert "steps are not significantly slower: skipped, there is no baseline" in err
+    assert "failed (step time" in err
+    before = rules.read_text()
+    assert main(["check", base, "--rules", str(rules), "--init"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert rules.read_text() == before

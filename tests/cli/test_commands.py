@@ -21,6 +21,7 @@ from traceweave.overview import Overview, RankOverview
 from traceweave.store.schema import public_relations
 from traceweave.words import size
 
+DATABASE = "DATABASE"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
@@ -62,7 +63,7 @@ def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[st
     listed = [line.split()[0] for line in out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
     assert listed == [
         "ingest", "info", "analyze", "query", "what-if", "report", "compare", "check", "export",
-        "schema", "align", "demo", "version",
+        "schema", "sql", "align", "demo", "version",
     ]  # fmt: skip
 
 
@@ -292,6 +293,39 @@ def test_parquet_goes_to_a_file(
 
     assert (code, out, err) == (0, "", f"wrote {target}\n")
     assert pq.read_table(target).column("start_ns").to_pylist() == [1706850122815782001, None]
+
+
+@pytest.mark.parametrize("ending", ["csv", "CSV", "json", "md", "parquet"])
+def test_the_name_of_the_file_decides_its_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path, ending: str
+) -> None:
+    by_name, by_option = tmp_path / f"rows.{ending}", tmp_path / "rows.txt"
+    format_ = {"md": "markdown"}.get(ending, ending.lower())
+
+    assert call(capsys, "query", database, ROWS, "-o", by_name)[0] == 0
+    assert call(capsys, "query", database, ROWS, "-o", by_option, "-f", format_)[0] == 0
+
+    assert by_name.read_bytes() == by_option.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["query", DATABASE, ROWS, "-f", "csv", "-o", "rows.json"], "the name says json, --format"),
+        (["schema", "-f", "table", "-o", "rows.parquet"], "the name says parquet, --format says"),
+        (["compare", DATABASE, DATABASE, "-f", "csv", "-o", "page.html"], "page.html: is a page"),
+    ],
+)
+def test_a_name_that_contradicts_the_format_is_wrong_use(
+    capsys: pytest.CaptureFixture[str], database: Path, arguments: list[str], message: str
+) -> None:
+    given = [database if argument == DATABASE else argument for argument in arguments]
+
+    code, out, err = call(capsys, *given)
+
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
 
 
 @pytest.mark.parametrize("where", [[], ["-o", "-"]])

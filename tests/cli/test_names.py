@@ -50,7 +50,7 @@ FIRST = "the analysis comes first, then the database; "
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["x" * 5000], f"no such command: '{'x' * 5000}'; available: ingest, info, analyze,"
-            " query, what-if, report, compare, check, export, schema, align, demo, version"),
+            " query, what-if, report, compare, check, export, schema, sql, align, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
         (["analyze", "missing.duckdb", "health"],
@@ -76,10 +76,10 @@ FIRST = "the analysis comes first, then the database; "
             " span"),
         (["query", "FROM ranks", "run.duckdb"], "the database comes first, then the query;"
             " type: traceweave query run.duckdb 'FROM ranks'"),
-        (["query", "run.duckdb", "SELECT * FROM gaps"], "'gaps' is an analysis, not a table;"
-            " type: traceweave analyze gaps run.duckdb"),
-        (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis, not a table;"
-            " type: traceweave analyze gaps run.duckdb"),
+        (["query", "run.duckdb", "SELECT * FROM gaps"], "'gaps' is an analysis;"
+            " in SQL it is a function: FROM gaps()"),
+        (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis;"
+            " in SQL it is a function: FROM gaps()"),
         (["query", "run.duckdb", "FROM gpu_op"],
             'Table with name gpu_op does not exist!; Did you mean "gpu_ops"?'),
         (["schema", "gaps"], "'gaps' is an analysis, not a table;"

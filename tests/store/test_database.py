@@ -10,10 +10,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import traceweave
 from traceweave.errors import DatabaseError
 from traceweave.store.database import open_database
 from traceweave.store.draft import drafting
 from traceweave.store.schema import SCHEMA_VERSION
+
+READ_BY_1_4 = 67
+"""The last version of the format that DuckDB 1.4 reads."""
 
 
 @pytest.fixture
@@ -157,3 +161,34 @@ def test_drafts_of_other_targets_and_of_living_processes_are_left_alone(tmp_path
     assert bystander.is_dir()
     assert not (tmp_path / own).exists()
     assert os.listdir(tmp_path).count("run.duckdb") == 1
+
+
+def storage_version(database: Path) -> str:
+    """The oldest DuckDB that reads a file, as DuckDB says."""
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{database}' AS asked (READ_ONLY)")
+        rows = con.execute(
+            "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'asked'"
+        ).fetchall()
+    return str(rows[0][0])
+
+
+def header_version(database: Path) -> int:
+    """The version of the format in a file's header, behind its checksum and 'DUCK'."""
+    return int.from_bytes(database.read_bytes()[12:20], "little")
+
+
+def test_duckdb_1_4_reads_what_is_written(fixtures: Path, tmp_path: Path) -> None:
+    run, folder = tmp_path / "run.duckdb", tmp_path / "run.tw"
+    for target in (run, folder):
+        assert traceweave.ingest([fixtures / "ddp_gloo_4ranks"], target).ok
+        database = target / "run.duckdb" if target == folder else target
+
+        assert storage_version(database).startswith("v1.4.0")
+        assert header_version(database) == READ_BY_1_4
+
+        traceweave.align(target)
+        traceweave.install_analyses(target)
+
+        assert storage_version(database).startswith("v1.4.0")
+        assert header_version(database) == READ_BY_1_4

@@ -23,5 +23,5 @@ def serve(root: Path, time_limit_s: float) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise UsageError("this needs the MCP SDK: pip install 'traceweave[mcp]'") from error
+        raise UsageError("this needs the MCP SDK: pip install 'traceweave-ranks[mcp]'") from error
     build_server(root, time_limit_s).run()

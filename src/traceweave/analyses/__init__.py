@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from traceweave.analyses.catalog import Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
+from traceweave.analyses.in_sql import with_analyses
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,
@@ -13,16 +14,19 @@ from traceweave.analyses.reference import (
     signature,
 )
 from traceweave.analyses.runner import analysis_relation, create_macros, run, shared_rows
+from traceweave.analyses.table_macros import as_macros, create_statements
 
 __all__ = [
     "Analysis",
     "Parameter",
     "analysis_relation",
     "analysis_text",
+    "as_macros",
     "catalog",
     "catalog_markdown",
     "catalog_rows",
     "create_macros",
+    "create_statements",
     "find",
     "findings_markdown",
     "gap_causes",
@@ -31,4 +35,5 @@ __all__ = [
     "run",
     "shared_rows",
     "signature",
+    "with_analyses",
 ]

@@ -19,7 +19,7 @@ from traceweave.analyses.recorded_call import Call, Shape, Signature, parse_call
 
 Formula: TypeAlias = Callable[..., int]
 
-NO_TORCH = "torch is not installed, it has the formulas: pip install 'traceweave[torch]'"
+NO_TORCH = "torch is not installed, it has the formulas: pip install 'traceweave-ranks[torch]'"
 NO_SHAPES = "shapes not recorded: profile with record_shapes=True"
 PACKED = "packed sequences: their lengths are not in the trace"
 FOUR_BIT = "two numbers per element: shapes do not tell how many there are"

@@ -168,7 +168,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | Non
     _create_functions(con, sql)
     con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
     there = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
-    for name in _macros_of(sql):
+    for name in macros_of(sql):
         definition = macros()[name]
         _create_functions(con, definition)
         if definition.startswith(_TABLE):
@@ -186,12 +186,12 @@ def _create_functions(con: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 @cache
-def _macros_of(sql: str) -> tuple[str, ...]:
+def macros_of(sql: str) -> tuple[str, ...]:
     """Return the names of the macros that `sql` needs, each after those that it needs itself."""
     needed: list[str] = []
     for name in _NAME.findall(_COMMENT.sub("", sql)):
         if name in macros() and macros()[name] != sql:
-            needed += [*_macros_of(macros()[name]), name]
+            needed += [*macros_of(macros()[name]), name]
     return tuple(dict.fromkeys(needed))
 
 

@@ -1,15 +1,19 @@
 """The gate: limits on any number of a run, absolute or against a baseline, for CI."""
 
+from traceweave.checks.annotations import ANNOTATIONS
 from traceweave.checks.junit import junit_xml, write_junit
 from traceweave.checks.measure import CheckResult, Outcome, check_run
 from traceweave.checks.rules import Rule, read_rules
+from traceweave.checks.starter import starter_rules
 
 __all__ = [
+    "ANNOTATIONS",
     "CheckResult",
     "Outcome",
     "Rule",
     "check_run",
     "junit_xml",
     "read_rules",
+    "starter_rules",
     "write_junit",
 ]

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 
 import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
+from traceweave.checks.rows import worst_rows
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs
 from traceweave.errors import QueryError, UsageError
@@ -33,13 +34,20 @@ class Outcome:
     """Why there is no value, or none to compare it with, if so."""
     incomparable: str = ""
     """Why run and baseline are not comparable, if that fails the limit."""
+    unchecked: bool = False
+    """Whether it needs a baseline and there is none."""
+    where: str = ""
+    """The rows that a crossed limit is about: their ranks, steps, kernels and values."""
 
     @property
     def result(self) -> str:
-        """'ok', 'crossed', 'not comparable' (which counts as crossed) or 'no value'.
+        """'ok', 'crossed', 'not comparable' (which counts as crossed), 'no value' or 'skipped'.
 
-        Without a value it counts as crossed unless the rule is optional.
+        Without a value it counts as crossed unless the rule is optional; without a baseline what
+        needs one is skipped.
         """
+        if self.unchecked:
+            return "skipped"
         if self.value is None or (self.limit.needs_baseline and self.baseline is None):
             return "no value"
         if self.incomparable:
@@ -53,12 +61,14 @@ class Outcome:
 
     @property
     def skipped(self) -> bool:
-        """Whether it says nothing: there is no value, and the rule is optional."""
-        return self.result == "no value" and not self.crossed
+        """Whether it says nothing: no value for an optional rule, or no baseline."""
+        return self.unchecked or (self.result == "no value" and not self.crossed)
 
     @property
     def message(self) -> str:
         """What was found, in a line."""
+        if self.unchecked:
+            return f"{self.rule.metric}: {self.missing}; limit: {self.limit.kind} {self.limit.text}"
         against = f"not comparable: {self.incomparable}; " if self.incomparable else ""
         found = written(self.value, self.rule.unit)
         if self.limit.needs_baseline:
@@ -68,7 +78,8 @@ class Outcome:
         if self.missing:
             found += f" ({self.missing})"
         limit = f"limit: {self.limit.kind} {self.limit.text}"
-        return f"{against}{self.rule.metric} = {found}; {limit}"
+        rows = f"; {self.where}" if self.where else ""
+        return f"{against}{self.rule.metric} = {found}; {limit}{rows}"
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,8 @@ class Measured:
     value: float | None
     missing: str = ""
     """Why it is None."""
+    rows: duckdb.DuckDBPyRelation | None = None
+    """The rows that it is made of, where it is one of a column."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,16 @@ class CheckResult:
     def ok(self) -> bool:
         """Whether no limit is crossed, every number known, and what is compared comparable."""
         return not any(outcome.crossed for outcome in self.outcomes)
+
+    @property
+    def summary(self) -> str:
+        """How many limits hold, are crossed and were skipped, in a line."""
+        skipped = sum(outcome.skipped for outcome in self.outcomes)
+        crossed = sum(outcome.crossed for outcome in self.outcomes)
+        held = len(self.outcomes) - skipped - crossed
+        names = dict.fromkeys(outcome.rule.name for outcome in self.outcomes if outcome.crossed)
+        failed = f"{crossed} failed ({', '.join(names)})" if crossed else "0 failed"
+        return f"{plural(len(self.outcomes), 'limit')}: {held} ok, {failed}, {skipped} skipped"
 
     def table(self) -> pa.Table:
         """Return one row per limit; numbers raw, and as people read them in `found` and `was`."""
@@ -138,8 +161,8 @@ def check_run(
     """Check the run in `con`; a number that is NULL cannot be vouched for and counts as crossed.
 
     So does a limit that compares runs which are not comparable, unless its rule accepts that or
-    `accept_differences` does for all. Raises UsageError if a rule needs a baseline and there is
-    none or names what is not there, QueryError if its SQL is wrong.
+    `accept_differences` does for all. What needs a baseline is skipped if there is none. Raises
+    UsageError if a rule names what is not there, QueryError if its SQL is wrong.
     """
 
     @cache
@@ -148,23 +171,30 @@ def check_run(
         return compare_runs(baseline, con, smallest_change=smallest_change)
 
     comparing = [rule for rule in rules if any(map(rule.needs_baseline, rule.limits))]
-    if comparing and baseline is None:
-        raise UsageError(
-            f"rule {comparing[0].name!r} compares two runs; name the other one with --baseline"
-        )
     comparability = can_be_compared(baseline, con) if baseline and comparing else None
     reasons = comparability.reasons if comparability and not accept_differences else ""
     outcomes = []
     for rule in rules:
+        if baseline is None and rule.compare is not None:
+            outcomes += [_unchecked(rule, limit) for limit in rule.limits]
+            continue
         now, old = measure(con, rule, comparison), Measured(None)
         if baseline is not None and any(limit.needs_baseline for limit in rule.limits):
             old = measure(baseline, rule, comparison)
         against = "" if rule.accept_differences else reasons
         outcomes += [
-            _outcome(rule, limit, now, old, against if rule.needs_baseline(limit) else "")
+            _unchecked(rule, limit, now.value)
+            if baseline is None and rule.needs_baseline(limit)
+            else _outcome(rule, limit, now, old, against if rule.needs_baseline(limit) else "")
             for limit in rule.limits
         ]
     return CheckResult(tuple(outcomes), comparability)
+
+
+def _unchecked(rule: Rule, limit: Limit, value: float | None = None) -> Outcome:
+    """Return the outcome of a limit that needs a baseline, where there is none."""
+    missing = "skipped, there is no baseline to compare with"
+    return Outcome(rule, limit, value, None, False, missing, unchecked=True)
 
 
 def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured, against: str) -> Outcome:
@@ -174,7 +204,12 @@ def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured, against: st
     if missing:
         against = ""  # there is nothing to compare
     crossed = crosses(limit, now.value, old.value, optional=rule.optional) or bool(against)
-    return Outcome(rule, limit, now.value, old.value, crossed, "; ".join(missing), against)
+    where = ""
+    if crossed and not against and now.rows is not None and rule.column is not None:
+        where = worst_rows(now.rows, rule.column, least=limit.kind in ("min", "max_decrease"))
+    return Outcome(
+        rule, limit, now.value, old.value, crossed, "; ".join(missing), against, where=where
+    )
 
 
 def crosses(
@@ -199,7 +234,12 @@ def measure(
     """Return the number that a rule is about; without a value for NULL, and for NaN."""
     try:
         given = _given(con, rule, comparison)
-        rows = _scalar(con, rule, given) if rule.sql is not None else _aggregated(rule, given)
+        about = None
+        if rule.sql is not None:
+            rows = _scalar(con, rule, given)
+        else:
+            about = _asked(rule, given)
+            rows = about.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
         if len(rows) == 1 and rows[0] == (None,):
             return Measured(None, _why_null(rule, given))
     except duckdb.Error as error:
@@ -214,7 +254,9 @@ def measure(
     if not isinstance(value, int | float | Decimal):
         raise UsageError(f"rule {rule.name!r}: {rule.metric} is not a number: {str(value)[:60]!r}")
     # no limit is ever crossed by NaN
-    return Measured(None, "it is NaN") if math.isnan(value) else Measured(float(value))
+    if math.isnan(value):
+        return Measured(None, "it is NaN")
+    return Measured(float(value), rows=about)
 
 
 def written(value: float | None, unit: str) -> str:
@@ -245,9 +287,8 @@ def _scalar(
     assert rule.sql is not None
     if not _is_one_select(con, rule.sql):
         raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
-    if given is None:
-        return con.sql(rule.sql).fetchall()
-    rows = given.query("rows", rule.sql)
+    ask = partial(con.sql, rule.sql) if given is None else partial(given.query, "rows", rule.sql)
+    rows = analyses.with_analyses(con, rule.sql, ask)
     assert rows is not None  # it is a SELECT
     return rows.fetchall()
 
@@ -279,7 +320,8 @@ def _is_one_select(con: duckdb.DuckDBPyConnection, sql: str) -> bool:
         return False
 
 
-def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[object, ...]]:
+def _asked(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> duckdb.DuckDBPyRelation:
+    """Return the rows that a rule is about. Raises UsageError if they lack its column."""
     assert rows is not None
     assert rule.column is not None
     if rule.column not in rows.columns:
@@ -287,6 +329,4 @@ def _aggregated(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> list[tuple[
             f"rule {rule.name!r}: "
             + no_column(str(rule.analysis or rule.compare or "what_if"), rule.column, rows.columns)
         )
-    if rule.where is not None:
-        rows = rows.filter(rule.where)
-    return rows.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
+    return rows if rule.where is None else rows.filter(rule.where)

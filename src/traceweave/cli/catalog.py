@@ -12,8 +12,12 @@ from traceweave.cli.layout import WIDTH
 
 
 def print_catalog() -> None:
-    """Print every analysis with its question and parameters."""
+    """Print every analysis with its question and parameters, by topic."""
+    topic = ""
     for analysis in analyses.catalog():
+        if analysis.topic != topic:
+            click.echo(f"{chr(10) if topic else ''}{analysis.topic.capitalize()}\n")
+            topic = analysis.topic
         click.echo(textwrap.fill(f"{analysis.name}: {analysis.answers}", WIDTH))
         for parameter in analysis.parameters:
             choices = ", ".join(choice for choice, _ in parameter.choices)

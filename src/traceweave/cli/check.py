@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceweave.cli.options import DATABASE, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
     from traceweave.checks import CheckResult
@@ -20,8 +21,10 @@ CROSSED = 1
 @click.command(
     short_help="Check numbers of a run against limits, for CI.",
     epilog=example(
+        "traceweave check run.duckdb --rules rules.toml --init",
         "traceweave check run.duckdb --rules rules.toml",
         "traceweave check run.duckdb --rules rules.toml --baseline base.duckdb --junit check.xml",
+        "traceweave check run.duckdb --rules rules.toml --annotations gitlab quality.json",
     ),
 )
 @DATABASE
@@ -30,6 +33,11 @@ CROSSED = 1
     type=click.Path(path_type=Path),
     required=True,
     help="TOML file with one [[rule]] per number; docs/compare-and-check.md has the format.",
+)
+@click.option(
+    "--init",
+    is_flag=True,
+    help="Write a rules file to --rules, which must not be there yet: limits that this run holds.",
 )
 @click.option(
     "--baseline",
@@ -47,28 +55,41 @@ CROSSED = 1
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the outcomes as JUnit XML.",
 )
+@click.option(
+    "--annotations",
+    type=(OneOf(["github", "gitlab"]), click.Path(path_type=Path, dir_okay=False)),
+    metavar="[github|gitlab] FILE",
+    help="Also write the failures as these show them beside a change: commands of GitHub Actions"
+    " (FILE is /dev/stderr, say) or a code quality report of GitLab.",
+)
 @printing_rows
 @click.pass_context
 def check(
     context: click.Context,
     database: Path,
     rules: Path,
+    init: bool,
     baseline: Path | None,
     accept_differences: bool,
     junit: Path | None,
+    annotations: tuple[str, Path] | None,
     format_: str,
     output: Path | None,
     most_rows: int,
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
 
-    With a baseline it begins with whether the two runs can be compared. Exit code 1 if a limit is
-    crossed, a number is unknown, or a rule compares runs that are not comparable; 2 if the rules
-    file is wrong.
+    With a baseline it begins with whether the two runs can be compared; without one, what needs it
+    is skipped. Exit code 1 if a limit is crossed, a number is unknown, or a rule compares runs that
+    are not comparable; 2 if the rules file is wrong.
     """
-    from traceweave.checks import read_rules, write_junit
+    from traceweave.checks import ANNOTATIONS, read_rules, write_junit
     from traceweave.cli.output import note, print_rows
+    from traceweave.outputs import write_whole
 
+    if init:
+        _write_starter_rules(database, rules)
+        return
     read_rules(rules)  # what is wrong with them is said before what asks the run is loaded
 
     from traceweave import api
@@ -88,11 +109,29 @@ def check(
         for sentence in sentences:
             note(sentence)
         print_rows(table.to_reader(), format_, output, most_rows)
+    note(result.summary)
     if junit is not None:
         write_junit(result, database.name, junit)
         note(f"wrote {junit}")
+    if annotations is not None:
+        service, path = annotations
+        write_whole(path, ANNOTATIONS[service](result, rules).encode())
+        note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
+
+
+def _write_starter_rules(database: Path, rules: Path) -> None:
+    from traceweave import api
+    from traceweave.cli.output import note
+    from traceweave.outputs import write_whole
+
+    if rules.exists():
+        raise UsageError(f"{rules}: is there already; name a new file with --rules")
+    with api.open(database) as run:
+        text = run.starter_rules()
+    write_whole(rules, text.encode())
+    note(f"wrote {rules}; check with: traceweave check {database} --rules {rules}")
 
 
 def _remarks(result: CheckResult) -> Iterator[str]:
@@ -102,6 +141,9 @@ def _remarks(result: CheckResult) -> Iterator[str]:
             "what compares with the baseline fails; --accept-differences, or accept_differences ="
             " true in a rule, checks it all the same"
         )
+    for one in result.outcomes:
+        if one.where and one.crossed:
+            yield f"{one.rule.name}: {one.where}"
     missing = {one.rule.name: one for one in result.outcomes if one.missing}
     for rule, one in missing.items():
-        yield f"{rule}: no value: {one.missing}"
+        yield f"{rule}: {one.missing}" if one.unchecked else f"{rule}: no value: {one.missing}"

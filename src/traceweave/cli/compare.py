@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from traceweave.cli.options import OneOf, example, existing, printing_rows
+from traceweave.errors import UsageError
 from traceweave.words import plural
 
 TABLES = (
@@ -88,6 +89,8 @@ def compare(
     from traceweave.cli.output import note, print_object, print_rows
 
     page = output is not None and output.suffix.lower() in (".html", ".htm")
+    if page and format_ != "table":
+        raise UsageError(f"{output}: is a page; name another file for --format {format_}")
     whole = page or format_ == "json"
     if not whole and name is None and (format_ not in ("table", "markdown") or output is not None):
         raise click.UsageError(

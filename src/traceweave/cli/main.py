@@ -25,6 +25,7 @@ from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
+from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import TraceweaveError
@@ -76,8 +77,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, what_if, report, compare, check, export, schema, align, mcp,
-    demo, version,
+    ingest, info, analyze, query, what_if, report, compare, check, export, schema, sql, align,
+    mcp, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

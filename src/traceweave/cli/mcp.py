@@ -32,7 +32,7 @@ def mcp(root: Path, time_limit: float) -> None:
     """Serve the runs in a folder to an agent, on stdin and stdout.
 
     The tools are list_runs, open_run, health, findings, compare, list_analyses, describe, analyze,
-    query and what_if. All of them only read. It needs pip install 'traceweave[mcp]'.
+    query and what_if. All of them only read. It needs pip install 'traceweave-ranks[mcp]'.
     """
     from traceweave.agents import serve
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from traceweave.cli.names import is_run
-from traceweave.errors import suggest
+from traceweave.errors import UsageError, suggest
+from traceweave.locations import shown
 
 FORMATS = ("table", "csv", "json", "markdown", "parquet")
+
+ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
+"""The format that the name of a file asks for; other names ask for none."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = click.Command
@@ -53,6 +58,12 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 o
 
 def printing_rows(function: F) -> F:
     """Add --format, --output and --rows to a command that prints rows."""
+
+    @wraps(function)
+    def command(*arguments: Any, format_: str | None, output: Path | None, **others: Any) -> Any:
+        return function(*arguments, format_=_format_of(output, format_), output=output, **others)
+
+    decorated = cast("F", command)
     for option in (
         click.option(
             "--rows",
@@ -67,20 +78,31 @@ def printing_rows(function: F) -> F:
             "--output",
             type=click.Path(path_type=Path, dir_okay=False),
             callback=_not_stdout,
-            help="Write to this file instead of stdout; '-' is stdout.",
+            help="Write to this file instead of stdout; '-' is stdout. A name that ends in .csv,"
+            " .json, .md or .parquet decides the format.",
         ),
         click.option(
             "-f",
             "--format",
             "format_",
             type=OneOf(FORMATS),
-            default="table",
-            show_default=True,
+            show_default="table, or what FILE ends with",
             help="table and markdown use readable units, the others raw values (times in ns).",
         ),
     ):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
+
+
+def _format_of(output: Path | None, given: str | None) -> str:
+    """Return the format that is asked for, by name or by the ending of the file."""
+    said = None if output is None else ENDINGS.get(output.suffix.lower())
+    if given is not None and said not in (None, given):
+        raise UsageError(
+            f"{shown(output or '')}: the name says {said}, --format says {given}; drop --format"
+            " or name the file otherwise"
+        )
+    return given or said or "table"
 
 
 def example(*lines: str) -> str:

@@ -18,6 +18,7 @@ from traceweave.errors import QueryError, UsageError
     short_help="Print the rows of a query.",
     epilog=example(
         'traceweave query run.duckdb "SELECT rank, count(*) FROM gpu_ops GROUP BY rank"',
+        'traceweave query run.duckdb "SELECT max(duration_ns) FROM gaps(min_gap_ns := 100000)"',
         "traceweave query run.duckdb - --format csv < question.sql > answer.csv",
     ),
 )
@@ -28,7 +29,7 @@ def query(database: Path, sql: str, format_: str, output: Path | None, most_rows
     """Print the rows of a query. SQL is DuckDB's; '-' reads it from stdin.
 
     The database is opened read-only, without access to other files. 'traceweave schema' lists the
-    tables.
+    tables, 'traceweave analyze --list' the analyses, which are functions: FROM breakdown().
     """
     if is_file(sql) and not is_run(database):
         line = f"traceweave query {shlex.quote(sql)} {shlex.quote(str(database))}"
@@ -43,14 +44,13 @@ def query(database: Path, sql: str, format_: str, output: Path | None, most_rows
         try:
             rows = run.stream(text)
         except QueryError as error:
-            raise QueryError(_explained(str(error), database)) from error
+            raise QueryError(_explained(str(error))) from error
         print_rows(rows, format_, output, most_rows)
 
 
-def _explained(message: str, database: Path) -> str:
+def _explained(message: str) -> str:
     """Say so where what is asked like a table is an analysis."""
     missing = re.match(r"Table (?:Function )?with name (?:analysis_)?(\w+) does not exist", message)
     if missing is None or missing[1] not in analysis_names():
         return message
-    line = shlex.join(["traceweave", "analyze", missing[1], str(database)])
-    return f"{missing[1]!r} is an analysis, not a table; type: {line}"
+    return f"{missing[1]!r} is an analysis; in SQL it is a function: FROM {missing[1]}()"

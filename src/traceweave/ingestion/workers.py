@@ -85,7 +85,7 @@ def workers(where: str, jobs: int, scratch: Path) -> Iterator[Workers]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise UsageError("--dask needs Dask: pip install 'traceweave[dask]'") from error
+        raise UsageError("--dask needs Dask: pip install 'traceweave-ranks[dask]'") from error
     where = os.environ.get(_ADDRESS_VARIABLE, LOCAL) if where == AUTO else where
     if where == LOCAL:
         with _undisturbed():

@@ -36,6 +36,9 @@ BLOCK_BYTES = 64 << 10
 small database takes less than half, and a large one is read as fast.
 """
 
+STORAGE_VERSION = "v1.4.0"
+"""The oldest DuckDB, one with long-term support, that reads what is written. It costs nothing."""
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -117,11 +120,15 @@ def explaining(target: object) -> Iterator[None]:
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
-    """Attach a new database file to `con` as the one in use, and bound the memory of `con`."""
+    """Attach a database file to `con` as the one in use, and bound the memory of `con`.
+
+    One that is there keeps the storage version that it has.
+    """
     # no write-ahead log: a draft is thrown away if anything goes wrong
-    con.execute(
-        f"ATTACH ? AS draft (RECOVERY_MODE no_wal_writes, BLOCK_SIZE {BLOCK_BYTES})", [str(file)]
-    )
+    options = ["RECOVERY_MODE no_wal_writes", f"BLOCK_SIZE {BLOCK_BYTES}"]
+    if not file.exists():
+        options.append(f"STORAGE_VERSION '{STORAGE_VERSION}'")
+    con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [str(file)])
     con.execute("USE draft")
     bound(con, scratch, jobs)
 

@@ -33,7 +33,7 @@ def make_readable(con: duckdb.DuckDBPyConnection, place: Place) -> None:
     try:
         con.register_filesystem(_as_fsspec(place))
     except ImportError as error:
-        raise InputError(f"{place}: it needs pip install 'traceweave[cloud]'") from error
+        raise InputError(f"{place}: it needs pip install 'traceweave-ranks[cloud]'") from error
     atexit.register(_forget, con)  # DuckDB complains about file systems that outlive Python
 
 

@@ -1,0 +1,121 @@
+"""Analyses inside queries: `SELECT * FROM gaps(min_gap_ns := 100000)`.
+
+DuckDB itself says what a query calls: it refuses a function that it does not know, so that an
+analysis of this name is put there as a temporary table macro, which looks for a table that is
+named after the values it is given. Where there is none yet, DuckDB refuses that name; the rows are
+computed under it, and the query is asked again. So calls are found wherever SQL allows them, with
+constants worked out and prepared values filled in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import duckdb
+
+from traceweave.analyses.catalog import Analysis, catalog
+from traceweave.analyses.parameters import Value
+from traceweave.analyses.runner import analysis_relation
+from traceweave.errors import QueryError
+
+_UNKNOWN = re.compile(r"Table Function with name \"?(\w+)\"? does not exist")
+_NOT_COMPUTED = re.compile(r"Table with name tw_call_(\w+)_([0-9A-F]+) does not exist")
+_WRONG_CALL = re.compile(r"Macro \"?(\w+)\"?\(\) does not support the supplied arguments")
+_NO_CONSTANT = 'Table function "query_table" does not support'
+
+T = TypeVar("T")
+
+
+def with_analyses(con: duckdb.DuckDBPyConnection, sql: str, ask: Callable[[], T]) -> T:
+    """Return what `ask` does, which gives the one statement `sql` to `con`; it may call analyses.
+
+    What it calls is computed first and kept as temporary objects of the connection. Raises
+    QueryError for a wrong parameter, else what `ask` raises.
+    """
+    known = {analysis.name: analysis for analysis in catalog()}
+    while True:
+        try:
+            return ask()
+        except duckdb.CatalogException as error:
+            call = _NOT_COMPUTED.search(str(error))
+            if call is not None and (values := _given(call[2])) is not None:
+                rows = analysis_relation(con, call[1], **values)
+                con.execute(f"CREATE TEMP VIEW tw_call_{call[1]}_{call[2]} AS FROM {rows}")
+            elif (name := _unknown(con, error)) in known:
+                _put_there(con, known[name])
+            else:
+                raise
+        except duckdb.BinderException as error:
+            if _NO_CONSTANT in str(error):
+                raise QueryError(
+                    "what an analysis is given has to be constant: no column, no subquery"
+                ) from error
+            wrong = _WRONG_CALL.search(str(error))
+            if wrong is None or wrong[1].lower() not in known:
+                raise
+            raise QueryError(_how_to_call(con, known[wrong[1].lower()], sql)) from error
+
+
+def _unknown(con: duckdb.DuckDBPyConnection, error: duckdb.CatalogException) -> str:
+    """Return the name of the function that DuckDB misses, '' if it is there or nothing like it."""
+    found = _UNKNOWN.search(str(error))
+    name = found[1].lower() if found else ""
+    there = con.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [name])
+    return "" if there.fetchall() else name
+
+
+def _put_there(con: duckdb.DuckDBPyConnection, analysis: Analysis) -> None:
+    """Make an analysis a function of `con`, whose rows are a table that is named by its values."""
+    if not analysis.parameters:  # DuckDB wants to see the rows of what is always the same
+        rows = analysis_relation(con, analysis.name)
+    else:
+        fields = (f"""'{p.name}': "{p.name}\"""" for p in analysis.parameters)
+        given = f"to_json({{{', '.join(fields)}}})::VARCHAR"
+        rows = f"query_table('tw_call_{analysis.name}_' || hex({given}))"
+    takes = ", ".join(f'"{p.name}" := {literal(p.default)}' for p in analysis.parameters)
+    con.execute(f"CREATE TEMP MACRO {analysis.name}({takes}) AS TABLE FROM {rows}")
+
+
+def _given(text: str) -> dict[str, object] | None:
+    """Return the values that the name of a table says; None if it does not come from a call."""
+    try:
+        values: dict[str, object] = json.loads(bytes.fromhex(text))
+    except ValueError:
+        return None
+    return values
+
+
+def literal(value: Value) -> str:
+    """Return SQL for the value of a parameter."""
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+
+
+def _how_to_call(con: duckdb.DuckDBPyConnection, analysis: Analysis, sql: str) -> str:
+    """Say what is wrong with the call of an analysis that DuckDB refuses."""
+    for name in _given_names(con, analysis, sql):
+        try:
+            analysis.bind({name: None})
+        except QueryError as error:
+            if "has no parameter" in str(error):
+                return str(error)
+    listed = ", ".join(parameter.name for parameter in analysis.parameters)
+    return f"{analysis.name} takes each of its parameters once: {listed or 'it has none'}"
+
+
+def _given_names(con: duckdb.DuckDBPyConnection, analysis: Analysis, sql: str) -> Iterator[str]:
+    """Yield the parameters by name that a SELECT calls an analysis with."""
+    rows = con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    found: list[Any] = [json.loads(text) for (text,) in rows]
+    while found:
+        node = found.pop()
+        if isinstance(node, dict):
+            if str(node.get("function_name")).lower() == analysis.name:
+                yield from (argument["name"] for argument in node["arguments"] if argument["name"])
+            found += node.values()
+        elif isinstance(node, list):
+            found += node

@@ -1,0 +1,64 @@
+"""Failures as remarks of GitHub and GitLab, which show them beside the change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from traceweave.checks.measure import CheckResult
+
+
+def github(result: CheckResult, rules: Path) -> str:
+    """Return commands of GitHub Actions, one per limit: an error if it failed, else nothing.
+
+    A skipped limit is a notice. What comes from a trace is escaped, so that it is no command.
+    """
+    lines = []
+    for outcome in result.outcomes:
+        if not (outcome.crossed or outcome.skipped):
+            continue
+        kind = "error" if outcome.crossed else "notice"
+        title = _property(f"traceweave check: {outcome.rule.name}")
+        lines.append(
+            f"::{kind} file={_property(str(rules))},title={title}::{_data(outcome.message)}"
+        )
+    lines.append(f"::notice title=traceweave check::{_data(result.summary)}")
+    return "\n".join(lines) + "\n"
+
+
+def gitlab(result: CheckResult, rules: Path) -> str:
+    """Return a code quality report of GitLab: one issue per limit that failed."""
+    issues = [
+        {
+            "description": f"{outcome.rule.name}: {outcome.message}",
+            "check_name": f"traceweave check: {outcome.rule.name}",
+            "fingerprint": _fingerprint(outcome.rule.name, outcome.limit.kind),
+            "severity": "major",
+            "location": {"path": str(rules), "lines": {"begin": 1}},
+        }
+        for outcome in result.outcomes
+        if outcome.crossed
+    ]
+    return json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+
+
+ANNOTATIONS: Mapping[str, Callable[[CheckResult, Path], str]] = MappingProxyType(
+    {"github": github, "gitlab": gitlab}
+)
+"""By the name of the service: what writes the outcomes as it reads them."""
+
+
+def _fingerprint(*parts: str) -> str:
+    """Return what tells GitLab that an issue of two runs is the same: not its numbers."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,158 @@
+"""Analyses as macros in the database: DuckDB alone gives the rows that traceweave gives."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+import traceweave
+from traceweave import analyses
+from traceweave.cli.main import main
+
+INSTALLED = [analysis.name for analysis in analyses.as_macros()]
+
+
+def installed(database: Path, folder: Path) -> duckdb.DuckDBPyConnection:
+    path = folder / "run.duckdb"
+    shutil.copy(database, path)
+    assert main(["sql", str(path), "--install"]) == 0
+    return duckdb.connect(path, read_only=True)
+
+
+@pytest.fixture(scope="module")
+def ranks_on_cpu(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, traceweave.Run]]:
+    database = database_of(fixtures / "fsdp2_gloo")
+    with (
+        installed(database, tmp_path_factory.mktemp("cpu")) as con,
+        traceweave.open(database) as run,
+    ):
+        yield con, run
+
+
+@pytest.fixture(scope="module")
+def ranks_on_gpu(
+    corpus: Path, database_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, traceweave.Run]]:
+    database = database_of(corpus / "kineto" / "megatron_tp2")
+    with (
+        installed(database, tmp_path_factory.mktemp("gpu")) as con,
+        traceweave.open(database) as run,
+    ):
+        yield con, run
+
+
+def same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, query: str) -> int:
+    """Compare the rows of a call in DuckDB and in traceweave; return how many there are."""
+    rows = con.sql(f"FROM {call}").to_arrow_table()
+    expected = run.stream(query).read_all()
+    assert rows.schema == expected.schema
+    pd.testing.assert_frame_equal(rows.to_pandas(), expected.to_pandas())
+    return rows.num_rows
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_rows_are_those_of_the_analysis_on_cpu(
+    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
+) -> None:
+    same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_the_rows_are_those_of_the_analysis_on_gpus(
+    ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
+) -> None:
+    same(*ranks_on_gpu, f"{name}()", f"FROM {name}()")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "kernels(rank := 1)",
+        "kernels(per := 'class')",
+        "alpha_beta(min_span := 1.5)",
+        "sequences(length := 3, min_count := 2)",
+        "launches(slow_call_ns := 10000)",
+        "syncs(min_call_ns := 0)",
+        "tp(release_ns := 50000)",
+    ],
+)
+def test_parameters_are_those_of_the_analysis(
+    ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], call: str
+) -> None:
+    assert same(*ranks_on_gpu, call, f"FROM {call}") > 0
+
+
+def test_what_needs_python_is_not_installed(
+    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
+) -> None:
+    con, _ = ranks_on_cpu
+
+    assert {"kernels", "tails", "bandwidth", "steps"} <= set(INSTALLED)
+    assert not {"breakdown", "gaps", "findings", "flops", "hangs"} & set(INSTALLED)
+    with pytest.raises(duckdb.CatalogException, match="breakdown"):
+        con.sql("FROM breakdown()")
+
+
+def test_traceweave_asks_an_installed_database_as_any_other(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    database = database_of(fixtures / "ddp_gloo_4ranks")
+    installed(database, tmp_path).close()
+
+    with traceweave.open(database) as run, traceweave.open(tmp_path / "run.duckdb") as with_macros:
+        for query in ("FROM breakdown()", "FROM tails()", "FROM steps() JOIN steps USING (step)"):
+            pd.testing.assert_frame_equal(with_macros.sql(query), run.sql(query))
+        with pytest.raises(traceweave.QueryError, match="tails has no parameter 'nope'"):
+            with_macros.sql("FROM tails(nope := 1)")
+
+
+def test_installing_again_changes_nothing(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.duckdb"
+    shutil.copy(database_of(fixtures / "ddp_gloo_4ranks"), path)
+
+    assert traceweave.install_analyses(path) == traceweave.install_analyses(path)
+
+    with duckdb.connect(path, read_only=True) as con:
+        assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
+
+
+def test_a_run_folder_has_them_too(fixtures: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run.tw"
+    assert traceweave.ingest([fixtures / "ddp_gloo_4ranks"], folder).ok
+
+    assert main(["sql", str(folder), "--install"]) == 0
+
+    with traceweave.open(folder) as run:
+        there = run.sql("SELECT function_name AS f FROM duckdb_functions() WHERE NOT internal")["f"]
+        assert set(INSTALLED) <= set(there)
+        assert len(run.sql("FROM ranks()")) == 4
+
+
+def test_the_sql_is_printed_for_whoever_wants_it(
+    capsys: pytest.CaptureFixture[str], fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    assert main(["sql"]) == 0
+    script = capsys.readouterr().out
+
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{database_of(fixtures / 'ddp_gloo_4ranks')}' AS run (READ_ONLY)")
+        con.execute("USE run")
+        con.execute(script.replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
+        assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize("arguments", [["--install"], ["run.duckdb"]])
+def test_half_a_command_is_answered_with_the_whole(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert main(["sql", *arguments]) == 2
+    assert "type 'traceweave sql DATABASE --install'" in capsys.readouterr().err
