@@ -86,6 +86,9 @@ class Trace:
     processes: tuple[Process, ...]
     producer: str | None = None
     producer_version: str | None = None
+    base_ns: int | None = None
+    """What is added to the file's own times to have them since the epoch, where one number is and a
+    loader has read it."""
     first_ns: int | None = None
     """First event, UTC epoch ns, as far as a probe can tell and was asked to."""
     last_ns: int | None = None

@@ -48,7 +48,9 @@ CREATE TABLE base.rank_sources (
     format VARCHAR NOT NULL,
     first_local_ns BIGINT,
     last_local_ns BIGINT,
-    tick_ns INTEGER
+    tick_ns INTEGER,
+    -- added to the file's own times; NULL where they are none of one clock
+    base_ns BIGINT
 );
 
 CREATE TABLE clocks (
