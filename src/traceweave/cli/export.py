@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The trace, archive or folder; default: the database's name with .pftrace, .zip or -parquet."
-    " An existing one is replaced.",
+    help="The trace, archive or folder; default: the database's name with .pftrace, .zip or"
+    " -parquet. An existing one is replaced.",
 )
 @click.option("--ranks", metavar="N,N-N", help="Only these ranks.")
 @click.option(

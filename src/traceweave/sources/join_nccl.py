@@ -9,10 +9,10 @@ import duckdb
 from traceweave import words
 
 _PROCESSES = """
-SELECT count(*), count(*) FILTER (known) FROM (
-    SELECT bool_and(rank IS NOT NULL) AS known FROM base.nccl_communicators
-    GROUP BY host, pid, device
-)
+SELECT count(*), count(rank)
+FROM (SELECT DISTINCT host, pid, gpu FROM nccl_members)
+AS p LEFT JOIN nccl_ranks AS r
+    ON r.pid = p.pid AND r.host IS NOT DISTINCT FROM p.host AND r.gpu IS NOT DISTINCT FROM p.gpu
 """
 
 

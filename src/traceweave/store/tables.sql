@@ -319,6 +319,7 @@ CREATE TABLE base.nccl_choices (
 -- one operation of one process as NCCL Inspector measured it
 CREATE TABLE base.nccl_inspected (
     source_id INTEGER NOT NULL,
+    record BIGINT NOT NULL,
     number INTEGER NOT NULL,
     op VARCHAR NOT NULL,
     name VARCHAR NOT NULL,
@@ -327,7 +328,7 @@ CREATE TABLE base.nccl_inspected (
     nth BIGINT,
     peer_place INTEGER,
     bytes BIGINT,
-    duration_ns BIGINT,
+    duration_ns BIGINT NOT NULL,
     timing VARCHAR,
     algbw_gbps DOUBLE,
     busbw_gbps DOUBLE,
@@ -335,5 +336,5 @@ CREATE TABLE base.nccl_inspected (
     protocol VARCHAR,
     start_local_ns BIGINT,
     end_local_ns BIGINT,
-    dumped_local_ns BIGINT
+    call_id BIGINT
 );

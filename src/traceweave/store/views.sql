@@ -730,3 +730,30 @@ SELECT
 FROM base.nccl_calls AS c
 LEFT JOIN base.nccl_communicators AS k USING (source_id, number)
 LEFT JOIN communicators AS o ON o.communicator = coalesce(k.identity, format('file {} communicator {}', k.source_id, k.number));
+
+-- relation: nccl_inspected | one row per operation of one process that NCCL Inspector measured
+-- column: rank INTEGER | global rank of the process; NULL if it is not known
+-- column: communicator VARCHAR | as in communicators
+-- column: group_id INTEGER | process group of the communicator; NULL if none fits, or several do
+-- column: op VARCHAR | which operation
+-- column: nth BIGINT | number of the operation among those of its kind in the communicator: the same on all its ranks
+-- column: peer INTEGER | the other rank of a send or recv; NULL if it is not known
+-- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer)
+-- column: duration_ns BIGINT | length of its kernel as Inspector measured it, in whole microseconds, waiting included
+-- column: timing VARCHAR | what measured it: 'kernel_gpu', 'kernel_cpu' or 'collective_cpu'
+-- column: algbw_gbps DOUBLE | as Inspector states it, decimal GB/s
+-- column: busbw_gbps DOUBLE | as Inspector states it, decimal GB/s
+-- column: algorithm VARCHAR | NCCL's algorithm; NULL if the record does not say (format before 4.2)
+-- column: protocol VARCHAR | NCCL's protocol; NULL if the record does not say
+-- column: start_local_ns BIGINT | first start of its kernel as the host noticed it, rank's own clock; NULL unless verbose
+-- column: end_local_ns BIGINT | last end of the same
+-- column: call_id BIGINT | the same operation in collectives, where times tell
+-- column: source_id INTEGER | file it comes from
+CREATE VIEW nccl_inspected AS
+SELECT
+    c.rank, o.communicator, o.group_id, i.op, i.nth,
+    o.ranks[i.peer_place + 1] AS peer,
+    i.bytes, i.duration_ns, i.timing, i.algbw_gbps, i.busbw_gbps, i.algorithm, i.protocol, i.start_local_ns, i.end_local_ns, i.call_id, i.source_id
+FROM base.nccl_inspected AS i
+JOIN base.nccl_communicators AS c USING (source_id, number)
+JOIN communicators AS o ON o.communicator = coalesce(c.identity, format('file {} communicator {}', c.source_id, c.number));
