@@ -2,7 +2,7 @@
 -- answers: Which collectives have long tails, is the time waiting or transfer, and which rank arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
--- reads: collectives, collective_instances, collective_waits, communicators, nccl_choices
+-- reads: collectives, collective_instances, collective_waits, nccl_choices
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: bytes_from BIGINT | lower end of the size bucket; NULL if the size is unknown
@@ -50,6 +50,7 @@ calls AS (
         k.group_id,
         tw_bytes_from(coalesce(i.bytes, k.bytes)) AS bytes_from,
         tw_bytes_to(coalesce(i.bytes, k.bytes)) AS bytes_to,
+        coalesce(i.bytes, k.bytes) AS bytes,
         k.collective_id,
         k.call_id,
         k.rank,
@@ -125,11 +126,11 @@ last_ranks AS (
 ),
 chosen AS (
     SELECT
-        i.op, i.group_id, tw_bytes_from(i.bytes) AS bytes_from, tw_all_ways(n.ways) AS ways,
+        i.op, i.group_id, i.bytes_from, tw_all_ways(n.ways) AS ways,
         tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
-    FROM (SELECT DISTINCT op, group_id, bytes FROM collective_instances) AS i
+    FROM (SELECT DISTINCT op, group_id, bytes_from, bytes FROM calls) AS i
     LEFT JOIN tw_choices() AS n ON n.op = i.op AND n.group_id = i.group_id AND n.bytes = i.bytes
-    GROUP BY i.op, i.group_id, tw_bytes_from(i.bytes)
+    GROUP BY i.op, i.group_id, i.bytes_from
 )
 SELECT
     c.op,

@@ -690,6 +690,7 @@ GROUP BY k.communicator;
 -- column: communicator VARCHAR | as in communicators: one in which the process is rank 0 and, where calls are logged too, had such a call; NULL if none is known
 -- column: possible BIGINT | how many communicators the lines may be of: 1 is certain; of more there are as many rows with the same lines; 0: none is known
 -- column: group_id INTEGER | process group of the communicator; NULL if none fits, or several do
+-- column: group_ids INTEGER[] | all process groups that fit; NULL if no communicator is known
 -- column: op VARCHAR | which operation; NULL in logs of NCCL before 2.23, which do not say
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if it depends on a communicator that is not known
 -- column: algorithm VARCHAR | as NCCL names it: RING, TREE, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE, PAT; SYMMETRIC and a kernel's name; COPY_ENGINE
@@ -703,7 +704,7 @@ GROUP BY k.communicator;
 -- column: source_id INTEGER | file it comes from
 CREATE VIEW nccl_choices AS
 SELECT
-    o.communicator, coalesce(len(c.numbers), 0) AS possible, o.group_id, c.op,
+    o.communicator, coalesce(len(c.numbers), 0) AS possible, o.group_id, o.group_ids, c.op,
     c.bytes * CASE WHEN c.per_rank AND c.op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN k.size ELSE 1 END AS bytes,
     c.algorithm, c.protocol, c.channels, c.chosen AS lines, c.bytes AS logged_bytes, c.host, c.pid, c.line, c.source_id
 FROM (

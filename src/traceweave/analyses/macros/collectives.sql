@@ -19,7 +19,7 @@ FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
 WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
 
 -- macro: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
--- reads: communicators, nccl_choices
+-- reads: nccl_choices
 CREATE TEMP MACRO IF NOT EXISTS tw_choices() AS TABLE
 SELECT
     group_id, op, bytes,
@@ -27,10 +27,9 @@ SELECT
     CASE WHEN count(*) = 1 THEN any_value(protocol) END AS protocol,
     list(concat_ws(' ', algorithm, protocol) ORDER BY algorithm, protocol) AS ways
 FROM (
-    SELECT DISTINCT g.group_id, c.op, c.bytes, c.algorithm, c.protocol
-    FROM nccl_choices AS c
-    JOIN (SELECT communicator, unnest(group_ids) AS group_id FROM communicators) AS g USING (communicator)
-    WHERE c.op IS NOT NULL AND c.bytes IS NOT NULL
+    SELECT DISTINCT unnest(group_ids) AS group_id, op, bytes, algorithm, protocol
+    FROM nccl_choices
+    WHERE op IS NOT NULL AND bytes IS NOT NULL
 )
 GROUP BY group_id, op, bytes;
 
