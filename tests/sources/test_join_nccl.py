@@ -66,6 +66,15 @@ def test_processes_are_the_ranks_with_the_same_process_id(traces: Path) -> None:
         ]  # fmt: skip
 
 
+def test_a_file_for_each_process_is_as_good_as_one_for_all(traces: Path) -> None:
+    for place, line in enumerate(world().splitlines(keepends=True)):
+        (traces / f"nccl.gpu0.{75 + place}.log").write_text(line)
+    (traces / "all.log").write_text(world())  # and the same again
+    with ingested(traces) as run:
+        found = rows(run, "SELECT size, ranks, known, group_id FROM communicators")
+        assert found == [(8, list(range(8)), 8, 0)]
+
+
 def test_a_log_of_another_job_is_of_none_of_the_ranks(traces: Path) -> None:
     (traces / "nccl.log").write_text(world(range(1075, 1083)) + Writer(1075).chose("AllGather", 24))
     with ingested(traces) as run:

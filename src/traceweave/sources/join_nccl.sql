@@ -36,8 +36,8 @@ of_this_job AS (
         AND (count(confirmed) > 0 OR NOT EXISTS (FROM traced WHERE pid IS NOT NULL))
 ),
 told AS (
-    SELECT DISTINCT host, pid, gpu, rank
-    FROM worlds SEMI JOIN of_this_job USING (world)
+    SELECT host, pid, gpu, rank
+    FROM (SELECT DISTINCT host, pid, gpu, rank FROM worlds SEMI JOIN of_this_job USING (world))
     QUALIFY count(*) OVER (PARTITION BY rank) = 1 AND count(*) OVER (PARTITION BY host, pid, gpu) = 1
 )
 SELECT host, pid, gpu, any_value(rank) AS rank
@@ -45,6 +45,7 @@ FROM (FROM same_process UNION FROM told)
 GROUP BY host, pid, gpu
 HAVING count(*) = 1;
 
+UPDATE base.nccl_communicators SET rank = NULL;
 UPDATE base.nccl_communicators AS c SET rank = r.rank
 FROM nccl_members AS m
 JOIN nccl_ranks AS r ON r.pid = m.pid AND r.host IS NOT DISTINCT FROM m.host AND r.gpu IS NOT DISTINCT FROM m.gpu
