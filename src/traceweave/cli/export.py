@@ -118,8 +118,6 @@ def _tell_what_is_lost(bundle: Bundle) -> None:
     for file in bundle.files:
         lost[file.rank] = max(lost[file.rank], file.lost_ns)
     listed = ", ".join(f"rank {rank} by {duration(ns)}" for rank, ns in lost.items())
-    note(
-        f"one offset per file leaves out drift and steps of clocks; events are off at most: {listed}"
-    )
+    note(f"a file gets one offset, without drift and steps; events are off at most: {listed}")
     if bundle.left_out:
         note(f"left out, as Perfetto cannot read them: {', '.join(map(str, bundle.left_out))}")

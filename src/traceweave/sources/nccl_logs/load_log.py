@@ -46,6 +46,11 @@ CREATE OR REPLACE TEMP TABLE new_calls AS FROM read_calls LIMIT 0;
 CREATE OR REPLACE TEMP TABLE new_choices AS FROM read_choices LIMIT 0;
 """
 
+_HAND_ON = """
+INSERT INTO new_calls BY NAME FROM read_calls;
+INSERT INTO new_choices BY NAME FROM read_choices;
+"""
+
 _STORE = """
 INSERT INTO base.nccl_communicators BY NAME
 SELECT $source_id AS source_id, * FROM read_communicators;
@@ -95,7 +100,7 @@ def load_log(
 def _hand_on(con: duckdb.DuckDBPyConnection, log: Log) -> None:
     """Move calls and choices from memory into staging tables."""
     read_calls, read_choices = _of_calls(log), _of_choices(log)  # noqa: F841
-    con.execute("INSERT INTO new_calls FROM read_calls; INSERT INTO new_choices FROM read_choices")
+    con.execute(_HAND_ON)
     log.forget()
 
 
