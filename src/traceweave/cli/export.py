@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Write the aligned timeline for Perfetto, the original traces, or Parquet files.",
+    short_help="Write the aligned timeline for Perfetto, or Parquet files.",
     epilog=example(
         "traceweave export run.duckdb --to perfetto -o run.pftrace",
         "traceweave export run.duckdb --ranks 0,3-5 --steps 4-6 --no-host -o small.pftrace",
