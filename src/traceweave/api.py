@@ -294,6 +294,8 @@ class Run(Analyses[Frame]):
         `to="perfetto"`: the aligned timeline, one file for https://ui.perfetto.dev, of the given
         `ranks` and `steps` (integers or '0,3-5') between two aligned times (ns, or offsets from the
         run's start such as '+1.5s'), with or without `host` events, with idle `gaps` if asked for.
+        `to="perfetto-manifest"`: an archive of the original traces of the PyTorch profiler, of all
+        `ranks` or of these, with the offset of each to the common clock, for Perfetto 58 and newer.
         `to="parquet"`: every public relation as one file in the folder `path`.
         Raises UsageError for a wrong selection, InputError if the path cannot be written.
         """

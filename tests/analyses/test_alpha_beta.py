@@ -11,7 +11,7 @@ from traceweave_simulator import Config, simulate, write_kineto
 NAMES = (
     "op", "group_id", "ranks", "alpha_ns", "beta_gbps", "half_bytes", "sizes", "instances",
     "bytes_min", "bytes_max", "error_p50_share", "error_max_share", "unresolved_sizes",
-    "bus_factor", "note",
+    "bus_factor", "algorithm", "protocol", "note",
 )  # fmt: skip
 UNRESOLVED = "its transfers are below the clock resolution"
 
@@ -31,7 +31,25 @@ def _sizes(
 def test_the_line_of_exact_transfers_is_found(build: Builder) -> None:
     # transfer = 1000 + bytes / 4
     _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000})
-    want = ("all_reduce", 0, 2, 1000, 4.0, 4000, 3, 3, 400, 40_000, 0.0, 0.0, 0, 1.0, None)
+    want = (
+        "all_reduce",
+        0,
+        2,
+        1000,
+        4.0,
+        4000,
+        3,
+        3,
+        400,
+        40_000,
+        0.0,
+        0.0,
+        0,
+        1.0,
+        None,
+        None,
+        None,
+    )
     assert rows(build.con, "alpha_beta") == [dict(zip(NAMES, want, strict=True))]
 
 

@@ -45,6 +45,8 @@ def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Buil
             "ranks_seen": 2,
             "slowest_rank": 1,
             "slowest_step": 2,
+            "algorithm": None,
+            "protocol": None,
             "note": None,
         }
     ]
@@ -73,6 +75,8 @@ def test_an_operation_without_partners_has_durations_only(build: Builder) -> Non
         "wait_free_p99_ns",
         "below_resolution_share",
         "slowest_step",
+        "algorithm",
+        "protocol",
         "note",
     }
     assert (row["duration_p50_ns"], row["duration_max_ns"]) == (20, 30)

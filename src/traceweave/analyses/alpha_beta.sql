@@ -2,7 +2,7 @@
 -- answers: What is the latency of a group's collectives, and their bandwidth beyond it?
 -- topic: communication
 -- grain: one row per operation and process group
--- reads: collective_instances
+-- reads: collective_instances, nccl_choices
 -- param: time VARCHAR = 'transfer' | which time is fitted
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
@@ -21,12 +21,14 @@
 -- column: error_max_share DOUBLE | largest of the same
 -- column: unresolved_sizes BIGINT | sizes left out because at least half of their transfers are below the clock resolution
 -- column: bus_factor DOUBLE | effective bytes / bytes, as nccl-tests defines it; NULL: see note
--- column: note VARCHAR | why a value is NULL, and what the times may include; NULL if there is nothing to say
+-- column: algorithm VARCHAR | NCCL's algorithm for all sizes in the fit, by its logs; NULL if not known of all, and if they ran several: see note
+-- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
+-- column: note VARCHAR | why a value is NULL, what the times may include, and the algorithms where the sizes ran several; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
 -- caveat: effective bytes are bytes times the operation's factor of nccl-tests, so beta is comparable with busbw and, over operations, with the links.
 -- caveat: an unrecorded rank may have come last: where members are missing, waiting for them counts as latency and as slow bandwidth.
--- caveat: a library that changes its algorithm or protocol with the size follows no single line: see the errors.
+-- caveat: a library that changes its algorithm or protocol with the size follows no single line: see the errors, and the note where NCCL's logs tell.
 WITH rated AS (
     SELECT
         op,
@@ -95,9 +97,19 @@ errors AS (
     FROM sizes AS s JOIN lines AS l ON l.op = s.op AND l.group_id IS NOT DISTINCT FROM s.group_id
     GROUP BY s.op, s.group_id
 ),
+chosen AS (
+    SELECT
+        s.op, s.group_id, tw_all_ways(n.ways) AS ways,
+        tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
+    FROM sizes AS s LEFT JOIN tw_choices() AS n ON n.op = s.op AND n.group_id = s.group_id AND n.bytes = s.bytes
+    GROUP BY s.op, s.group_id
+),
 judged AS (
     SELECT
         c.*,
+        n.algorithm,
+        n.protocol,
+        n.ways,
         coalesce(s.sizes, 0) AS sizes,
         s.instances,
         s.bytes_min,
@@ -119,6 +131,7 @@ judged AS (
     LEFT JOIN spans AS s ON s.op = c.op AND s.group_id IS NOT DISTINCT FROM c.group_id
     LEFT JOIN lines AS l ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id
     LEFT JOIN errors AS e ON e.op = c.op AND e.group_id IS NOT DISTINCT FROM c.group_id
+    LEFT JOIN chosen AS n ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id
 )
 SELECT
     op,
@@ -136,6 +149,8 @@ SELECT
     CASE WHEN obstacle IS NULL AND sizes > 2 THEN error_max_share END AS error_max_share,
     unresolved_sizes,
     bus_factor,
+    algorithm,
+    protocol,
     nullif(concat_ws('; ',
         CASE
             WHEN obstacle IS NOT NULL THEN obstacle
@@ -144,6 +159,7 @@ SELECT
         END,
         CASE WHEN obstacle IS NULL THEN
             tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'waiting for them counts as transfer')
-        END), '') AS note
+        END,
+        tw_several_ways(ways)), '') AS note
 FROM judged
 ORDER BY op, group_id NULLS LAST

@@ -2,7 +2,7 @@
 -- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
 -- topic: communication
 -- grain: one row per operation, process group and size
--- reads: collective_instances
+-- reads: collective_instances, nccl_choices
 -- param: slow_factor DOUBLE = 2 | a transfer that takes more than this many times the median of its row counts as slow
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
@@ -24,7 +24,9 @@
 -- column: incomplete BIGINT | measured operations that lack a member of the group: their transfer may include waiting for it
 -- column: ranks_seen BIGINT | members of the group that recorded them: the fewest of any measured operation; NULL if there is none
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL: see note
--- column: note VARCHAR | why a bandwidth is NULL, and what a transfer may include; NULL if there is nothing to say
+-- column: algorithm VARCHAR | NCCL's algorithm for this group, operation and size, by its logs (nccl_choices); NULL if not known, and if it ran several: see note
+-- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
+-- column: note VARCHAR | why a bandwidth is NULL, what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: a transfer is unresolved if it is shorter than resolution_ns of collective_instances; where that is NULL none is resolved.
 -- caveat: an unrecorded rank may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.
@@ -82,10 +84,10 @@ rated AS (
     WINDOW peers AS (PARTITION BY op, ranks, bytes)
 )
 SELECT
-    op,
-    group_id,
+    r.op,
+    r.group_id,
     ranks,
-    bytes,
+    r.bytes,
     instances,
     measured,
     transfer_p50_ns,
@@ -97,18 +99,22 @@ SELECT
     unresolved,
     slow,
     transfer_min_p50_ns,
-    bytes / nullif(transfer_min_p50_ns, 0) * bus_factor AS busbw_free_p50_gbps,
+    r.bytes / nullif(transfer_min_p50_ns, 0) * bus_factor AS busbw_free_p50_gbps,
     CASE WHEN peer_p50_ns > 0 THEN transfer_p50_ns / peer_p50_ns END AS peer_ratio,
     incomplete,
     ranks_seen,
     bus_factor,
+    n.algorithm,
+    n.protocol,
     nullif(concat_ws('; ',
         CASE
             WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be separated'
-            WHEN bytes IS NULL THEN 'the trace does not say how many bytes'
+            WHEN r.bytes IS NULL THEN 'the trace does not say how many bytes'
             WHEN algbw_p50_gbps IS NULL THEN 'at least half of the transfers are below the clock resolution'
             WHEN bus_factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
         END,
-        tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer is an upper bound, bandwidth a lower bound')), '') AS note
-FROM rated
-ORDER BY op, group_id NULLS LAST, bytes NULLS LAST
+        tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer is an upper bound, bandwidth a lower bound'),
+        tw_several_ways(n.ways)), '') AS note
+FROM rated AS r
+LEFT JOIN tw_choices() AS n ON n.op = r.op AND n.group_id = r.group_id AND n.bytes = r.bytes
+ORDER BY r.op, r.group_id NULLS LAST, r.bytes NULLS LAST

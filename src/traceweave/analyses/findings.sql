@@ -2,7 +2,7 @@
 -- answers: What should be looked at first, what does it cost, and what would help?
 -- topic: overview
 -- grain: one row per rule that applies, and rank or process group that it is about
--- reads: clock_spans, device_ops, ranks, steps
+-- reads: clock_spans, device_ops, ranks, steps, nccl_choices
 -- param: min_share
 -- param: warning_share
 -- param: critical_share

@@ -2,7 +2,7 @@
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
 -- grain: one row per fix that gains something alone, the best first, after one for the run as it is
--- reads: collective_instances, collectives, clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- reads: collective_instances, collectives, clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps, nccl_choices
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run

@@ -2,7 +2,7 @@
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
--- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, sources, steps
+-- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, sources, steps, nccl_choices
 -- param: replay_ops
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict

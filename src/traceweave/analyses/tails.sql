@@ -2,7 +2,7 @@
 -- answers: Which collectives have long tails, is the time waiting or transfer, and which rank arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
--- reads: collectives, collective_instances, collective_waits
+-- reads: collectives, collective_instances, collective_waits, nccl_choices
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: bytes_from BIGINT | lower end of the size bucket; NULL if the size is unknown
@@ -31,7 +31,9 @@
 -- column: ranks_seen BIGINT | ranks that took part in any of them
 -- column: slowest_rank INTEGER | the rank of the longest duration
 -- column: slowest_step BIGINT | its step; NULL outside any step
--- column: note VARCHAR | what a transfer may include; NULL if there is nothing to say
+-- column: algorithm VARCHAR | NCCL's algorithm for all sizes of the row, by its logs (nccl_choices); NULL if not known of all, and if they ran several: see note
+-- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
+-- column: note VARCHAR | what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
@@ -48,6 +50,7 @@ calls AS (
         k.group_id,
         tw_bytes_from(coalesce(i.bytes, k.bytes)) AS bytes_from,
         tw_bytes_to(coalesce(i.bytes, k.bytes)) AS bytes_to,
+        coalesce(i.bytes, k.bytes) AS bytes,
         k.collective_id,
         k.call_id,
         k.rank,
@@ -120,6 +123,14 @@ last_ranks AS (
     QUALIFY row_number() OVER (
         PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank
     ) = 1
+),
+chosen AS (
+    SELECT
+        i.op, i.group_id, i.bytes_from, tw_all_ways(n.ways) AS ways,
+        tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
+    FROM (SELECT DISTINCT op, group_id, bytes_from, bytes FROM calls) AS i
+    LEFT JOIN tw_choices() AS n ON n.op = i.op AND n.group_id = i.group_id AND n.bytes = i.bytes
+    GROUP BY i.op, i.group_id, i.bytes_from
 )
 SELECT
     c.op,
@@ -150,7 +161,9 @@ SELECT
     c.ranks_seen,
     c.slowest_rank,
     c.slowest_step,
-    t.note
+    n.algorithm,
+    n.protocol,
+    nullif(concat_ws('; ', t.note, tw_several_ways(n.ways)), '') AS note
 FROM call_tails AS c
 LEFT JOIN wait_tails AS w
     ON w.op = c.op AND w.group_id IS NOT DISTINCT FROM c.group_id AND w.bytes_from IS NOT DISTINCT FROM c.bytes_from
@@ -158,4 +171,6 @@ LEFT JOIN transfer_tails AS t
     ON t.op = c.op AND t.group_id IS NOT DISTINCT FROM c.group_id AND t.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN last_ranks AS l
     ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id AND l.bytes_from IS NOT DISTINCT FROM c.bytes_from
+LEFT JOIN chosen AS n
+    ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id AND n.bytes_from IS NOT DISTINCT FROM c.bytes_from
 ORDER BY c.op, c.group_id NULLS LAST, c.bytes_from NULLS LAST

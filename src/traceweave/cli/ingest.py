@@ -117,9 +117,9 @@ def ingest(
 ) -> None:
     """Read the traces of every rank under PATHS (files, folders, globs) into one database.
 
-    Kineto JSON (also .json.gz), nsys exports (SQLite, or folders of Parquet or Arrow tables) and
-    flight recorder dumps are found by their content. Exit code 3 if a trace could not be read to
-    its end; the others are loaded anyway.
+    Kineto JSON (also .json.gz), nsys exports (SQLite, or folders of Parquet or Arrow tables),
+    flight recorder dumps, NCCL's logs and NCCL Inspector's files are found by their content. Exit
+    code 3 if a trace could not be read to its end; the others are loaded anyway.
     """
     target = output or _no_output(paths)
 

@@ -1,4 +1,6 @@
-"""The run for other tools: the aligned timeline for Perfetto, the tables as Parquet files."""
+"""The run for other tools: the aligned timeline for Perfetto, the original traces with their clocks
+for it, the tables as Parquet files.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,23 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import UsageError
+from traceweave.export.manifest import Bundle, Bundled, plan, write_manifest
 from traceweave.export.parquet import write_parquet
 from traceweave.export.perfetto import Written, write_perfetto
 from traceweave.export.selection import Ranges, Selection, select
 
-__all__ = ["Selection", "Written", "export", "select", "write_parquet", "write_perfetto"]
+__all__ = [
+    "Bundle",
+    "Bundled",
+    "Selection",
+    "Written",
+    "export",
+    "plan",
+    "select",
+    "write_manifest",
+    "write_parquet",
+    "write_perfetto",
+]
 
 
 def export(
@@ -26,20 +40,31 @@ def export(
     host: bool = True,
     gaps: bool = False,
 ) -> Path:
-    """Write the run in `con` to `path`, a file ('perfetto') or a folder ('parquet').
+    """Write the run in `con` to `path`, a file ('perfetto', 'perfetto-manifest') or a folder
+    ('parquet').
 
-    Raises UsageError for another `to`, and for a selection that is wrong or not for Parquet.
+    Raises UsageError for another `to`, and for a selection that is wrong or not for it.
     """
+    parts = any(given is not None for given in (steps, start, end)) or gaps or not host
     if to == "perfetto":
         chosen = select(con, ranks=ranks, steps=steps, start=start, end=end, host=host, gaps=gaps)
         write_perfetto(con, path, chosen)
     elif to == "parquet":
-        if any(given is not None for given in (ranks, steps, start, end)) or gaps or not host:
+        if ranks is not None or parts:
             raise UsageError(
                 "Parquet files hold the whole run: leave out ranks, steps, times, host and gaps,"
                 " or use 'traceweave query ... --format parquet'"
             )
         write_parquet(con, path)
+    elif to == "perfetto-manifest":
+        if parts:
+            raise UsageError(
+                "perfetto-manifest has the original traces, whole: leave out steps, times, host and"
+                " gaps, or use --to perfetto"
+            )
+        write_manifest(con, path, select(con, ranks=ranks).ranks)
     else:
-        raise UsageError(f"there is no export to {to!r}; available: perfetto, parquet")
+        raise UsageError(
+            f"there is no export to {to!r}; available: perfetto, perfetto-manifest, parquet"
+        )
     return path

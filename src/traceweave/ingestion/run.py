@@ -21,6 +21,7 @@ from traceweave.places import place_of
 from traceweave.sources.discover import discover
 from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
+from traceweave.sources.join_nccl import join_nccl
 from traceweave.sources.join_records import join_records
 from traceweave.sources.model import Trace
 from traceweave.sources.one_job import nothing_differs
@@ -113,6 +114,7 @@ def ingest(
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
             *note_ranks_without_gpu_work(draft.con),
             *join_records(draft.con),
+            *join_nccl(draft.con),
         )
         results = record(draft.con, replace(found, notes=notes), outcomes)
         progress.stage("matching collectives, fitting clocks")

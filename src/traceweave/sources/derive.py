@@ -53,8 +53,9 @@ def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None
     """Move the staged events of `trace` into the base tables, linked, nested and put into steps."""
     con.execute(
         "CREATE OR REPLACE TEMP TABLE finish_source AS"
-        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format, $3::VARCHAR AS step_range",
-        [source_id, trace.format, trace.step_range],
+        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format, $3::VARCHAR AS step_range,"
+        " $4::BIGINT AS base_ns",
+        [source_id, trace.format, trace.step_range, trace.base_ns],
     )
     _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
     nest_host_ops(con)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceweave.errors import InputError
-from traceweave.sources import flight_recorder
+from traceweave.sources import flight_recorder, nccl_inspector, nccl_logs
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE, Trace
@@ -17,6 +17,13 @@ from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
 from traceweave.store.database import first_line
+
+_RECORDS: dict[str, object] = {
+    "flight_recorder": flight_recorder,
+    "nccl_inspector": nccl_inspector,
+    "nccl_log": nccl_logs,
+}
+"""Formats that no name of a file tells."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,17 @@ def _settle(
     number: int | None,
     one_run: bool,
 ) -> Discovery:
-    """Assign ranks, tell runs apart and keep the one that is asked for."""
+    """Assign ranks, tell runs apart and keep the one that is asked for.
+
+    What is of a job as a whole tells by its processes alone of which, so it goes with each run.
+    """
     traces, notes = _with_ranks(sources, rules)
-    runs = split_runs(traces, one_run)
+    of_jobs = [trace for trace in traces if trace.beside and not trace.processes]
+    runs = split_runs([trace for trace in traces if trace not in of_jobs] or of_jobs, one_run)
     chosen = choose_run(runs, number)
     by_path = {source.trace.path: source for source in sources}
-    kept = [replace(by_path[t.path], trace=t) for t in chosen.traces]
+    whole = [trace for trace in of_jobs if trace not in chosen.traces]
+    kept = [replace(by_path[t.path], trace=t) for t in (*chosen.traces, *whole)]
     notes += [f"{t.path.name}: {note}" for t in chosen.traces for note in t.notes]
     passed_over += [
         PassedOver(trace.path, f"belongs to run {other.number}, not to run {chosen.number}")
@@ -151,8 +163,8 @@ def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
 
 def _broken(path: Path, format_: Format | None, error: BaseException) -> Broken:
     reason = first_line(error).removeprefix(f"{path}: ")
-    is_dump = format_ is flight_recorder
-    return Broken(path, "flight_recorder" if is_dump else format_by_name(path.name), reason)
+    named = next((name for name, module in _RECORDS.items() if format_ is module), None)
+    return Broken(path, named or format_by_name(path.name), reason)
 
 
 def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:
@@ -185,6 +197,6 @@ def _nothing_found(
     more = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return (
         f"{names}: no trace that can be read ({'; '.join(reasons[:3])}{more}); give PyTorch"
-        " Profiler JSON (.json, .json.gz), nsys reports and exports (.nsys-rep, .sqlite) or flight"
-        " recorder dumps"
+        " Profiler JSON (.json, .json.gz), nsys reports and exports (.nsys-rep, .sqlite), flight"
+        " recorder dumps or NCCL's logs"
     )

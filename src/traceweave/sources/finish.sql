@@ -103,7 +103,7 @@ SELECT
     r.rank, f.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
     coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
-    e.tick_ns
+    e.tick_ns, f.base_ns
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import duckdb
 
-from traceweave.sources import flight_recorder, kineto, nsys
+from traceweave.sources import flight_recorder, kineto, nccl_inspector, nccl_logs, nsys
 from traceweave.sources.model import Loaded, Report, Trace
 
 
@@ -32,4 +32,4 @@ class Format(Protocol):
 
 def known_formats() -> tuple[Format, ...]:
     """Return the formats in the order in which they are asked."""
-    return (nsys, kineto, flight_recorder)
+    return (nsys, kineto, flight_recorder, nccl_inspector, nccl_logs)

@@ -1,6 +1,6 @@
 """What the formats and the rest of the program say to each other about trace files.
 
-A format package (kineto, nsys, flight_recorder) offers three functions:
+A format package (kineto, nsys, flight_recorder, nccl_logs, nccl_inspector) offers three functions:
 
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
 - `probe(path, trust_packed, with_times) -> Trace`: what is in it, without parsing all events; its
@@ -81,11 +81,14 @@ class Trace:
 
     path: Path
     format: str
-    """'kineto', 'nsys' or 'flight_recorder'."""
+    """'kineto', 'nsys', 'flight_recorder', 'nccl_log' or 'nccl_inspector'."""
     size_bytes: int
     processes: tuple[Process, ...]
     producer: str | None = None
     producer_version: str | None = None
+    base_ns: int | None = None
+    """What is added to the file's own times to have them since the epoch, where one number is and a
+    loader has read it."""
     first_ns: int | None = None
     """First event, UTC epoch ns, as far as a probe can tell and was asked to."""
     last_ns: int | None = None
@@ -102,7 +105,7 @@ class Trace:
     """Regular expression (RE2) of the names of the ranges that the user calls steps."""
     beside: bool = False
     """Whether it is a record that the job itself keeps, so that the rank may have a profiler's
-    trace as well.
+    trace as well. One without processes is of the job as a whole: only its lines tell whose.
     """
 
     @cached_property

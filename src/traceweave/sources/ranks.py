@@ -66,7 +66,7 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
     notes: list[str] = []
     _check_all_used(rules, traces)
     nobodys = [trace for trace in traces if not trace.processes]
-    beside = [_by_user(trace, rules, notes) for trace in traces if trace.beside]
+    beside = [_by_user(trace, rules, notes) for trace in traces if trace.beside and trace.processes]
     beside = [_by_end_of_name(trace, below) for trace, below in _with_names(beside)]
     assigned = [
         _by_user(trace, rules, notes) for trace in traces if trace.processes and not trace.beside

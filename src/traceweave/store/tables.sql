@@ -48,7 +48,9 @@ CREATE TABLE base.rank_sources (
     format VARCHAR NOT NULL,
     first_local_ns BIGINT,
     last_local_ns BIGINT,
-    tick_ns INTEGER
+    tick_ns INTEGER,
+    -- added to the file's own times; NULL where they are none of one clock
+    base_ns BIGINT
 );
 
 CREATE TABLE clocks (
@@ -256,4 +258,83 @@ CREATE TABLE base.flight_groups (
     last_enqueued BIGINT,
     last_started BIGINT,
     last_completed BIGINT
+);
+
+-- What NCCL itself recorded: its logs and its Inspector. A communicator is told by its number in the file, in one process; `identity`
+-- is the same in all its processes, where they tell. `rank` is the global rank of the process, NULL until (and unless) join_nccl finds it.
+-- One row per file, process and communicator:
+CREATE TABLE base.nccl_communicators (
+    source_id INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    host VARCHAR,
+    pid BIGINT NOT NULL,
+    rank INTEGER,
+    identity VARCHAR,
+    name VARCHAR,
+    -- the rank of the process in the communicator, and how many there are
+    place INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    device INTEGER,
+    nodes INTEGER,
+    local_ranks INTEGER,
+    channels INTEGER,
+    nvls_channels INTEGER,
+    p2p_channels INTEGER,
+    network VARCHAR,
+    devices VARCHAR
+);
+
+-- COLL lines, counted: one row per process, communicator (NULL: its beginning is not in the log), operation, size and type
+CREATE TABLE base.nccl_calls (
+    source_id INTEGER NOT NULL,
+    host VARCHAR,
+    pid BIGINT NOT NULL,
+    number INTEGER,
+    op VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    "count" BIGINT NOT NULL,
+    dtype VARCHAR NOT NULL,
+    bytes BIGINT NOT NULL,
+    calls BIGINT NOT NULL,
+    line BIGINT NOT NULL
+);
+
+-- TUNING lines, counted: one row per process, communicators that the line may be of, operation, size and choice
+CREATE TABLE base.nccl_choices (
+    source_id INTEGER NOT NULL,
+    host VARCHAR,
+    pid BIGINT NOT NULL,
+    numbers INTEGER[] NOT NULL,
+    op VARCHAR,
+    name VARCHAR,
+    bytes BIGINT NOT NULL,
+    per_rank BOOLEAN NOT NULL,
+    algorithm VARCHAR NOT NULL,
+    protocol VARCHAR,
+    channels INTEGER,
+    chosen BIGINT NOT NULL,
+    line BIGINT NOT NULL
+);
+
+-- one operation of one process as NCCL Inspector measured it
+CREATE TABLE base.nccl_inspected (
+    source_id INTEGER NOT NULL,
+    record BIGINT NOT NULL,
+    number INTEGER NOT NULL,
+    op VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    is_p2p BOOLEAN NOT NULL,
+    -- counts the operations of one kind in a communicator
+    nth BIGINT,
+    peer_place INTEGER,
+    bytes BIGINT,
+    duration_ns BIGINT NOT NULL,
+    timing VARCHAR,
+    algbw_gbps DOUBLE,
+    busbw_gbps DOUBLE,
+    algorithm VARCHAR,
+    protocol VARCHAR,
+    start_local_ns BIGINT,
+    end_local_ns BIGINT,
+    call_id BIGINT
 );

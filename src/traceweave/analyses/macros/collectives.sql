@@ -17,3 +17,29 @@ CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
 SELECT k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns, k.duration_ns - i.transfer_min_ns AS wait_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
 WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
+
+-- macro: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
+-- reads: nccl_choices
+CREATE TEMP MACRO IF NOT EXISTS tw_choices() AS TABLE
+SELECT
+    group_id, op, bytes,
+    CASE WHEN count(*) = 1 THEN any_value(algorithm) END AS algorithm,
+    CASE WHEN count(*) = 1 THEN any_value(protocol) END AS protocol,
+    list(concat_ws(' ', algorithm, protocol) ORDER BY algorithm, protocol) AS ways
+FROM (
+    SELECT DISTINCT unnest(group_ids) AS group_id, op, bytes, algorithm, protocol
+    FROM nccl_choices
+    WHERE op IS NOT NULL AND bytes IS NOT NULL
+)
+GROUP BY group_id, op, bytes;
+
+-- macro: tw_several_ways(ways) | a note where NCCL ran an operation in several ways, as 'NCCL ran it as RING LL and TREE LL'; NULL if in one, or if it is not known
+CREATE TEMP MACRO IF NOT EXISTS tw_several_ways(ways) AS
+    CASE WHEN len(ways) > 1 THEN 'NCCL ran it as ' || array_to_string(ways[:-2], ', ') || ' and ' || ways[-1] END;
+
+-- macro: tw_all_ways(ways) | aggregate: the ways in which NCCL ran several sizes (ways of tw_choices), each once
+CREATE TEMP MACRO IF NOT EXISTS tw_all_ways(ways) AS list_sort(list_distinct(flatten(list(ways))));
+
+-- macro: tw_one_way(ways, value) | aggregate: the value that NCCL ran all of several sizes with; NULL if several, or if it is not known of one of them
+CREATE TEMP MACRO IF NOT EXISTS tw_one_way(ways, value) AS
+    CASE WHEN count(ways) = count(*) AND len(tw_all_ways(ways)) = 1 THEN any_value(value) END;

@@ -62,6 +62,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
+    trace = replace(trace, base_ns=properties.base_ns)
     if not trace.processes:
         return trace
     (known,) = trace.processes
