@@ -128,6 +128,8 @@ def _fit(
     blocks = build_blocks(calls, instance, np.array(numbers))
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
     used = blocks if use_ends else []
+    if used and len(ranks) > 1:
+        import scipy.linalg  # noqa: F401 - slow, and its BLAS is limited only once it is there
     # thousands of small systems: threads of the BLAS would spend their time waiting for each other
     with threadpool_limits(limits=1, user_api="blas"):
         clocks, slack = fit_clocks(

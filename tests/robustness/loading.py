@@ -10,7 +10,7 @@ import duckdb
 
 from traceweave.sources.find import Candidate, find
 from traceweave.sources.formats import known_formats
-from traceweave.sources.kineto.reader import read_events
+from traceweave.sources.kineto.reader import read_events, stage_events
 from traceweave.sources.model import BAD_FILE, Issue
 
 
@@ -45,6 +45,7 @@ def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) ->
         ranks = {process.key: (i, "test") for i, process in enumerate(trace.processes)}
         loaded = found.format.load(con, trace.with_ranks(ranks), source_id, lambda _: None)
         if trace.format == "kineto":
+            stage_events(con)
             read_events(con, trace, lambda _: None)  # once more: the loader drops them
     except BAD_FILE as error:
         return Outcome(refused=str(error))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
-from traceweave.ingestion.load import Numbered, Outcome, Progress, load_all
+from traceweave.ingestion.load import Outcome, Progress, load_all
+from traceweave.ingestion.packs import Numbered
 from traceweave.places import Place
 from traceweave.store.draft import bound
 from traceweave.store.manifest import Part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,8 +12,10 @@ from typing import Protocol
 import duckdb
 
 from traceweave.errors import TraceweaveError
+from traceweave.ingestion.packs import Numbered, pack
 from traceweave.sources.discover import Source
-from traceweave.sources.model import BAD_FILE, Loaded, Process, Trace
+from traceweave.sources.formats import TakesSeveral
+from traceweave.sources.model import BAD_FILE, File, Loaded, Process, Trace
 from traceweave.store.database import first_line
 from traceweave.store.schema import source_tables
 
@@ -34,10 +36,6 @@ class Progress(Protocol):
         """What happens before and after the files are loaded."""
 
 
-Numbered = Mapping[int, Source]
-"""Files by their source_id."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What became of one file: `loaded`, or `error` if nothing of it could be read."""
@@ -55,24 +53,27 @@ class Outcome:
         return "partial" if self.loaded.damaged else "ok"
 
 
+_NO_FAULT_OF_A_FILE = (duckdb.FatalException, duckdb.InterruptException, duckdb.IOException)
+"""Of the database that is written."""
+
+
 def load_all(
     con: duckdb.DuckDBPyConnection, numbered: Numbered, jobs: int, progress: Progress
 ) -> list[Outcome]:
     """Load the files, `jobs` at a time, the largest first; return outcomes in the order given."""
-    numbers, sources = list(numbered), list(numbered.values())
-    order = sorted(range(len(sources)), key=lambda i: (-sources[i].trace.size_bytes, i))
-    left_over = order[len(order) - len(order) % jobs :]  # fewer than there are cores
-    as_read = [
-        replace(s, trace=replace(s.trace, all_threads=i in left_over))
-        for i, s in enumerate(sources)
-    ]
-    cursors = [_cursor(con) for _ in sources]
+    packs = pack(numbered, jobs)
+    for files in packs[len(packs) - len(packs) % jobs :]:  # fewer than there are cores
+        for number, source in files.items():
+            files[number] = replace(source, trace=replace(source.trace, all_threads=True))
+    cursors = [_cursor(con) for _ in packs]
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="ingest")
     try:
-        futures = {
-            i: pool.submit(_load, cursors[i], as_read[i], numbers[i], progress) for i in order
-        }
-        return [futures[i].result() for i in range(len(sources))]
+        futures = [
+            pool.submit(_load, cursor, files, progress)
+            for cursor, files in zip(cursors, packs, strict=True)
+        ]
+        outcomes = {o.source_id: o for future in futures for o in future.result()}
+        return [outcomes[number] for number in numbered]
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for cursor in cursors:
@@ -112,8 +113,43 @@ def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return cursor
 
 
-def _load(
-    cursor: duckdb.DuckDBPyConnection, source: Source, source_id: int, progress: Progress
+def _load(cursor: duckdb.DuckDBPyConnection, files: Numbered, progress: Progress) -> list[Outcome]:
+    """Load what pack() put together; if that fails, each file for itself."""
+    outcomes = _load_together(cursor, files, progress) if len(files) > 1 else None
+    if outcomes is None:
+        outcomes = [_load_one(cursor, number, files[number], progress) for number in files]
+    cursor.close()  # its temporary tables would take memory until all files are loaded
+    for outcome in outcomes:
+        progress.finish(outcome.source.trace.path, outcome.status)
+    return outcomes
+
+
+def _load_together(
+    cursor: duckdb.DuckDBPyConnection, files: Numbered, progress: Progress
+) -> list[Outcome] | None:
+    """Load small files of one format in one go; None, and nothing stays, if one of them fails."""
+    format_ = next(iter(files.values())).format
+    assert isinstance(format_, TakesSeveral)
+    # what fails is read again, which nobody need see
+    silent = [File(_as_read(source), number, lambda _: None) for number, source in files.items()]
+    try:
+        loaded = format_.load_together(cursor, silent)
+    except _NO_FAULT_OF_A_FILE:
+        raise
+    except BAD_FILE:
+        for number in files:
+            _undo(cursor, number)
+        return None
+    for source in files.values():
+        progress.advance(source.trace.path, source.trace.size_bytes)
+    return [
+        Outcome(number, source, of)
+        for (number, source), of in zip(files.items(), loaded, strict=True)
+    ]
+
+
+def _load_one(
+    cursor: duckdb.DuckDBPyConnection, source_id: int, source: Source, progress: Progress
 ) -> Outcome:
     """Load one file; nothing of it stays if that fails."""
     path = source.trace.path
@@ -122,16 +158,17 @@ def _load(
         progress.advance(path, bytes_read)
 
     try:
-        trace = replace(source.trace, path=source.read_from)
-        outcome = Outcome(source_id, source, source.format.load(cursor, trace, source_id, report))
-    except (duckdb.FatalException, duckdb.InterruptException, duckdb.IOException):
-        raise  # of the database that is written, no fault of the file
+        loaded = source.format.load(cursor, _as_read(source), source_id, report)
+    except _NO_FAULT_OF_A_FILE:
+        raise
     except BAD_FILE as error:
         _undo(cursor, source_id)
-        outcome = Outcome(source_id, source, None, _reason(error, source))
-    cursor.close()  # its temporary tables would take memory until all files are loaded
-    progress.finish(path, outcome.status)
-    return outcome
+        return Outcome(source_id, source, None, _reason(error, source))
+    return Outcome(source_id, source, loaded)
+
+
+def _as_read(source: Source) -> Trace:
+    return replace(source.trace, path=source.read_from)
 
 
 def _undo(cursor: duckdb.DuckDBPyConnection, source_id: int) -> None:

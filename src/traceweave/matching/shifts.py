@@ -155,15 +155,22 @@ def _plain_order(a: Calls, b: Calls, judged: _Judged) -> tuple[int | None, str]:
 
 def _candidates(a: Calls, b: Calls) -> Ints:
     """Shifts under which at least half of the overlapping operations are of the same kind."""
-    from scipy.signal import fftconvolve  # half a second to import, which most runs do not need
-
     shifts = np.arange(1 - len(a), len(b))
     overlap = np.minimum(len(a), len(b) - shifts) - np.maximum(0, -shifts)
     same = np.zeros(len(shifts))
     for op in np.intersect1d(a.op, b.op):
-        same += fftconvolve((b.op == op).astype(float), (a.op == op).astype(float)[::-1])
+        same += _convolve((b.op == op).astype(float), (a.op == op).astype(float)[::-1])
     enough = overlap >= max(1.0, MIN_OVERLAP * min(len(a), len(b)))
     return np.asarray(shifts[enough & (same >= 0.5 * overlap - 0.01)])
+
+
+def _convolve(x: Floats, y: Floats) -> Floats:
+    """The sum of products under every shift; as scipy.signal does it, which takes half a second to
+    import.
+    """
+    size = len(x) + len(y) - 1
+    padded = 1 << (size - 1).bit_length()
+    return np.fft.irfft(np.fft.rfft(x, padded) * np.fft.rfft(y, padded), padded)[:size]
 
 
 def _shortlist(a: Calls, b: Calls, shifts: Ints, limit: float) -> Ints:

@@ -176,7 +176,9 @@ def _axes(height: float) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError as error:
-        raise UsageError("pictures need matplotlib: pip install 'traceweave-ranks[plot]'") from error
+        raise UsageError(
+            "pictures need matplotlib: pip install 'traceweave-ranks[plot]'"
+        ) from error
     figure, axes = plt.subplots(figsize=(_WIDTH, height), layout="constrained")
     figure.patch.set_alpha(0)
     axes.patch.set_alpha(0)

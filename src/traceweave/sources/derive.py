@@ -6,17 +6,19 @@ GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 
 import duckdb
 
 from traceweave.sources.classify import classify
-from traceweave.sources.model import Process, Trace
+from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
 from traceweave.vocabulary import answered
 
 _RANK_FIELDS = {
+    "source_id": "INTEGER",
     "rank": "INTEGER",
     "rank_source": "VARCHAR",
     "host": "VARCHAR",
@@ -27,6 +29,7 @@ _RANK_FIELDS = {
     "world_size": "INTEGER",
     "backend": "VARCHAR",
     "nccl_version": "VARCHAR",
+    "base_ns": "BIGINT",
 }
 
 _UNLINKED = (
@@ -49,37 +52,50 @@ def link(con: duckdb.DuckDBPyConnection) -> None:
     classify(con)
 
 
-def finish(con: duckdb.DuckDBPyConnection, source_id: int, trace: Trace) -> None:
-    """Move the staged events of `trace` into the base tables, linked, nested and put into steps."""
+def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
+    """Move the staged events into the base tables, linked, nested and put into steps.
+
+    `traces` are theirs by source_id: of one format and one run, without a rank that two have.
+    """
+    format_, step_range = next((trace.format, trace.step_range) for trace in traces.values())
     con.execute(
         "CREATE OR REPLACE TEMP TABLE finish_source AS"
-        " SELECT $1::INTEGER AS source_id, $2::VARCHAR AS format, $3::VARCHAR AS step_range,"
-        " $4::BIGINT AS base_ns",
-        [source_id, trace.format, trace.step_range, trace.base_ns],
+        " SELECT $1::VARCHAR AS format, $2::VARCHAR AS step_range",
+        [format_, step_range],
     )
-    _stage_ranks(con, [process for process in trace.processes if process.rank is not None])
+    _stage_ranks(con, traces)
     nest_host_ops(con)
     con.execute(_script("steps.sql"))
-    if trace.step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
+    if step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
     con.execute(_script("updates.sql"))
     con.execute(_script("finish.sql"))
 
 
-def _stage_ranks(con: duckdb.DuckDBPyConnection, processes: list[Process]) -> None:
+def _stage_ranks(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
+    ranks = [
+        {
+            **vars(process),
+            "source_id": source_id,
+            "gpu_names": _as_structs(process.gpu_names),
+            "base_ns": trace.base_ns,
+        }
+        for source_id, trace in traces.items()
+        for process in trace.processes
+        if process.rank is not None
+    ]
     columns = [
         f"unnest(${position}::{type_}[]) AS {name}"
         for position, (name, type_) in enumerate(_RANK_FIELDS.items(), 1)
     ]
-    values = {name: [getattr(process, name) for process in processes] for name in _RANK_FIELDS}
-    values["gpu_names"] = [
-        [{"device": device, "name": name} for device, name in process.gpu_names]
-        for process in processes
-    ]
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE new_ranks AS SELECT {', '.join(columns)}",
-        list(values.values()),
+        [[rank[name] for rank in ranks] for name in _RANK_FIELDS],
     )
+
+
+def _as_structs(gpu_names: Iterable[tuple[int, str]]) -> list[dict[str, object]]:
+    return [{"device": device, "name": name} for device, name in gpu_names]
 
 
 @cache  # ranks of one run are read by the same scripts

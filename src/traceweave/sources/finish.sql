@@ -1,6 +1,6 @@
--- Staging tables -> base tables, for one source, every op put into its step.
+-- Staging tables -> base tables, every op put into its step. Of one source, or of several that have no rank in common.
 -- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), updates (updates.sql), parents (nesting.py),
--- new_steps (steps.sql), new_collective_calls, new_ranks, finish_source(source_id, format, step_range).
+-- new_steps (steps.sql), new_collective_calls, new_ranks, finish_source(format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
 -- Where each host op lies: in its parent, and in the step it starts in.
@@ -16,10 +16,9 @@ DROP TABLE parents;  -- what is dropped need not go to disk
 
 INSERT INTO base.host_ops BY NAME
 SELECT
-    h.rank, h.op_id, f.source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
+    h.rank, h.op_id, source_of(h.op_id) AS source_id, h.kind, h.name, h.pid, h.tid, h.start_local_ns, h.duration_ns,
     p.depth, p.parent_id, p.step, h.correlation, h.sequence, h.arguments_hash, h.args
 FROM new_host_ops AS h
-CROSS JOIN finish_source AS f
 LEFT JOIN placed AS p USING (op_id);
 
 -- What a GPU op's launch tells of it: the step, the operator around it if that is known to do one thing, and what most questions ask
@@ -51,10 +50,10 @@ WITH told AS (
 )
 SELECT
     t.* EXCLUDE (operator_class, class_of_name, class_of_operator),
-    f.source_id,
+    source_of(op_id) AS source_id,
     coalesce(class_of_operator, class_of_name) AS class,
     CASE WHEN kind = 'kernel' THEN CASE WHEN class_of_operator IS NULL THEN 'name' ELSE 'operator' END END AS class_source
-FROM told AS t CROSS JOIN finish_source AS f;
+FROM told AS t;
 
 INSERT INTO base.steps BY NAME
 WITH on_device AS (
@@ -67,19 +66,22 @@ tiled AS (
     SELECT *, lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns) AS next_first_ns FROM on_device
 )
 SELECT
-    s.rank, s.step, f.source_id, s.start_local_ns, s.duration_ns,
+    s.rank, s.step, r.source_id, s.start_local_ns, s.duration_ns,
     t.first_ns AS device_start_local_ns, coalesce(t.next_first_ns, t.last_ns) AS device_end_local_ns,
     s.source
-FROM new_steps AS s CROSS JOIN finish_source AS f LEFT JOIN tiled AS t USING (rank, step);
+FROM new_steps AS s
+JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank)
+LEFT JOIN tiled AS t USING (rank, step);
 
 INSERT INTO base.collective_calls BY NAME
+WITH calls AS (SELECT *, source_of(coalesce(gpu_op_id, host_op_id)) AS source_id FROM new_collective_calls)
 SELECT
-    f.source_id::BIGINT * 1000000000 + row_number() OVER (ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
-    c.rank, f.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
+    c.source_id::BIGINT * 1000000000
+        + row_number() OVER (PARTITION BY c.source_id ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id) AS call_id,
+    c.rank, c.source_id, c.gpu_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
     c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
     CASE WHEN c.gpu_op_id IS NULL THEN h.step ELSE l.step END AS step, c.evidence
-FROM new_collective_calls AS c
-CROSS JOIN finish_source AS f
+FROM calls AS c
 LEFT JOIN launched AS l ON l.op_id = c.gpu_op_id
 LEFT JOIN placed AS h ON h.op_id = c.host_op_id;
 
@@ -100,10 +102,10 @@ devices AS (
     SELECT rank, mode(device) AS device FROM new_gpu_ops GROUP BY rank
 )
 SELECT
-    r.rank, f.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
+    r.rank, r.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
     coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
-    e.tick_ns, f.base_ns
+    e.tick_ns, r.base_ns
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import duckdb
 
 from traceweave.sources import flight_recorder, kineto, nccl_inspector, nccl_logs, nsys
-from traceweave.sources.model import Loaded, Report, Trace
+from traceweave.sources.model import File, Loaded, Report, Trace
 
 
 class Format(Protocol):
@@ -28,6 +29,18 @@ class Format(Protocol):
         self, con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report, /
     ) -> Loaded:
         """Fill the base tables of `con` from the file."""
+
+
+@runtime_checkable
+class TakesSeveral(Format, Protocol):
+    """A format that can load several files at a time."""
+
+    def load_together(
+        self, con: duckdb.DuckDBPyConnection, files: Sequence[File], /
+    ) -> list[Loaded]:
+        """Fill the base tables of `con` from files that have no rank in common, in fewer statements
+        than one by one. If one fails, all do.
+        """
 
 
 def known_formats() -> tuple[Format, ...]:

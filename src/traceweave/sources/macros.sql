@@ -1,5 +1,8 @@
 -- What the loaders ask the vocabulary. Tables are long and names repeat: ask each name once where there are many.
 
+-- The file that an op is from: op_ids of one source lie together.
+CREATE OR REPLACE TEMP MACRO source_of(op_id) AS CAST(op_id // 1000000000 AS INTEGER);
+
 -- The operation that a collective's or its kernel's name stands for; 'unknown' if it says none.
 CREATE OR REPLACE TEMP MACRO collective_op(text) AS coalesce(vocabulary('collective_ops', lower(text)), 'unknown');
 

@@ -8,6 +8,9 @@ A format package (kineto, nsys, flight_recorder, nccl_logs, nccl_inspector) offe
 - `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it. If it
   raises, rows of that source_id may be there already; the caller removes them.
 
+It may offer `load_together(con, files) -> list[Loaded]` for files that have no rank in common: the
+same in fewer statements, which is faster where they are small.
+
 `load` depends on the file alone and writes to the connection alone, so it runs in a thread here
 and could run on another machine. It fills the staging tables of staging.sql and calls
 `derive.finish`, which links and nests the events the same way for every format.
@@ -133,6 +136,15 @@ class Trace:
             for p in self.processes
         )
         return replace(self, processes=processes)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that is to be loaded."""
+
+    trace: Trace
+    source_id: int
+    report: Report
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
--- Staging: what a loader says about one file, in the words of the base tables but before linking. Temporary, so
+-- Staging: what a loader says about its files, in the words of the base tables but before linking. Temporary, so
 -- private to the loader's connection. derive.py turns them into rows of the base tables.
 
 CREATE OR REPLACE TEMP TABLE new_gpu_ops (

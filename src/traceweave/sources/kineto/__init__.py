@@ -2,7 +2,7 @@
 MTIA).
 """
 
-from traceweave.sources.kineto.load import load
+from traceweave.sources.kineto.load import load, load_together
 from traceweave.sources.kineto.probe import probe, recognize
 
-__all__ = ["load", "probe", "recognize"]
+__all__ = ["load", "load_together", "probe", "recognize"]

@@ -5,29 +5,30 @@
 CREATE OR REPLACE TEMP TABLE arrow_ends AS
 WITH arrows AS (
     SELECT
-        op_id AS event_id, cat, id, CASE ph WHEN 's' THEN 'from' ELSE 'to' END AS side, start_ns,
+        source_id, op_id AS event_id, cat, id, CASE ph WHEN 's' THEN 'from' ELSE 'to' END AS side, start_ns,
         TRY_CAST(pid AS BIGINT) AS pid, TRY_CAST(tid AS BIGINT) AS tid
     FROM events WHERE lane = 'arrow'
 ),
 ops AS (
-    SELECT pid, tid, start_local_ns, op_id FROM new_host_ops WHERE kind <> 'annotation'
+    SELECT source_of(op_id) AS source_id, pid, tid, start_local_ns, op_id FROM new_host_ops WHERE kind <> 'annotation'
     UNION ALL
-    SELECT device AS pid, stream AS tid, start_local_ns, op_id FROM new_gpu_ops
+    SELECT source_of(op_id) AS source_id, device AS pid, stream AS tid, start_local_ns, op_id FROM new_gpu_ops
 )
 SELECT a.event_id, a.side, a.cat, a.id, max(o.op_id) AS op_id
-FROM arrows AS a JOIN ops AS o ON a.pid = o.pid AND a.tid = o.tid AND a.start_ns = o.start_local_ns
+FROM arrows AS a JOIN ops AS o ON a.source_id = o.source_id AND a.pid = o.pid AND a.tid = o.tid AND a.start_ns = o.start_local_ns
 GROUP BY a.event_id, a.side, a.cat, a.id;
 
 INSERT INTO paired_arrow_ends BY NAME
 SELECT event_id, side, cat, id, op_id
 FROM (
-    SELECT *, count(DISTINCT side) OVER (PARTITION BY cat, id) AS sides FROM arrow_ends
+    SELECT *, count(DISTINCT side) OVER (PARTITION BY source_of(event_id), cat, id) AS sides FROM arrow_ends
 )
 WHERE sides = 2;
 
 INSERT INTO base.flows BY NAME
-SELECT
-    (SELECT rank FROM new_source) AS rank, (SELECT source_id FROM new_source) AS source_id,
-    a.cat AS kind, a.op_id AS from_op_id, b.op_id AS to_op_id
-FROM paired_arrow_ends AS a JOIN paired_arrow_ends AS b ON a.cat = b.cat AND a.id = b.id
+WITH ends AS (SELECT *, source_of(event_id) AS source_id FROM paired_arrow_ends)
+SELECT s.rank, s.source_id, a.cat AS kind, a.op_id AS from_op_id, b.op_id AS to_op_id
+FROM ends AS a
+JOIN ends AS b ON a.source_id = b.source_id AND a.cat = b.cat AND a.id = b.id
+JOIN new_source AS s ON a.source_id = s.source_id
 WHERE a.side = 'from' AND b.side = 'to';

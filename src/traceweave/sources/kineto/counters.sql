@@ -1,8 +1,8 @@
--- Counters -> base.counters, one row per series and sample. Input: events, new_source.
+-- Counters -> base.counters, one row per series and sample. Input: events.
 
 INSERT INTO base.counters BY NAME
 SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    rank, op_id, source_id,
     pid AS device,
     CASE WHEN len(json_keys(args)) = 1 THEN name ELSE concat_ws('.', name, series.key) END AS name,
     start_ns AS at_local_ns,

@@ -1,5 +1,5 @@
 -- Kineto events -> staging tables. Input: new_events (one row per event, see read.sql) and new_source (one row about
--- the file). What only some files have is in arrows.sql, memory.sql and counters.sql.
+-- each file). What only some files have is in arrows.sql, memory.sql and counters.sql.
 
 CREATE OR REPLACE TEMP TABLE host_categories AS
 SELECT * FROM (VALUES
@@ -18,31 +18,31 @@ SELECT * FROM (VALUES
 ) AS t(cat, kind);
 
 CREATE OR REPLACE TEMP VIEW events AS
-SELECT e.*, s.first_op_id + e.rowid AS op_id, s.base_ns + e.since_base_ns AS start_ns
-FROM new_events AS e CROSS JOIN new_source AS s;
+SELECT e.*, s.rank, s.first_op_id + e.rowid AS op_id, s.base_ns + e.since_base_ns AS start_ns
+FROM new_events AS e JOIN new_source AS s USING (source_id);
 
 -- B and E pair per thread like brackets: the k-th B at a depth with the k-th E at that depth.
 CREATE OR REPLACE TEMP TABLE paired_spans AS
 WITH marks AS (
     SELECT
         *, sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END)
-            OVER (PARTITION BY pid, tid ORDER BY start_ns, op_id) + CAST(ph = 'E' AS INTEGER) AS depth
+            OVER (PARTITION BY source_id, pid, tid ORDER BY start_ns, op_id) + CAST(ph = 'E' AS INTEGER) AS depth
     FROM events WHERE lane = 'mark'
 ),
 numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY pid, tid, depth, ph ORDER BY start_ns, op_id) AS nth FROM marks
+    SELECT *, row_number() OVER (PARTITION BY source_id, pid, tid, depth, ph ORDER BY start_ns, op_id) AS nth FROM marks
 )
-SELECT b.op_id, e.op_id AS end_op_id, b.cat, b.name, b.pid, b.tid, b.start_ns, e.start_ns - b.start_ns AS duration_ns, b.args
+SELECT b.source_id, b.rank, b.op_id, e.op_id AS end_op_id, b.cat, b.name, b.pid, b.tid, b.start_ns, e.start_ns - b.start_ns AS duration_ns, b.args
 FROM numbered AS b
 JOIN numbered AS e
-    ON e.ph = 'E' AND b.pid IS NOT DISTINCT FROM e.pid AND b.tid IS NOT DISTINCT FROM e.tid AND b.depth = e.depth AND b.nth = e.nth
+    ON e.ph = 'E' AND b.source_id = e.source_id AND b.pid IS NOT DISTINCT FROM e.pid AND b.tid IS NOT DISTINCT FROM e.tid AND b.depth = e.depth AND b.nth = e.nth
 WHERE b.ph = 'B' AND b.depth > 0 AND e.start_ns >= b.start_ns;
 
 -- X and paired B/E events become spans; what has no usable time is counted by lost.sql.
 CREATE OR REPLACE TEMP VIEW spans AS
-SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM events WHERE lane = 'span'
+SELECT source_id, rank, op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM events WHERE lane = 'span'
 UNION ALL
-SELECT op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM paired_spans;
+SELECT source_id, rank, op_id, cat, name, pid, tid, start_ns, duration_ns, args FROM paired_spans;
 
 -- json_transform reads all keys in one pass, for less than json_extract takes for one.
 
@@ -58,7 +58,7 @@ WITH parsed AS (
     FROM spans AS s JOIN device_categories AS d ON s.cat = d.cat
 )
 SELECT
-    (SELECT rank FROM new_source) AS rank,
+    rank,
     op_id,
     CASE
         WHEN of_category <> 'kernel' THEN of_category
@@ -95,7 +95,7 @@ WITH parsed AS (
     FROM spans AS s JOIN host_categories AS k ON s.cat = k.cat
 )
 SELECT
-    (SELECT rank FROM new_source) AS rank,
+    rank,
     op_id,
     kind,
     coalesce(name, '') AS name,
@@ -119,12 +119,12 @@ CREATE OR REPLACE TEMP TABLE paired_arrow_ends (event_id BIGINT, side VARCHAR, c
 
 INSERT INTO base.other_events BY NAME
 SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    rank, op_id, source_id,
     ph AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args
 FROM events WHERE lane = 'other'
 UNION ALL
 SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    rank, op_id, source_id,
     'X' AS phase, cat AS category, name, pid, tid, start_ns AS start_local_ns, duration_ns, args
 FROM spans
 WHERE cat IS NULL OR cat NOT IN (

@@ -1,19 +1,19 @@
--- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, new_groups (pg_config of the file),
--- new_source.
+-- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, only_groups (of the file's
+-- pg_config), new_source.
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
-    SELECT op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
+    SELECT source_of(op_id) AS source_id, op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
     WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) = 'issue')
 ),
 numbered AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY kind, op ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY kind, op) AS total
+        row_number() OVER (PARTITION BY source_id, kind, op ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY source_id, kind, op) AS total
     FROM named
 )
 SELECT
@@ -35,8 +35,8 @@ SELECT
     o.duration_ns,
     'host op' AS evidence
 FROM numbered AS o
-CROSS JOIN new_source AS s
+JOIN new_source AS s USING (source_id)
 LEFT JOIN numbered AS c
-    ON c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
-LEFT JOIN new_groups AS g ON (SELECT count(*) FROM new_groups) = 1
+    ON c.source_id = o.source_id AND c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+LEFT JOIN only_groups AS g ON g.source_id = o.source_id
 WHERE o.kind = 'annotation';

@@ -1,7 +1,7 @@
 -- Communication kernels -> new_collective_calls. What a kernel does not say itself (torch < 2.2, kernels of a group call) is
 -- taken from the host operations around its launch: `record_param_comms` carries the same keys, the `nccl:...` annotation
 -- inside it the tensor's shape and type.
--- Input: new_gpu_ops with launch_op_id, new_host_ops, new_groups (pg_config of the file).
+-- Input: new_gpu_ops with launch_op_id, new_host_ops, new_groups (pg_config of the file), only_groups, new_source.
 
 CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
     "Collective name": "VARCHAR", "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Group size": "VARCHAR", "dtype": "VARCHAR",
@@ -11,22 +11,22 @@ CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
 WITH kernels AS (
-    SELECT g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, l.tid, l.start_local_ns AS launched_ns
+    SELECT source_of(g.op_id) AS source_id, g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, l.tid, l.start_local_ns AS launched_ns
     FROM new_gpu_ops AS g
     JOIN classified AS c USING (kind, name)
     LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
     WHERE c.category = 'communication'
 ),
 issuers AS (
-    SELECT op_id, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
+    SELECT source_of(op_id) AS source_id, op_id, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
     FROM new_host_ops WHERE name = 'record_param_comms'
 ),
 announcements AS (
-    SELECT op_id, name, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
+    SELECT source_of(op_id) AS source_id, op_id, name, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
     FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) IN ('device', 'host')
 )
 SELECT
-    k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns,
+    k.source_id, k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns,
     CASE WHEN k.launched_ns <= i.end_local_ns THEN i.op_id END AS issuer_id,
     CASE WHEN k.launched_ns <= n.end_local_ns THEN n.name END AS announced,
     CASE WHEN k.launched_ns <= n.end_local_ns THEN n.args END AS announced_args,
@@ -34,8 +34,8 @@ SELECT
          WHEN k.launched_ns <= i.end_local_ns THEN collective_keys(i.args) END AS keys,
     CASE WHEN k.launched_ns <= i.end_local_ns THEN i.args END AS issuer_args
 FROM kernels AS k
-ASOF LEFT JOIN issuers AS i ON k.tid = i.tid AND k.launched_ns >= i.start_local_ns
-ASOF LEFT JOIN announcements AS n ON k.tid = n.tid AND k.launched_ns >= n.start_local_ns;
+ASOF LEFT JOIN issuers AS i ON k.source_id = i.source_id AND k.tid = i.tid AND k.launched_ns >= i.start_local_ns
+ASOF LEFT JOIN announcements AS n ON k.source_id = n.source_id AND k.tid = n.tid AND k.launched_ns >= n.start_local_ns;
 
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
@@ -48,7 +48,7 @@ WITH named AS (
         greatest(TRY_CAST(keys."In msg nelems" AS BIGINT), TRY_CAST(keys."Out msg nelems" AS BIGINT)) AS elements,
         greatest(TRY_CAST(keys."In msg size" AS BIGINT), TRY_CAST(keys."Out msg size" AS BIGINT)) AS message_bytes
     FROM communication_kernels
-    LEFT JOIN (SELECT name FROM new_groups WHERE (SELECT count(*) FROM new_groups) = 1) AS only_group ON true
+    LEFT JOIN only_groups AS only_group ON communication_kernels.source_id = only_group.source_id
 )
 SELECT
     s.rank,
@@ -75,5 +75,5 @@ SELECT
     k.duration_ns,
     CASE WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
 FROM named AS k
-CROSS JOIN new_source AS s
-LEFT JOIN new_groups AS g ON g.name = k.group_name;
+JOIN new_source AS s ON s.source_id = k.source_id
+LEFT JOIN new_groups AS g ON g.source_id = k.source_id AND g.name = k.group_name;

@@ -1,8 +1,10 @@
-"""Load one Kineto file into the base tables."""
+"""Load Kineto files into the base tables, one or several at a time."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -11,9 +13,16 @@ import duckdb
 from traceweave.sources import derive
 from traceweave.sources.kineto.probe import describe_process
 from traceweave.sources.kineto.properties import Properties, parse_properties
-from traceweave.sources.kineto.reader import read_events
-from traceweave.sources.kineto.repair import Unparsed
-from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Process, Report, Trace
+from traceweave.sources.kineto.reader import Reading, read_events, stage_events
+from traceweave.sources.model import (
+    OP_IDS_PER_SOURCE,
+    File,
+    Issue,
+    Loaded,
+    Process,
+    Report,
+    Trace,
+)
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -34,30 +43,59 @@ _LOST = {
 }
 
 
+@dataclass(frozen=True)
+class _Read:
+    """One file whose events are in new_events."""
+
+    trace: Trace
+    reading: Reading
+    properties: Properties
+
+
 def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
     """Fill the base tables of `con` with the events of `trace`.
-
-    Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
 
     Raises:
         InputError: the file has no traceEvents array, or unpacks to more than it may.
     """
+    (loaded,) = load_together(con, [File(trace, source_id, report)])
+    return loaded
+
+
+def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list[Loaded]:
+    """Fill the base tables of `con` with the events of files that have no rank in common.
+
+    Each statement takes them all: planning it takes longer than a small file. If a file fails, all
+    do. Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
+
+    Raises:
+        InputError: a file has no traceEvents array, or unpacks to more than it may.
+    """
     derive.stage(con)
-    reading = read_events(con, trace, report)
-    properties = parse_properties(reading.head, reading.tail)
-    trace = _with_whole_top_level(trace, properties)
-    _describe_source(con, trace, source_id, properties)
-    _sort(con)
-    loaded = replace(
-        _account(con, reading.unparsed),
-        damaged=reading.damaged or properties.damaged,
-        cut_short=reading.cut_short or properties.more_events,
-    )
+    stage_events(con)
+    read = {file.source_id: _read(con, file) for file in files}
+    lanes = con.execute(
+        "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
+    ).fetchall()
+    events = Counter[int]()
+    first_rows: dict[int, int] = {}
+    for source_id, _, count, first_row in lanes:
+        events[source_id] += count
+        first_rows[source_id] = min(first_row, first_rows.get(source_id, first_row))
+    _describe_sources(con, read, first_rows)
+    _sort(con, {lane for _, lane, _, _ in lanes})
+    loaded = _account(con, read, events)
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
     _find_collectives(con)
-    derive.finish(con, source_id, trace)
+    derive.finish(con, {source_id: of.trace for source_id, of in read.items()})
     return loaded
+
+
+def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
+    reading = read_events(con, file.trace, file.report, file.source_id)
+    properties = parse_properties(reading.head, reading.tail)
+    return _Read(_with_whole_top_level(file.trace, properties), reading, properties)
 
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
@@ -71,39 +109,43 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     return replace(trace, processes=(process,))
 
 
-def _describe_source(
-    con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, properties: Properties
+def _describe_sources(
+    con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], first_rows: Mapping[int, int]
 ) -> None:
-    process = trace.processes[0] if trace.processes else Process(key=0)
+    processes = [
+        of.trace.processes[0] if of.trace.processes else Process(0) for of in read.values()
+    ]
     con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_source AS SELECT $1::INTEGER AS source_id,"
-        " $2::INTEGER AS rank, $3::INTEGER AS world_size, $4::BIGINT AS base_ns,"
-        " $5::BIGINT AS first_op_id",
+        "CREATE OR REPLACE TEMP TABLE new_source AS SELECT unnest($1::INTEGER[]) AS source_id,"
+        " unnest($2::INTEGER[]) AS rank, unnest($3::INTEGER[]) AS world_size,"
+        " unnest($4::BIGINT[]) AS base_ns, unnest($5::BIGINT[]) AS first_op_id",
         [
-            source_id,
-            process.rank,
-            process.world_size,
-            properties.base_ns,
-            source_id * OP_IDS_PER_SOURCE,
+            list(read),
+            [process.rank for process in processes],
+            [process.world_size for process in processes],
+            [of.properties.base_ns for of in read.values()],
+            # of the row 0
+            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n in read],
         ],
     )
+    groups = [(n, group) for n, of in read.items() for group in of.properties.groups]
     con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_groups AS SELECT unnest($1::VARCHAR[]) AS name,"
-        " unnest($2::VARCHAR[]) AS description, unnest($3::INTEGER[][]) AS ranks,"
-        " unnest($4::INTEGER[]) AS size",
+        "CREATE OR REPLACE TEMP TABLE new_groups AS SELECT unnest($1::INTEGER[]) AS source_id,"
+        " unnest($2::VARCHAR[]) AS name, unnest($3::VARCHAR[]) AS description,"
+        " unnest($4::INTEGER[][]) AS ranks, unnest($5::INTEGER[]) AS size",
         [
-            [group.name for group in properties.groups],
-            [group.description for group in properties.groups],
-            [group.ranks for group in properties.groups],
-            [group.size for group in properties.groups],
+            [source_id for source_id, _ in groups],
+            [group.name for _, group in groups],
+            [group.description for _, group in groups],
+            [group.ranks for _, group in groups],
+            [group.size for _, group in groups],
         ],
     )
 
 
-def _sort(con: duckdb.DuckDBPyConnection) -> None:
+def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
     """Put every event into the staging table or base table of its kind."""
     con.execute(_script("events.sql"))
-    lanes = {lane for (lane,) in con.execute("SELECT DISTINCT lane FROM new_events").fetchall()}
     for lane, script in _OF_SOME_FILES.items():
         if lane in lanes:
             con.execute(_script(script))
@@ -116,21 +158,29 @@ def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
             con.execute(_script(script))
 
 
-def _account(con: duckdb.DuckDBPyConnection, unparsed: Unparsed) -> Loaded:
-    """Count what was read, and what of it is in no table, by kind."""
-    read = _count(con, "SELECT count(*) FROM new_events") + unparsed.count
-    lost = con.execute(_script("lost.sql")).fetchall()
-    issues = [Issue(kind, count, _LOST[kind], example) for kind, count, example in lost]
+def _account(
+    con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], events: Mapping[int, int]
+) -> list[Loaded]:
+    """Count what was read of each file, and what of it is in no table, by kind."""
+    lost: dict[int, list[Issue]] = {source_id: [] for source_id in read}
+    for source_id, kind, count, example in con.execute(_script("lost.sql")).fetchall():
+        lost[source_id].append(Issue(kind, count, _LOST[kind], example))
+    return [_loaded(of, events[n], lost[n]) for n, of in read.items()]
+
+
+def _loaded(of: _Read, events: int, issues: list[Issue]) -> Loaded:
+    unparsed = of.reading.unparsed
     if unparsed.count:
         kind = "damaged event"
         issues.append(Issue(kind, unparsed.count, _LOST[kind], unparsed.example))
-    return Loaded(read, read - sum(i.count for i in issues), issues)
-
-
-def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = con.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])
+    read = events + unparsed.count
+    return Loaded(
+        read,
+        read - sum(issue.count for issue in issues),
+        issues,
+        of.reading.damaged or of.properties.damaged,
+        of.reading.cut_short or of.properties.more_events,
+    )
 
 
 @cache

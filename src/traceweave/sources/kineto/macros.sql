@@ -1,4 +1,8 @@
--- What the loader's statements share.
+-- What the statements about collectives share.
+
+-- The process groups that are the only ones of their file.
+CREATE OR REPLACE TEMP VIEW only_groups AS
+FROM new_groups QUALIFY count(*) OVER (PARTITION BY source_id) = 1;
 
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].

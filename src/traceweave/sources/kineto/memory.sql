@@ -1,8 +1,8 @@
--- Allocations and frees -> base.memory_events. Input: events, new_source.
+-- Allocations and frees -> base.memory_events. Input: events.
 
 INSERT INTO base.memory_events BY NAME
 SELECT
-    (SELECT rank FROM new_source) AS rank, op_id, (SELECT source_id FROM new_source) AS source_id,
+    rank, op_id, source_id,
     CASE a."Device Type" WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a."Device Id" ELSE a."Device Type" || ':' || a."Device Id" END AS device,
     CASE WHEN TRY_CAST(a.Bytes AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
     start_ns AS at_local_ns,

@@ -1,8 +1,8 @@
--- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in where rows go, the pipes,
+-- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in the file's number, the pipes,
 -- the columns and how times are read. Every event gets one lane, so that it is stored by exactly one statement (events.sql), or
 -- counted by lost.sql. Times are still without the file's baseTimeNanoseconds: that may come after the array.
 
-$into
+INSERT INTO new_events BY NAME
 WITH json_events AS (
     SELECT * FROM read_json([$pipes], format = 'array', columns = $columns, maximum_object_size = $max_bytes)
 ),
@@ -16,7 +16,7 @@ timed AS (
     FROM json_events
 )
 SELECT
-    ph, cat, name, pid, tid, id, args, since_base_ns, duration_ns,
+    $source_id AS source_id, ph, cat, name, pid, tid, id, args, since_base_ns, duration_ns,
     CASE
         WHEN ph IS NULL THEN 'no phase'
         WHEN ph = 'M' THEN 'other'

@@ -36,6 +36,13 @@ EXACT_DOUBLE_US = 8_700_000_000_000
 
 _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 
+_STAGE = """
+CREATE OR REPLACE TEMP TABLE new_events (
+    source_id INTEGER, ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, id VARCHAR,
+    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR
+)
+"""
+
 _READ = Template(resources.files(__package__).joinpath("read.sql").read_text(encoding="utf-8"))
 
 
@@ -49,12 +56,12 @@ class _Times:
     ns: str
     max_event_bytes: int
 
-    def script(self, into: str, pipes: Sequence[int]) -> str:
+    def script(self, source_id: int, pipes: Sequence[int]) -> str:
         fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
         fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
         columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
         return _READ.substitute(
-            into=into,
+            source_id=source_id,
             pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
             columns=f"{{{columns}}}",
             max_bytes=self.max_event_bytes,
@@ -97,8 +104,15 @@ class Reading:
     """Whether events may be missing that were not counted."""
 
 
-def read_events(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) -> Reading:
-    """Fill the temporary table `new_events` of `con` with every event of a file, in file order.
+def stage_events(con: duckdb.DuckDBPyConnection) -> None:
+    """Create the empty temporary table `new_events`."""
+    con.execute(_STAGE)
+
+
+def read_events(
+    con: duckdb.DuckDBPyConnection, trace: Trace, report: Report, source_id: int = 0
+) -> Reading:
+    """Add every event of a file to the temporary table `new_events` of `con`, in file order.
 
     One of DuckDB's threads reads them, or all of them do. Most files are read at full speed; the
     few that cannot be (absolute times with decimals, events that are not JSON) are read again with
@@ -108,10 +122,10 @@ def read_events(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) ->
         InputError: the file has no traceEvents array, or unpacks to more than it may.
     """
     with suppress(_InexactTimes, *_REFUSED):
-        return _read_fast(con, trace, report)
+        return _read_fast(con, trace, report, source_id)
     with suppress(*_REFUSED):
-        return _read_with_care(con, trace, bytes)
-    return _read_with_care(con, trace, rewrite_block)
+        return _read_with_care(con, trace, bytes, source_id)
+    return _read_with_care(con, trace, rewrite_block, source_id)
 
 
 _REFUSED = (duckdb.InvalidInputException, duckdb.DataError)
@@ -122,22 +136,25 @@ def _threads(con: duckdb.DuckDBPyConnection) -> int:
     return int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
 
 
-def _read_fast(con: duckdb.DuckDBPyConnection, trace: Trace, report: Report) -> Reading:
+def _read_fast(
+    con: duckdb.DuckDBPyConnection, trace: Trace, report: Report, source_id: int
+) -> Reading:
     threads = _threads(con) if trace.all_threads else 1
     with trace.path.open("rb") as file:
         stream = EventStream(file, report, most_bytes=trace.most_bytes)
-        _copy(con, _FAST, _refuse_inexact(stream.blocks()), threads)
+        _copy(con, _FAST, _refuse_inexact(stream.blocks()), source_id, threads)
     return _reading(stream, Unparsed())
 
 
 def _read_with_care(
-    con: duckdb.DuckDBPyConnection, trace: Trace, finish: Callable[[bytes], bytes]
+    con: duckdb.DuckDBPyConnection, trace: Trace, finish: Callable[[bytes], bytes], source_id: int
 ) -> Reading:
     unparsed = Unparsed()
     with trace.path.open("rb") as file:
         stream = EventStream(file, most_bytes=trace.most_bytes)
         blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
-        _copy(con, _EXACT, (finish(_quote_times(block)) for block in blocks if block))
+        quoted = (finish(_quote_times(block)) for block in blocks if block)
+        _copy(con, _EXACT, quoted, source_id)
     return _reading(stream, unparsed)
 
 
@@ -155,18 +172,21 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
 
 
 def _copy(
-    con: duckdb.DuckDBPyConnection, times: _Times, blocks: Iterator[bytes], threads: int = 1
+    con: duckdb.DuckDBPyConnection,
+    times: _Times,
+    blocks: Iterator[bytes],
+    source_id: int,
+    threads: int = 1,
 ) -> None:
-    """Make new_events of all blocks, a stretch at a time; the next is cut while one is read."""
-    into = "CREATE OR REPLACE TEMP TABLE new_events AS"
+    """Add all blocks to new_events, a stretch at a time; the next is cut while one is read."""
     with transaction(con):
         for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
-            _read_parts(con, times, into, _deal(stretch, threads))
-            into = "INSERT INTO new_events BY NAME"
+            if stretch:
+                _read_parts(con, times, source_id, _deal(stretch, threads))
 
 
 def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:
-    """Gather blocks to about `stretch_bytes`; yields once, if nothing else an empty list."""
+    """Gather blocks to about `stretch_bytes`."""
     gathered: list[bytes] = []
     size = 0
     for block in blocks:
@@ -186,7 +206,7 @@ def _deal(stretch: list[bytes], threads: int) -> list[list[bytes]]:
 
 
 def _read_parts(
-    con: duckdb.DuckDBPyConnection, times: _Times, into: str, parts: Sequence[list[bytes]]
+    con: duckdb.DuckDBPyConnection, times: _Times, source_id: int, parts: Sequence[list[bytes]]
 ) -> None:
     """Run read.sql over pipes that threads fill, one for each part."""
     pipes = [os.pipe() for _ in parts]
@@ -198,7 +218,7 @@ def _read_parts(
     for feeder in feeders:
         feeder.start()
     try:
-        con.execute(times.script(into, [readable for readable, _ in pipes])).fetchall()
+        con.execute(times.script(source_id, [readable for readable, _ in pipes])).fetchall()
     except duckdb.Error:
         if not failures:  # else the reader only saw a feeder stop
             raise

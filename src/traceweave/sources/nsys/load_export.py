@@ -95,7 +95,7 @@ def load_export(
         stored = count_stored(con, source_id)
         issues += find_issues(con, export, events.undecoded)
         _drop_temporary_tables(con)  # room for what sorts
-        derive.finish(con, source_id, trace)
+        derive.finish(con, {source_id: trace})
         progress.finish()
         _check_descriptions(export)
         read = events.rows + sum(issue.count for issue in skipped)
