@@ -103,6 +103,7 @@ def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
         ("op=aten::mm times=0", "no range of this run's host is called 'aten::mm'"),
         ("group=9 times=0", "selects nothing of this run"),
         ("kind=data_loading times=0", "selects nothing of this run"),
+        ("kind=launch times=0", "selects nothing of this run"),
     ],
 )
 def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message: str) -> None:

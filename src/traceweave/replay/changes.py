@@ -74,6 +74,8 @@ class Changer:
         for kind in sorted(scenario.kinds):
             for column, sorts in self._columns(kind):
                 chosen = selected & np.isin(nodes.sort, sorts)
+                if column == "launch_lag":
+                    chosen &= nodes.launch >= 0
                 found = found or bool(np.any(chosen))
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         if "sync" in scenario.kinds:
