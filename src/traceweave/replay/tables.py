@@ -14,8 +14,7 @@ from traceweave.errors import QueryError
 from traceweave.replay.fixes import fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
-from traceweave.replay.nodes import ARRIVAL, BARRIER
-from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, of_length
+from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, spent
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import slowdowns
 
@@ -188,7 +187,7 @@ def _path_rows(model: Model) -> dict[str, object]:
     }
 
 
-def _totals(model: Model, rows: Ints) -> tuple[Ints, pa.Array]:
+def _totals(model: Model, rows: Ints) -> tuple[pa.Array, pa.Array]:
     """Return how long each row's rank did the same in its step, and the mean over all ranks."""
     graph = model.graph
     nodes = graph.nodes
@@ -196,21 +195,17 @@ def _totals(model: Model, rows: Ints) -> tuple[Ints, pa.Array]:
     exact, anywhere = code(rows), code_anywhere(rows[[0, 2, 3]])
     own, alike = np.unique(exact), np.unique(anywhere)
     total, sums = np.zeros(len(own)), np.zeros(len(alike))
-    works = np.zeros(DELAYED + 1, bool)
     for block in nodes.blocks():
-        mine = np.arange(block.start, block.stop)
-        mine = mine[(nodes.sort[mine] != BARRIER) & (nodes.sort[mine] != ARRIVAL)]
-        kind = of_length(nodes.sort[mine])
-        works[kind] = True
-        what, _ = what_of_nodes(graph, mine, kind)
-        step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
-        length = nodes.length[mine]
-        total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
-        sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
+        for mine, kind, length in spent(graph, np.arange(block.start, block.stop)):
+            what, _ = what_of_nodes(graph, mine, kind)
+            step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
+            total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
+            sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
     rank_ns = total[np.searchsorted(own, exact)].astype(np.int64)
     mean = sums[np.searchsorted(alike, anywhere)] / len(graph.ranks)
-    # delays are nobody's work: what others had of them says nothing
-    return rank_ns, pa.array(mean, mask=~works[rows[2]])
+    # delays of the device are nobody's work
+    nobody = rows[2] == DELAYED
+    return pa.array(rank_ns, mask=nobody), pa.array(mean, mask=nobody)
 
 
 def _coder(rows: Ints) -> Callable[[Ints], Ints]:
