@@ -51,3 +51,18 @@ def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Pa
     assert share[0, "launch"] > 0.9
     # its pieces lie without a hole from rank 0's first call to the end of its last op
     assert found["path_ns"].sum() == 595_259_000
+
+
+@pytest.mark.parametrize(
+    "folder", ["nanogpt_8xh100", "megatron_tp8"], ids=["host-bound steps", "one step"]
+)
+def test_a_rank_has_as_much_of_what_is_on_the_path(
+    database_of: Callable[..., Path], corpus: Path, folder: str
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / folder)) as run:
+        path = run.critical_path()
+    own = path[path["kind"] != "device_delay"]
+    assert path.loc[path["kind"] == "device_delay", "rank_ns"].isna().all()
+    assert "launch" in set(own["kind"])
+    # the way from a launch to the device is on the path alone: some us
+    assert (own["path_ns"] <= 1.01 * own["rank_ns"]).all()

@@ -55,6 +55,6 @@ def test_exposed_and_blocked_time(
         build.gpu(0, at)
     for at in calls:
         build.collective({0: at})
-    statement = f"FROM tw_collective_exposure({RELEASE}) ORDER BY call_id"
+    statement = f"FROM tw_collective_exposure('collectives', {RELEASE}) ORDER BY call_id"
     got = [row[1:3] for row in con.execute(statement).fetchall()]
     assert got == [_counted(compute, at) for at in calls]

@@ -53,7 +53,7 @@ def test_several_at_once_are_divided_by_semicolons() -> None:
         ("rank=x times=0", "rank is numbers like 3 or 0,3-5"),
         ("kind=compute times=two", "times is a number, not 'two'"),
         ("kind=compute times=-1", "times is a factor from 0 to 1000"),
-        ("kind=compute like=best", "like is one of median, fastest"),
+        ("kind=compute like=best", "like is one of median, fastest, mean"),
         ("kind=sync times=0.5", "a sync can only be removed, with times=0"),
         ("kind=sync,launch like=median", "sync can only be removed"),
         ("kind=device_delay like=median", "device_delay has nothing to be like"),

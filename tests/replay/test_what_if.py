@@ -81,6 +81,9 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "kind=compute like=median")[0] == 40
     assert predicted(model, "step=1 kind=compute like=median")[0] == (20 + 40) / 2
     assert predicted(model, "step=1-2 kind=compute like=median")[0] == 20
+    # 50 of work divided by three, to the ns; over the whole recording each rank's mean is scaled
+    assert predicted(model, "step=1-2 kind=compute like=mean")[0] == pytest.approx(26.667)
+    assert predicted(model, "step=1-2 rank=2 kind=compute like=mean")[0] == 40
 
 
 def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
@@ -100,6 +103,7 @@ def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
         ("op=aten::mm times=0", "no range of this run's host is called 'aten::mm'"),
         ("group=9 times=0", "selects nothing of this run"),
         ("kind=data_loading times=0", "selects nothing of this run"),
+        ("kind=launch times=0", "selects nothing of this run"),
     ],
 )
 def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message: str) -> None:
@@ -164,6 +168,21 @@ def test_recorded_waits_predict_gains_within_3_percent(
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
     gain = row["measured_step_ns"] - without
     assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
+
+
+@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP], ids=["ddp", "fsdp", "tp"])
+def test_work_divided_evenly_takes_what_was_predicted(
+    base: Config, simulated_database: Callable[[Config], Path]
+) -> None:
+    uneven = replace(base, straggler={0: 1 * MS, 1: 2 * MS, 2: 3 * MS, 3: 6 * MS})
+    even = replace(base, straggler=dict.fromkeys(range(4), 3 * MS))
+    with traceweave.open(simulated_database(uneven)) as run:
+        (row,) = run.what_if("kind=compute like=mean").to_dict("records")
+    with traceweave.open(simulated_database(even)) as run:
+        without = run.steps()["length_ns"].mean()
+    assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
+    gain = row["measured_step_ns"] - without
+    assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
 def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
@@ -236,8 +255,11 @@ def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
         twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[
             "predicted_step_ns"
         ]
+        # what was recorded before the first step is shorter then too: no step is longer for that
+        (none,) = run.what_if("kind=transfer times=0")["gain_ns"]
         compute = run.breakdown()["compute_ns"].mean()
         assert (run.steps()["length_ns"] < 1.5 * compute).all()
+    assert abs(none) < 10_000
     # its hosts only launch: their ranges are as long whatever the device does
     assert twice > 2 * compute
     assert compute < free < 1.5 * compute

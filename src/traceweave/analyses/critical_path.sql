@@ -11,7 +11,7 @@
 -- column: group_id INTEGER | process group of the collectives
 -- column: path_ns BIGINT | time on the critical path
 -- column: share DOUBLE | path_ns / all of the step's path, 0 to 1
--- column: rank_ns BIGINT | how long the rank did the same in the step in all, on the path or beside it
+-- column: rank_ns BIGINT | how long the rank did the same in the step in all, on the path or beside it, over all its threads and streams, without the way from a launch to the device; NULL: nobody's own time
 -- column: mean_ns DOUBLE | mean over all ranks of the time in which they did the same in any group; NULL: nobody's own time
 -- column: rank_share DOUBLE | share of the step's path that is this rank's, of any kind
 -- column: critical_imbalance DOUBLE | rank_share against the mean over the ranks of the run: 1 is as much as the mean, 0 for a rank that is not on the path

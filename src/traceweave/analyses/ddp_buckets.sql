@@ -82,7 +82,7 @@ readied AS (
     ASOF LEFT JOIN launched AS l
         ON l.rank = b.rank AND l.source_id = b.source_id AND b.correlation > l.correlation
 ),
-ordered AS (
+ordered AS MATERIALIZED (
     SELECT
         r.*,
         row_number() OVER (
@@ -123,7 +123,7 @@ SELECT
         CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
     ), '') AS note
 FROM ordered AS o
-LEFT JOIN tw_collective_exposure(0) AS e USING (call_id)
+LEFT JOIN tw_collective_exposure('ordered', 0) AS e USING (call_id)
 LEFT JOIN collective_waits AS w ON w.collective_id = o.collective_id AND w.rank = o.rank
 LEFT JOIN seen AS s ON s.collective_id = o.collective_id
 ORDER BY o.rank, o.step NULLS FIRST, o.group_id NULLS LAST, o.bucket

@@ -76,9 +76,9 @@ charged AS (
     WHERE late_is_known AND waited_until_ns IS NOT NULL AND rank NOT IN (last_rank, late_rank)
 ),
 -- on the rank's own clock, which hardly strays from the common one within a collective
-edges AS (
+edges AS MATERIALIZED (
     SELECT
-        k.call_id,
+        k.call_id AS id,
         k.rank,
         unnest([
             {'edge': 1, 'at_ns': k.start_local_ns},
@@ -89,34 +89,20 @@ edges AS (
         ], recursive := true)
     FROM calls AS k LEFT JOIN charged AS c USING (call_id)
 ),
--- how long compute had run up to each edge (sweeps)
-reached AS (
-    SELECT
-        unnest(e.call_ids) AS call_id,
-        unnest(e.edges) AS edge,
-        unnest(e.moments) AS at_ns,
-        unnest(sweep_union_until(coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), e.moments).union_ns) AS compute_ns
-    FROM (
-        SELECT rank, list(call_id) AS call_ids, list(edge) AS edges, list(at_ns) AS moments
-        FROM edges
-        WHERE at_ns IS NOT NULL
-        GROUP BY rank
-    ) AS e
-    LEFT JOIN (
-        SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_own_ops() WHERE category = 'compute' GROUP BY rank
-    ) AS o USING (rank)
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
 ),
 -- time without compute up to each edge: only differences of it mean anything
 measured AS (
     SELECT
-        call_id,
+        id AS call_id,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 1) AS start_free_ns,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 3) AS from_free_ns,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 4) AS until_free_ns,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 5) AS end_free_ns
-    FROM reached
-    GROUP BY call_id
+    FROM tw_computed_until('ops', 'edges')
+    GROUP BY id
 )
 SELECT
     k.rank,

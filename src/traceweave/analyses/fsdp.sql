@@ -172,7 +172,7 @@ SELECT
         CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
     ), '') AS note
 FROM passed AS p
-LEFT JOIN tw_collective_exposure($release_ns) AS e USING (call_id)
+LEFT JOIN tw_collective_exposure('passed', $release_ns) AS e USING (call_id)
 LEFT JOIN used AS u USING (call_id)
 LEFT JOIN collective_waits AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
 LEFT JOIN seen AS s ON s.collective_id = p.collective_id

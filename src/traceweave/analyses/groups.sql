@@ -83,7 +83,7 @@ own_ops AS NOT MATERIALIZED (
     FROM tw_own_ops()
 ),
 progress AS MATERIALIZED (
-    SELECT * FROM tw_progress('own_ops', 'compute')
+    SELECT * FROM tw_progress('own_ops', 'compute', 'calls')
 ),
 begun AS (
     SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns

@@ -123,7 +123,7 @@ exchanged AS MATERIALIZED (
         count(w.wait_ns) = count(*) AS is_matched,
         count(m.peer) = 0 AS is_blind
     FROM messages AS m
-    LEFT JOIN tw_collective_exposure($release_ns) AS e USING (call_id)
+    LEFT JOIN tw_collective_exposure('messages', $release_ns) AS e USING (call_id)
     LEFT JOIN (
         SELECT * FROM collective_waits
         WHERE collective_id IN (SELECT collective_id FROM messages GROUP BY collective_id HAVING count(DISTINCT rank) > 1)
@@ -202,10 +202,10 @@ windows AS MATERIALIZED (
     GROUP BY s.first_rank, s.step
     HAVING count(*) = any_value(p.stages)
 ),
-edges AS (
+edges AS MATERIALIZED (
     SELECT
         s.rank,
-        w.step,
+        w.step AS id,
         unnest([
             {'edge': 1, 'at_ns': w.start_ns},
             {'edge': 2, 'at_ns': greatest(w.start_ns, least(w.full_ns, w.end_ns))},
@@ -215,9 +215,7 @@ edges AS (
     FROM windows AS w JOIN spans AS s ON s.first_rank = w.first_rank AND s.step IS NOT DISTINCT FROM w.step
 ),
 reached AS (
-    SELECT e.rank, e.step, e.edge, e.at_ns, e.at_ns - coalesce(p.done_ns - tw_overhang_ns(p.until_ns, e.at_ns), 0) AS idle_ns
-    FROM (SELECT * FROM edges WHERE at_ns IS NOT NULL) AS e
-    ASOF LEFT JOIN tw_progress('device_ops', 'compute') AS p ON p.rank = e.rank AND e.at_ns >= p.start_ns
+    SELECT rank, id AS step, edge, at_ns, at_ns - compute_ns AS idle_ns FROM tw_computed_until('device_ops', 'edges')
 ),
 measured AS (
     SELECT

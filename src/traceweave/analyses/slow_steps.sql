@@ -59,18 +59,10 @@ slow AS MATERIALIZED (
     FROM parts AS p JOIN medians AS m USING (rank)
     WHERE p.window_ns > m.window_ns AND p.window_ns - m.window_ns >= $min_excess_share * m.window_ns
 ),
-caused AS (
-    SELECT rank, step, cause, CAST(sum(gaps_ns) AS BIGINT) AS idle_ns
-    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'summed')
-    WHERE step IS NOT NULL
-    GROUP BY rank, step, cause
-),
 idles AS MATERIALIZED (
-    SELECT rank, step, cause, idle_ns FROM caused
-    UNION ALL
-    SELECT p.rank, p.step, 'short', greatest(p.idle_ns - coalesce(CAST(sum(c.idle_ns) AS BIGINT), 0), 0)
-    FROM parts AS p LEFT JOIN caused AS c USING (rank, step)
-    GROUP BY p.rank, p.step, p.idle_ns
+    SELECT rank, step, cause, idle_ns
+    FROM analysis_idle_causes(p_window := $window, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    WHERE step IS NOT NULL
 ),
 -- a step without gaps of a cause has none of it: that counts in the median
 usual AS (

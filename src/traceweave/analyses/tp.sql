@@ -41,12 +41,15 @@ streams AS (
 seen AS (
     SELECT collective_id, count(DISTINCT rank) AS ranks_seen FROM collective_waits GROUP BY collective_id
 ),
+calls AS MATERIALIZED (
+    SELECT k.*, r.used_source FROM collectives AS k JOIN roles AS r USING (group_id)
+),
 summed AS (
     SELECT
         k.rank,
         k.step,
         k.group_id,
-        any_value(r.used_source) AS used_source,
+        any_value(k.used_source) AS used_source,
         count(*) AS calls,
         CASE WHEN count(k.bytes) = count(*) THEN CAST(sum(k.bytes) AS BIGINT) END AS bytes,
         CAST(sum(k.duration_ns) AS BIGINT) AS comm_ns,
@@ -54,9 +57,8 @@ summed AS (
         CAST(sum(CASE WHEN k.stream = s.stream THEN k.duration_ns ELSE 0 END) AS BIGINT) AS same_stream_ns,
         CAST(sum(e.exposed_ns) AS BIGINT) AS exposed_ns,
         CAST(sum(e.blocked_ns) AS BIGINT) AS blocked_ns
-    FROM collectives AS k
-    JOIN roles AS r USING (group_id)
-    JOIN tw_collective_exposure($release_ns) AS e USING (call_id)
+    FROM calls AS k
+    JOIN tw_collective_exposure('calls', $release_ns) AS e USING (call_id)
     LEFT JOIN streams AS s ON s.rank = k.rank
     LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
     LEFT JOIN seen AS n ON n.collective_id = k.collective_id

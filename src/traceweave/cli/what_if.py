@@ -43,9 +43,9 @@ def what_if(
     """Replay the run in DATABASE with each SCENARIO, and with all of them at once.
 
     A scenario is KEY=VALUE pairs: which work is meant (rank= step= kind= class= op= group= name=
-    module= bytes=) and one change to it (times= like=median|fastest gbps= alpha_us= overlap=full).
-    Kinds are compute, transfer, launch, data_loading, sync, copy and device_delay. A semicolon puts
-    several into one scenario.
+    module= bytes=) and one change to it (times= like=median|fastest|mean gbps= alpha_us=
+    overlap=full). Kinds are compute, transfer, launch, data_loading, sync, copy and device_delay.
+    A semicolon puts several into one scenario.
     """
     from traceweave import api
     from traceweave.cli.output import print_rows

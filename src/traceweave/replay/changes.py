@@ -74,6 +74,8 @@ class Changer:
         for kind in sorted(scenario.kinds):
             for column, sorts in self._columns(kind):
                 chosen = selected & np.isin(nodes.sort, sorts)
+                if column == "launch_lag":
+                    chosen &= nodes.launch >= 0
                 found = found or bool(np.any(chosen))
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         if "sync" in scenario.kinds:
@@ -229,8 +231,7 @@ class Changer:
             of_step, steps = _numbered(self.step[rows])
             thing = _numbered(thing)[0] * steps + of_step
         wanted = chosen[rows]
-        summary = _SUMMARIES[s.like or "median"]
-        return rows[wanted], _factors(old[rows], thing, who, summary, wanted)
+        return rows[wanted], _factors(old[rows], thing, who, s.like or "median", wanted)
 
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
@@ -285,17 +286,17 @@ _SUMMARIES: dict[str, Callable[[Floats], float]] = {
     # of an even number the lower one: of two ranks the slow one is to be like the other
     "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
     "fastest": lambda means: float(np.min(means)),
+    "mean": lambda means: float(np.mean(means)),
 }
 
 
-def _factors(
-    values: Ints, thing: Ints, who: Ints, summary: Callable[[Floats], float], wanted: Flags
-) -> Floats:
+def _factors(values: Ints, thing: Ints, who: Ints, like: str, wanted: Flags) -> Floats:
     """Return for each wanted value the factor that makes its owner's mean that of its peers.
 
     Means are compared of the same thing among owners that have it as often. Nobody becomes slower
-    by being like others.
+    by being like others, unless the same work is divided evenly.
     """
+    summary = _SUMMARIES[like]
     of_thing, things = _numbered(thing)
     of_owner, owners = _numbered(who - who.min(initial=0))
     cell = of_thing * owners + of_owner
@@ -309,7 +310,9 @@ def _factors(
             if len(peers) > 1:
                 usual = summary(means)
                 factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
-    found: Floats = np.minimum(factor, 1.0).ravel()[cell[wanted]]
+    if like != "mean":
+        np.minimum(factor, 1.0, out=factor)
+    found: Floats = factor.ravel()[cell[wanted]]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import (
+    ARRIVAL,
     BARRIER,
     CALL,
     COMMUNICATION,
@@ -58,6 +60,27 @@ def of_length(sort: Ints) -> Ints:
     """Return what the lengths of nodes are, by their sorts."""
     kinds = np.array([_OF_LENGTH.get(s, DELAYED) for s in range(BARRIER + 1)])
     return kinds[sort]
+
+
+def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield what nodes spend their own time on: nodes, the kind of that time, and how long, ns.
+
+    A delay of the device is nobody's own time, nor is waiting for members.
+    """
+    nodes = graph.nodes
+    works = node[(nodes.sort[node] != BARRIER) & (nodes.sort[node] != ARRIVAL)]
+    yield works, of_length(nodes.sort[works]), nodes.length[works]
+    host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != BARRIER)]
+    # that of what follows nothing is its date
+    host = host[nodes.follows[host] | (nodes.launch[host] >= 0)]
+    loading = nodes.loading[host].astype(np.int64)
+    yield host, np.full(len(host), LOADING), loading
+    yield host, np.full(len(host), LAUNCHING), np.maximum(nodes.delay[host] - loading, 0)
+
+
+def _is_on_host(graph: Graph, sort: Ints) -> Flags:
+    found: Flags = np.isin(sort, _ON_HOST) | (not graph.has_gpu)
+    return found
 
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
@@ -122,7 +145,7 @@ def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
 def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> Path:
     """Divide the time of each node of the way: before its delay, loading, delay, and its length."""
     sort, start = nodes.sort[way], nodes.start[way]
-    on_host = np.isin(sort, _ON_HOST) | (not graph.has_gpu)
+    on_host = _is_on_host(graph, sort)
     since = np.where(since == -FAR, start, since)
     delay = np.minimum(nodes.delay[way], start - since)
     loading = np.minimum(nodes.loading[way], np.maximum(delay, 0))

@@ -11,7 +11,7 @@ from traceweave.errors import UsageError, suggest
 KINDS = ("compute", "transfer", "launch", "data_loading", "sync", "copy", "device_delay")
 SELECTORS = ("rank", "step", "kind", "class", "op", "group", "name", "module", "bytes")
 CHANGES = ("times", "like", "gbps", "alpha_us", "overlap")
-LIKES = ("median", "fastest")
+LIKES = ("median", "fastest", "mean")
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
 

@@ -80,12 +80,16 @@ class Windows:
         """Return how much longer each window takes, ns.
 
         A rank's last window ends with its last op and does not see what comes before the next
-        step, such as getting its data: it takes the mean of the rank's others, if there are any.
+        step, such as getting its data; the first one begins earlier if what was recorded before it
+        is shorter, though it takes no longer then. They take the mean of the rank's others, if
+        there are any.
         """
         longer = (self.lengths(now) - self.lengths(before)).astype(np.float64)
-        is_last = np.isin(np.arange(len(longer)), self.last_of)
-        ranks, mean = _means(self.rank[~is_last], longer[~is_last])
-        replaced = is_last & np.isin(self.rank, ranks)
+        is_edge = np.isin(np.arange(len(longer)), self.last_of)
+        is_first = np.diff(self.rank, prepend=-1) != 0
+        is_edge |= is_first & (self.begin.of(now) != self.begin.of(before))
+        ranks, mean = _means(self.rank[~is_edge], longer[~is_edge])
+        replaced = is_edge & np.isin(self.rank, ranks)
         longer[replaced] = mean[np.searchsorted(ranks, self.rank[replaced])]
         return longer
 

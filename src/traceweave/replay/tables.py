@@ -14,8 +14,7 @@ from traceweave.errors import QueryError
 from traceweave.replay.fixes import fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
-from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL
-from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, of_length
+from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, spent
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import slowdowns
 
@@ -28,10 +27,6 @@ _TABLES = {
         "step BIGINT, at_ns BIGINT, from_rank INTEGER, to_rank INTEGER, op VARCHAR,"
         " group_id INTEGER, collective_id BIGINT"
     ),
-    "tw_path_pieces": (
-        "step BIGINT, rank INTEGER, kind VARCHAR, what VARCHAR, start_ns BIGINT, end_ns BIGINT,"
-        " op_id BIGINT, sort VARCHAR"
-    ),
     "tw_replay_quality": (
         "rank INTEGER, nodes BIGINT, window_ns BIGINT, unexplained_ns BIGINT, launched BIGINT,"
         " ops BIGINT, stream_waits BIGINT, inferred_waits BIGINT, wait_calls BIGINT,"
@@ -42,7 +37,7 @@ _TABLES = {
 
 
 def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make tw_critical_path, tw_path_changes, tw_path_pieces and tw_replay_quality.
+    """Make tw_critical_path, tw_path_changes and tw_replay_quality.
 
     They are empty for a run without a timeline. Raises QueryError where replay is refused.
     """
@@ -54,7 +49,6 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
         return
     _fill(con, "tw_critical_path", _path_rows(model))
     _fill(con, "tw_path_changes", _change_rows(model))
-    _fill(con, "tw_path_pieces", _piece_rows(model))
     _fill(con, "tw_replay_quality", quality(model.graph, model.unexplained))
 
 
@@ -100,13 +94,9 @@ def path_pieces(
 
     `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
     """
-    (operations,) = counted().column("operations").to_pylist()
-    columns = ("step", "rank", "kind", "what", "start_ns", "end_ns")
-    if operations <= int(str(values["replay_ops"])):
+    if _operations(counted()) <= _most(values):
         try:
-            pieces = _piece_rows(Model(con))
-            found = pa.table({name: pieces[name] for name in columns}, schema=_PIECES)
-            return _side_by_side(found)
+            return _side_by_side(_pieces(Model(con)))
         except QueryError:
             pass
     return _PIECES.empty_table()
@@ -132,17 +122,25 @@ def replayed_fixes(
     values: Mapping[str, object],
     scenarios: Callable[[], pa.Table],
 ) -> pa.Table:
-    """Return the rows of fixes.fixes for a column `scenario`.
+    """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none.
 
-    It is not asked for where the run has more operations than the parameter `replay_ops`.
+    Beside it is how many operations the run has; more than the parameter `replay_ops` are too many.
     """
-    most = int(str(values["replay_ops"]))
-    [(operations,)] = con.execute("SELECT count(*) FROM device_ops").fetchall()
+    selected, most = scenarios(), _most(values)
+    operations = _operations(selected)
     if operations > most:
         rows = refused(operations, most)
     else:
-        rows = fixes(con, scenarios().column("scenario").to_pylist())
+        rows = fixes(con, selected.column("scenario").drop_null().to_pylist())
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
+
+
+def _operations(selected: pa.Table) -> int:
+    return int(selected.column("operations")[0].as_py())
+
+
+def _most(values: Mapping[str, object]) -> int:
+    return int(str(values["replay_ops"]))
 
 
 _PIECES = pa.schema(
@@ -189,7 +187,7 @@ def _path_rows(model: Model) -> dict[str, object]:
     }
 
 
-def _totals(model: Model, rows: Ints) -> tuple[Ints, pa.Array]:
+def _totals(model: Model, rows: Ints) -> tuple[pa.Array, pa.Array]:
     """Return how long each row's rank did the same in its step, and the mean over all ranks."""
     graph = model.graph
     nodes = graph.nodes
@@ -197,21 +195,17 @@ def _totals(model: Model, rows: Ints) -> tuple[Ints, pa.Array]:
     exact, anywhere = code(rows), code_anywhere(rows[[0, 2, 3]])
     own, alike = np.unique(exact), np.unique(anywhere)
     total, sums = np.zeros(len(own)), np.zeros(len(alike))
-    works = np.zeros(DELAYED + 1, bool)
     for block in nodes.blocks():
-        mine = np.arange(block.start, block.stop)
-        mine = mine[(nodes.sort[mine] != BARRIER) & (nodes.sort[mine] != ARRIVAL)]
-        kind = of_length(nodes.sort[mine])
-        works[kind] = True
-        what, _ = what_of_nodes(graph, mine, kind)
-        step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
-        length = nodes.length[mine]
-        total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
-        sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
+        for mine, kind, length in spent(graph, np.arange(block.start, block.stop)):
+            what, _ = what_of_nodes(graph, mine, kind)
+            step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
+            total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
+            sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
     rank_ns = total[np.searchsorted(own, exact)].astype(np.int64)
     mean = sums[np.searchsorted(alike, anywhere)] / len(graph.ranks)
-    # delays are nobody's work: what others had of them says nothing
-    return rank_ns, pa.array(mean, mask=~works[rows[2]])
+    # delays of the device are nobody's work
+    nobody = rows[2] == DELAYED
+    return pa.array(rank_ns, mask=nobody), pa.array(mean, mask=nobody)
 
 
 def _coder(rows: Ints) -> Callable[[Ints], Ints]:
@@ -262,19 +256,18 @@ def _change_rows(model: Model) -> dict[str, object]:
     }
 
 
-def _piece_rows(model: Model) -> dict[str, object]:
+def _pieces(model: Model) -> pa.Table:
     graph, path = model.graph, model.path
-    nodes = graph.nodes
     what, texts = what_of(graph, path)
     begin = path.begin + graph.origin
-    sort = nodes.sort[path.node]
-    return {
-        "step": _known(path.step),
-        "rank": nodes.rank[path.node],
-        "kind": [KINDS[k] for k in path.kind.tolist()],
-        "what": [texts[w] if w >= 0 else None for w in what.tolist()],
-        "start_ns": begin,
-        "end_ns": begin + path.length,
-        "op_id": nodes.op_id[path.node],
-        "sort": ["host" if s >= CALL else "device" for s in sort.tolist()],
-    }
+    return pa.table(
+        {
+            "step": _known(path.step),
+            "rank": graph.nodes.rank[path.node],
+            "kind": [KINDS[k] for k in path.kind.tolist()],
+            "what": [texts[w] if w >= 0 else None for w in what.tolist()],
+            "start_ns": begin,
+            "end_ns": begin + path.length,
+        },
+        schema=_PIECES,
+    )

@@ -42,3 +42,25 @@ swept AS (
 )
 SELECT rank, unnest(COLUMNS(* EXCLUDE rank))
 FROM (SELECT rank, moments AS at_ns, unnest(times) FROM swept);
+
+-- macro: tw_computed_until(ops, edges) | how long compute had run up to given moments; ops: as for tw_busy_until; edges: name of a relation with rank, id, edge, at_ns; one row per edge that is not NULL: rank, id, edge, at_ns, compute_ns
+CREATE TEMP MACRO IF NOT EXISTS tw_computed_until(ops, edges) AS TABLE
+-- the sweep is in sweeps
+SELECT
+    e.rank,
+    unnest(e.ids) AS id,
+    unnest(e.edges) AS edge,
+    unnest(e.moments) AS at_ns,
+    unnest(sweep_union_until(coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), e.moments).union_ns) AS compute_ns
+FROM (
+    SELECT rank, list(id) AS ids, list(edge) AS edges, list(at_ns) AS moments
+    FROM query_table(edges)
+    WHERE at_ns IS NOT NULL
+    GROUP BY rank
+) AS e
+LEFT JOIN (
+    SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends
+    FROM query_table(ops)
+    WHERE category = 'compute' AND rank IN (SELECT rank FROM query_table(edges))
+    GROUP BY rank
+) AS o USING (rank);

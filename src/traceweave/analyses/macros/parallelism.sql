@@ -1,9 +1,8 @@
 -- What kinds of parallelism leave behind in a trace: which group is for what, where the host issued a collective, and
 -- what the device computed meanwhile.
 
--- macro: tw_progress(ops, of_category) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); ranks without collectives are left out
--- reads: collectives
-CREATE TEMP MACRO IF NOT EXISTS tw_progress(ops, of_category) AS TABLE
+-- macro: tw_progress(ops, of_category, calls) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
+CREATE TEMP MACRO IF NOT EXISTS tw_progress(ops, of_category, calls) AS TABLE
 WITH ordered AS (
     SELECT
         rank,
@@ -13,7 +12,7 @@ WITH ordered AS (
             PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
     FROM query_table(ops)
-    WHERE category = of_category AND rank IN (SELECT rank FROM collectives)
+    WHERE category = of_category AND rank IN (SELECT rank FROM query_table(calls))
 ),
 added AS (
     SELECT
@@ -30,20 +29,21 @@ SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
 FROM added
 WHERE next_start_ns IS DISTINCT FROM start_ns;
 
--- macro: tw_collective_exposure(release_ns) | one row per collective on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
+-- macro: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
 -- reads: collectives, device_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(release_ns) AS TABLE
+CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(of_calls, release_ns) AS TABLE
 WITH own_ops AS NOT MATERIALIZED (
     FROM tw_own_ops()
 ),
 progress AS MATERIALIZED (
-    SELECT * FROM tw_progress('own_ops', 'compute')
+    SELECT * FROM tw_progress('own_ops', 'compute', of_calls)
 ),
 calls AS MATERIALIZED (
     SELECT call_id, rank, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM collectives
-    -- what a host backend does is not on the timeline of a rank with a GPU
-    WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu')
+    WHERE call_id IN (SELECT call_id FROM query_table(of_calls))
+        -- what a host backend does is not on the timeline of a rank with a GPU
+        AND (gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu'))
 ),
 begun AS (
     SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns

@@ -16,6 +16,15 @@ work AS (
     FROM analysis_pop() AS p CROSS JOIN shared_mean_step() AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
+-- who is late by turns is late in no recording as a whole
+steps AS (
+    SELECT
+        CASE
+            WHEN max(step) - min(step) >= count(DISTINCT step) THEN array_to_string(list(DISTINCT step ORDER BY step), ',')
+            ELSE min(step) || '-' || max(step)
+        END AS steps
+    FROM shared_budget()
+),
 found AS (
     SELECT
         e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
@@ -23,11 +32,13 @@ found AS (
         coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AS is_uneven,
         w.load_balance,
         s.unit,
-        e.instances
-    FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w
+        e.instances,
+        'step=' || t.steps AS steps
+    FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
 )
 SELECT
     cost_ns,
+    CASE WHEN is_uneven THEN concat_ws(' ', steps, 'kind=compute like=mean') END AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute, and no single rank is to blame{}; ', tw_time(cost_ns), unit,
         CASE WHEN is_rest THEN ' for that' ELSE '' END)

@@ -8,7 +8,7 @@
 SELECT
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
-    format('rank={} kind=compute {}', k.rank, tw_like_others(s.ranks)) AS scenario,
+    format('rank={} kind=compute like=median', k.rank) AS scenario,
     format('The same kernels take {} longer on rank {} than on {}, half of {} kernel names {} or more',
         tw_percent(k.longer_share), k.rank, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.names, tw_percent(k.typical_share)) AS evidence,

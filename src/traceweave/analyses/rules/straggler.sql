@@ -7,12 +7,12 @@ SELECT
     [b.rank] AS ranks,
     b.cost_ns,
     format('rank={} ', b.rank) || CASE b.cause
-        WHEN 'compute' THEN 'kind=compute ' || tw_like_others(s.ranks)
-        WHEN 'host_bound' THEN 'kind=launch ' || tw_like_others(s.ranks)
-        WHEN 'data_loading' THEN 'kind=data_loading ' || tw_like_others(s.ranks)
-        WHEN 'copies' THEN 'kind=copy ' || tw_like_others(s.ranks)
+        WHEN 'compute' THEN 'kind=compute like=median'
+        WHEN 'host_bound' THEN 'kind=launch like=median'
+        WHEN 'data_loading' THEN 'kind=data_loading like=median'
+        WHEN 'copies' THEN 'kind=copy like=median'
         WHEN 'device_delay' THEN 'kind=device_delay times=0'
-        ELSE tw_like_others(s.ranks)
+        ELSE 'like=median'
     END AS scenario,
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         b.known_last, tw_many(b.known_instances, 'collective'))

@@ -7,7 +7,7 @@
 SELECT
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
-    format('rank={} kind=compute {}', k.rank, tw_like_others(s.ranks)) AS scenario,
+    format('rank={} kind=compute like=median', k.rank) AS scenario,
     format('Rank {} spends {} more per {} in the same kernels than {}, 90% of it in {} of {} kernel names, most in {}; half of the names are slower by {} at most',
         k.rank, tw_time(k.excess_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.heavy, k.names, tw_shortened(k.heaviest), tw_percent(greatest(k.typical_share, 0))) AS evidence,

@@ -14,7 +14,7 @@ all_steps AS (
 )
 SELECT
     k.cause,
-    tw_of_ranks(k.ranks)
+    coalesce('rank=' || array_to_string(k.ranks, ',') || ' ', '')
     || CASE WHEN k.stalled_steps IS NULL THEN ''
         ELSE 'step=' || array_to_string(list_filter(a.steps, lambda step: NOT list_contains(k.stalled_steps, step)), ',') || ' ' END
     || format('kind={} times=0', k.kind) AS scenario,

@@ -9,8 +9,12 @@
 -- column: step_ns BIGINT | mean step with the first n together
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
 -- column: note VARCHAR | how far to trust it, or why it is not replayed
-SELECT scenario, max(bound_ns) AS bound_ns
-FROM shared_found()
-WHERE scenario IS NOT NULL AND bound_ns IS NOT NULL
-GROUP BY scenario
-ORDER BY bound_ns DESC, scenario
+SELECT r.operations, f.scenario
+FROM (SELECT count(*) AS operations FROM device_ops) AS r
+LEFT JOIN (
+    SELECT scenario, max(bound_ns) AS bound_ns
+    FROM shared_found()
+    WHERE scenario IS NOT NULL AND bound_ns IS NOT NULL
+    GROUP BY scenario
+) AS f ON TRUE
+ORDER BY f.bound_ns DESC, f.scenario

@@ -20,9 +20,9 @@ several AS MATERIALIZED (
     FROM parts
     WHERE (SELECT count(DISTINCT ranks) > 1 FROM members)
 ),
-edges AS (
+edges AS MATERIALIZED (
     SELECT
-        collective_id,
+        collective_id AS id,
         rank,
         unnest([
             {'edge': 1, 'at_ns': start_local_ns},
@@ -31,33 +31,20 @@ edges AS (
         ], recursive := true)
     FROM several
 ),
--- how long compute had run up to each edge (sweeps)
-reached AS (
-    SELECT
-        unnest(e.ids) AS collective_id,
-        e.rank,
-        unnest(e.edges) AS edge,
-        unnest(e.moments) AS at_ns,
-        unnest(sweep_union_until(coalesce(o.starts, []::BIGINT[]), coalesce(o.ends, []::BIGINT[]), e.moments).union_ns) AS compute_ns
-    FROM (
-        SELECT rank, list(collective_id) AS ids, list(edge) AS edges, list(at_ns) AS moments
-        FROM edges
-        GROUP BY rank
-    ) AS e
-    LEFT JOIN (
-        SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_own_ops() WHERE category = 'compute' GROUP BY rank
-    ) AS o USING (rank)
+ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
 ),
+-- time with and without compute up to each edge: only differences of it mean anything
 computed AS (
     SELECT
-        collective_id,
+        id AS collective_id,
         rank,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 1) AS start_free_ns,
         any_value(at_ns - compute_ns) FILTER (WHERE edge = 2) AS waited_free_ns,
         any_value(compute_ns) FILTER (WHERE edge = 1) AS start_compute_ns,
         any_value(compute_ns) FILTER (WHERE edge = 3) AS end_compute_ns
-    FROM reached
-    GROUP BY collective_id, rank
+    FROM tw_computed_until('ops', 'edges')
+    GROUP BY id, rank
 ),
 swept AS (
     SELECT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -154,9 +154,19 @@ def _chart(timeline: Timeline) -> dict[str, Any]:
     names = _Numbers()
     causes = sorted(set(timeline.gaps["cause"].to_pylist()))
     lanes = _by_role(_lanes(timeline.ops, names))
-    gaps = _by_role(_gap_lanes(timeline.gaps, names, causes))
     kinds = sorted(set(timeline.path["kind"].to_pylist()))
-    path = _by_role(_path_lanes(timeline.path, kinds))
+
+    def of_gaps(columns: dict[str, list[Any]]) -> dict[str, list[int]]:
+        return {
+            "cause": [causes.index(cause) for cause in columns["cause"]],
+            "host": [-1 if op is None else names[op] for op in columns["host_op"]],
+        }
+
+    def of_path(columns: dict[str, list[Any]]) -> dict[str, list[int]]:
+        return {"kind": [kinds.index(kind) for kind in columns["kind"]]}
+
+    gaps = _by_role(_stretch_lanes(timeline.gaps, of_gaps))
+    path = _by_role(_stretch_lanes(timeline.path, of_path))
     return {
         "kind": "timeline",
         "ranks": timeline.ranks,
@@ -225,33 +235,14 @@ def _lanes(ops: pa.Table, names: _Numbers) -> Iterator[tuple[str, Row]]:
         )
 
 
-def _gap_lanes(gaps: pa.Table, names: _Numbers, causes: list[str]) -> Iterator[tuple[str, Row]]:
-    for (role, rank), lane in _slices(gaps, ("role", "rank")):
+def _stretch_lanes(
+    stretches: pa.Table, told: Callable[[dict[str, list[Any]]], dict[str, list[int]]]
+) -> Iterator[tuple[str, Row]]:
+    """Yield lanes of stretches of time; `told` makes of a lane's columns what is told of each."""
+    for (role, rank), lane in _slices(stretches, ("role", "rank")):
         columns = lane.to_pydict()
-        yield (
-            role,
-            {
-                "rank": rank,
-                "start": columns["start_ns"],
-                "duration": columns["duration_ns"],
-                "cause": [causes.index(cause) for cause in columns["cause"]],
-                "host": [-1 if op is None else names[op] for op in columns["host_op"]],
-            },
-        )
-
-
-def _path_lanes(path: pa.Table, kinds: list[str]) -> Iterator[tuple[str, Row]]:
-    for (role, rank), lane in _slices(path, ("role", "rank")):
-        columns = lane.to_pydict()
-        yield (
-            role,
-            {
-                "rank": rank,
-                "start": columns["start_ns"],
-                "duration": columns["duration_ns"],
-                "kind": [kinds.index(kind) for kind in columns["kind"]],
-            },
-        )
+        times = {"start": columns["start_ns"], "duration": columns["duration_ns"]}
+        yield role, {"rank": rank, **times, **told(columns)}
 
 
 def _table(timeline: Timeline) -> Table:
