@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -41,9 +42,34 @@ HELP_WIDTH = 96
 Parameters = Sequence[object] | Mapping[str, object]
 
 
-def open(path: str | Path) -> Run:
-    """Open a run, a database file or a run folder, read-only. Raises DatabaseError."""
-    return Run(Path(path), open_database(path))
+def open(path: str | Path, *, dask: str | None = None) -> Run:
+    """Open a run, a database file or a run folder, read-only. Raises DatabaseError.
+
+    `dask` has workers answer what can be answered some ranks at a time: 'local' (one per core of
+    this machine), the address of a scheduler, its file, or 'auto' for what DASK_SCHEDULER_ADDRESS
+    says, else 'local'. Raises UsageError if there are none.
+    """
+    run = Run(Path(path), open_database(path))
+    if dask is not None:
+        try:
+            run.closing.enter_context(_answered_on_workers(run, dask))
+        except BaseException:
+            run.close()
+            raise
+    return run
+
+
+@contextmanager
+def _answered_on_workers(run: Run, dask: str) -> Iterator[None]:
+    from traceweave.analyses.on_workers import answer_on
+    from traceweave.ingestion.workers import workers
+
+    with (
+        tempfile.TemporaryDirectory(prefix="traceweave-") as scratch,
+        workers(dask, os.cpu_count() or 1, Path(scratch)) as found,
+    ):
+        answer_on(found, run.con, run.path)
+        yield
 
 
 def align(
@@ -162,6 +188,8 @@ class Run:
         """The database file or the run folder."""
         self.con = con
         """The read-only DuckDB connection."""
+        self.closing = ExitStack()
+        """What ends with the run."""
 
     def sql(self, query: str, params: Parameters | None = None) -> pd.DataFrame:
         """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError."""
@@ -262,6 +290,7 @@ class Run:
 
     def close(self) -> None:
         """Close the connection; the run cannot be used afterwards."""
+        self.closing.close()
         self.con.close()
 
     def __getattr__(self, name: str) -> Callable[..., pd.DataFrame]:
