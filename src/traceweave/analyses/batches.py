@@ -1,5 +1,5 @@
-"""Ranks a batch at a time, for statements whose header says `within: rank`: the memory that they
-take does not grow with the number of ranks, and their batches can be asked anywhere.
+"""Ranks a batch at a time, for statements whose header says `within: rank`: of all ranks only their
+rows are kept, which DuckDB can spill, and their batches can be asked anywhere.
 
 A batch is a connection of its own to the same run, in which the relations that grow with the events
 have the rows of some ranks only. What ranks have in common is there as a whole; so is whether any
