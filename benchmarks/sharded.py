@@ -3,9 +3,11 @@ all hold and answer the same.
 
     python -m benchmarks.sharded TRACES...       each a folder of one run, such as one of the corpus
     python -m benchmarks.sharded --ranks 64      a simulated one
+    python -m benchmarks.sharded --ranks 64 256 1024 --ways "2 workers"
 
-CPU is that of all processes; memory is the largest of the process and of a worker. `--answers`
-compares all analyses beside all tables, of every way with the file.
+CPU is that of all processes, and of it, that of the process that weaves; memory is the largest of
+the process and of a worker. `--answers` compares all analyses beside all tables, of every way with
+the file, if there is one.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ if __name__ == "__main__":
     status = open("/proc/self/status").read()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(json.dumps({
+        "own_cpu_s": used[0].ru_utime + used[0].ru_stime,
         "cpu_s": sum(u.ru_utime + u.ru_stime for u in used),
         # not ru_maxrss, which begins with that of the process that started this one
         "memory_mib": int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) >> 10,
@@ -59,10 +62,12 @@ def measure(traces: Path, ways: list[str], answers: bool) -> None:
             command = [sys.executable, str(script), str(traces), str(output), str(workers)]
             said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             found = json.loads(said)
-            differ = "" if way == "file" else compare(Path(folder) / "run.duckdb", output, answers)
+            file = Path(folder) / "run.duckdb"
+            differ = compare(file, output, answers) if way != "file" and file.exists() else ""
             print(
                 f"{traces.name:24} {way:10} {found['cpu_s']:7.1f} CPU s"
-                f" {found['cpu_s'] / found['ranks']:6.2f} per rank {found['memory_mib']:6} MiB"
+                f" {found['cpu_s'] / found['ranks']:6.3f} per rank"
+                f" {found['own_cpu_s'] / found['ranks']:6.3f} own {found['memory_mib']:6} MiB"
                 f" {found['worker_mib']:6} MiB per worker {found['size_mb']:8.2f} MB  {differ}",
                 flush=True,
             )
@@ -77,16 +82,16 @@ def compare(one: Path, other: Path, answers: bool) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", nargs="*", type=Path)
-    parser.add_argument("--ranks", type=int, help="simulate a run of this many")
+    parser.add_argument("--ranks", type=int, nargs="+", help="simulate runs of this many")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS], default=[*WAYS])
     parser.add_argument("--answers", action="store_true")
     options = parser.parse_args()
     for traces in options.traces:
         measure(traces, options.ways, options.answers)
-    if options.ranks:
+    for ranks in options.ranks or ():
         with tempfile.TemporaryDirectory() as folder:
-            traces = Path(folder) / f"simulated_{options.ranks}"
-            write_kineto(simulate(Config(ranks=options.ranks, steps=4, layers=4)), traces)
+            traces = Path(folder) / f"simulated_{ranks}"
+            write_kineto(simulate(Config(ranks=ranks, steps=4, layers=4)), traces)
             measure(traces, options.ways, options.answers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -54,19 +55,47 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 
 @overload
-def open(path: str | Path, *, frames: Literal["pandas"] = "pandas") -> Run[pd.DataFrame]: ...
+def open(
+    path: str | Path, *, frames: Literal["pandas"] = "pandas", dask: str | None = None
+) -> Run[pd.DataFrame]: ...
 @overload
-def open(path: str | Path, *, frames: Literal["polars"]) -> Run[pl.DataFrame]: ...
+def open(
+    path: str | Path, *, frames: Literal["polars"], dask: str | None = None
+) -> Run[pl.DataFrame]: ...
 @overload
-def open(path: str | Path, *, frames: Literal["arrow"]) -> Run[pa.Table]: ...
-def open(path: str | Path, *, frames: Frames = "pandas") -> Run[Any]:
+def open(
+    path: str | Path, *, frames: Literal["arrow"], dask: str | None = None
+) -> Run[pa.Table]: ...
+def open(path: str | Path, *, frames: Frames = "pandas", dask: str | None = None) -> Run[Any]:
     """Open a run, a database file or a run folder, read-only.
 
-    Its answers are `frames` of pandas or polars, or Arrow tables. Raises DatabaseError, UsageError
-    for frames that there are not.
+    Its answers are `frames` of pandas or polars, or Arrow tables. `dask` has workers answer what
+    can be answered some ranks at a time: 'local' (one per core of this machine), the address of a
+    scheduler, its file, or 'auto' for what DASK_SCHEDULER_ADDRESS says, else 'local'. Raises
+    DatabaseError, UsageError for frames or workers that there are not.
     """
     check_frames(frames)
-    return Run(Path(path), open_database(path), frames)
+    run: Run[Any] = Run(Path(path), open_database(path), frames)
+    if dask is not None:
+        try:
+            run.closing.enter_context(_answered_on_workers(run, dask))
+        except BaseException:
+            run.close()
+            raise
+    return run
+
+
+@contextmanager
+def _answered_on_workers(run: Run[Any], dask: str) -> Iterator[None]:
+    from traceweave.analyses.on_workers import answer_on
+    from traceweave.ingestion.workers import workers
+
+    with (
+        tempfile.TemporaryDirectory(prefix="traceweave-") as scratch,
+        workers(dask, os.cpu_count() or 1, Path(scratch)) as found,
+    ):
+        answer_on(found, run.con, run.path)
+        yield
 
 
 def align(
@@ -202,6 +231,8 @@ class Run(Analyses[Frame]):
         """The database file or the run folder."""
         self.con = con
         """The read-only DuckDB connection."""
+        self.closing = ExitStack()
+        """What ends with the run."""
 
     def sql(self, query: str, params: Parameters | None = None) -> Frame:
         """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError.
@@ -333,6 +364,7 @@ class Run(Analyses[Frame]):
 
     def close(self) -> None:
         """Close the connection; the run cannot be used afterwards."""
+        self.closing.close()
         self.con.close()
 
     if not TYPE_CHECKING:  # methods.pyi names them, so that a type checker knows a wrong name

@@ -19,7 +19,7 @@ from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere, shown, url_of
 
 if TYPE_CHECKING:
-    from pyarrow import fs
+    from pyarrow import NativeFile, fs
 
 BUFFER_BYTES = 4 << 20
 
@@ -88,6 +88,20 @@ class Place:
             ) as stream,
         ):
             yield stream
+
+    @contextmanager
+    def opened(self) -> Iterator[NativeFile]:
+        """Yield the file for reading it in any order. Raises OSError."""
+        import pyarrow as pa
+
+        with _discreet():
+            file = (
+                pa.OSFile(self.path)
+                if self.system is None
+                else self.system.open_input_file(self.path)
+            )
+        with file:
+            yield file
 
     @contextmanager
     def writing(self) -> Iterator[IO[bytes]]:

@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import traceweave
-from tests.sharded.equal import differing_tables
+from tests.sharded.equal import differing_tables, rows, same_rows
 from traceweave.errors import UsageError
 from traceweave.ingestion.run import _Silent
+from traceweave.ingestion.workers import Workers
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -67,6 +69,27 @@ def test_workers_write_the_same_run(
     assert sorted(watched.finished) == sorted(traces.iterdir())
     assert watched.bytes_read == sum(path.stat().st_size for path in traces.iterdir())
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.tw"]
+
+
+def test_workers_answer_as_one_process_does(
+    client: distributed.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    in_order = Workers.in_order
+
+    def counting(self: Workers, function: Any, tasks: Sequence[tuple[Any, ...]]) -> Any:
+        asked.append(f"{tasks[0][2]}: {len(tasks)}")
+        return in_order(self, function, tasks)
+
+    monkeypatch.setattr(Workers, "in_order", counting)
+    with (
+        traceweave.open(folder) as here,
+        traceweave.open(folder, dask=client.scheduler.address) as there,
+    ):
+        for name in ("gaps", "pop", "kernels"):
+            one, other = (rows(run.stream_analysis(name)) for run in (here, there))
+            assert same_rows(one, other)
+    assert asked == ["gaps: 2", "breakdown: 2"]
 
 
 def test_a_worker_that_is_killed_costs_its_batch_only(

@@ -192,3 +192,28 @@ class web:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def test_parquet_exports_of_nsys_are_read_there(
+    bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
+) -> None:
+    export = fixtures / "mpi_nsys" / "all_ranks__2023.4_pqtdir"
+    upload(export, f"{bucket}/traces/{export.name}")
+    result = traceweave.ingest(f"{bucket}/traces", tmp_path / "run.duckdb")
+    assert result.ok
+    with (
+        traceweave.open(database_of(export)) as here,
+        traceweave.open(tmp_path / "run.duckdb") as there,
+    ):
+        assert set(differing_tables(here, there)) <= {"sources"}
+        assert len(there.sql("FROM host_ops")) > 0
+
+
+def test_other_exports_of_nsys_say_what_to_do(bucket: str, fixtures: Path, tmp_path: Path) -> None:
+    export = fixtures / "mpi_nsys" / "all_ranks__2023.4_arwdir"
+    upload(export, f"{bucket}/{export.name}")
+    with place_of(f"{bucket}/one.sqlite").writing() as stream:
+        stream.write(b"SQLite format 3\x00")
+    with pytest.raises(InputError) as raised:
+        traceweave.ingest(bucket, tmp_path / "run.duckdb")
+    assert str(raised.value).count("copy it here, or") == 2

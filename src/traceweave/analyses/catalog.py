@@ -6,6 +6,8 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- answers: the question
     -- topic: one of TOPICS
     -- grain: what one row is
+    -- within: rank, 600 bytes per op            if no row needs events of two ranks (batches.py);
+                                                 optional; the memory it takes too, if that is much
     -- reads: relation, relation                 public relations only
     -- needs: name, name                         tables that inputs.py makes first; optional
     -- param: name TYPE = default | meaning      or the bare name of one in parameters.txt
@@ -49,7 +51,9 @@ TOPICS = ("overview", "time", "compute", "communication", "parallelism", "clocks
 LIST = "'traceweave analyze --list' or run.analyses() in Python lists them all"
 """Where whoever asks for an analysis that does not exist finds those that do."""
 
-_LISTS = dict.fromkeys(("param", "choice", "column"), REPEATED) | {"needs": OPTIONAL}
+_LISTS = dict.fromkeys(("param", "choice", "column"), REPEATED) | dict.fromkeys(
+    ("needs", "within"), OPTIONAL
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 -- answers: How long did the training loop wait for data, and was the GPU idle at that time?
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
+-- within: rank
 -- reads: device_ops, gpu_ops, host_ops, other_events, steps
 -- param: window = 'host'
 -- param: min_gap_ns

@@ -2,6 +2,7 @@
 -- answers: What do CUDA graph launches run, how long does it take, and how many launches do they save?
 -- topic: time
 -- grain: one row per rank, device, launching call, graph and number of GPU ops of a launch
+-- within: rank
 -- reads: gpu_ops, host_ops
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number; NULL for launches without GPU ops in the trace

@@ -2,6 +2,7 @@
 -- answers: How much time does each cause of idling take, and what does the host do at that time?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
+-- within: rank
 -- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, steps
 -- param: window
 -- param: min_gap_ns

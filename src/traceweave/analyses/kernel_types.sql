@@ -2,6 +2,7 @@
 -- answers: How much of the time is pure compute, pure communication, pure copying, or two or three of them at once?
 -- topic: time
 -- grain: one row per rank, step and combination that occurs; step is NULL for the whole span of the rank
+-- within: rank
 -- reads: collective_instances, collectives, device_ops, steps
 -- param: window
 -- column: rank INTEGER | global rank

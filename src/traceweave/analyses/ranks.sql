@@ -2,6 +2,7 @@
 -- answers: Which ranks are here, where did they run, and how much was recorded of each?
 -- topic: overview
 -- grain: one row per rank
+-- within: rank
 -- reads: collectives, device_ops, gpu_ops, host_ops, ranks, steps
 -- column: rank INTEGER | global rank
 -- column: host VARCHAR | host name; NULL if unknown

@@ -192,6 +192,8 @@ def _section(analysis: Analysis) -> str:
         f"{_sentence(analysis.summary)} {analysis.answers}",
         f"{_sentence(analysis.grain)} Order: {analysis.order}. Reads: {', '.join(analysis.reads)}.",
     ]
+    if analysis.within_rank:
+        parts[-1] += " Of a large run, it is asked some ranks at a time."
     if analysis.parameters:
         rows = [
             (f"`{p.name}`", p.type, f"`{_literal(p)}`", _parameter_meaning(p))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
@@ -20,6 +20,7 @@ from importlib import resources
 import duckdb
 import pyarrow as pa
 
+from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
 from traceweave.analyses.catalog import called, find, rules
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
@@ -48,6 +49,8 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
+        if divide(con, analysis):
+            return con.table(materialize(con, analysis, values))
         sql, left = prepare(con, analysis, values)
         return con.sql(sql, params=left) if left else con.sql(sql)
 
@@ -132,13 +135,48 @@ def materialize(
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
     if not _is_there(con, name, made):
-        if statement.through:
+        if batches := divide(con, statement):
+            _write_batches(con, statement, values, batches, name)
+        elif statement.through:
             _write_through(con, statement, values, made, name)
         else:
             sql, left = prepare(con, statement, values, made)
             con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
     made.add(name)
     return name
+
+
+def _write_batches(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: dict[str, Value],
+    batches: Sequence[Ranks],
+    name: str,
+) -> None:
+    """Create the table `name` of the rows of a statement, one batch of ranks after the other."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in statement.columns)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
+    where = elsewhere(con)
+    answers = (
+        where.ask(statement, values, batches)
+        if where
+        else (answer_batch(con, statement, values, ranks) for ranks in batches)
+    )
+    for rows in answers:
+        con.from_arrow(rows).query("rows", f"INSERT INTO {name} FROM rows")
+    order = statement.fields.get("order", ("rank",))[0]
+    if order.split(", ")[0] != "rank":  # else they are in order one after the other
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {name} ORDER BY {order}")
+
+
+def answer_batch(
+    con: duckdb.DuckDBPyConnection, statement: Statement, values: dict[str, Value], ranks: Ranks
+) -> pa.Table:
+    """Return the rows that a statement `within: rank` has of some ranks."""
+    with batch(con, ranks) as part:
+        sql, left = prepare(part, statement, values)
+        rows = part.sql(sql, params=left) if left else part.sql(sql)
+        return rows.filter(ranks).to_arrow_table()
 
 
 def _write_through(

@@ -22,6 +22,10 @@ Fields: TypeAlias = Mapping[str, tuple[str, ...]]
 CALL = re.compile(r"\b(analysis|shared|rule)_(\w+)\(([^()]*)\)")
 """How a statement reads the rows of another one: kind, name, and values of its parameters."""
 
+_BYTES_PER_OP = re.compile(r"(\d+) bytes per op")
+_USUAL_BYTES_PER_OP = 40
+"""Of times of GPU ops that are swept in memory; all else can be spilled."""
+
 EVERY_RULE = "every_rule()"
 """How `findings` reads the rows of all rules."""
 
@@ -54,6 +58,19 @@ class Statement:
     def needs(self) -> tuple[str, ...]:
         """Tables tw_<name> that inputs.py makes before the statement runs."""
         return names(self.fields["needs"])
+
+    @property
+    def within_rank(self) -> bool:
+        """Whether the rows of a rank are made of what that rank did and what all have in common:
+        they are the same where no other rank's events are there.
+        """
+        return bool(self.fields.get("within"))
+
+    @property
+    def bytes_per_op(self) -> int:
+        """The memory that it takes for each GPU or host op of the ranks that it is asked of."""
+        stated = _BYTES_PER_OP.search("".join(self.fields.get("within", ())))
+        return int(stated[1]) if stated else _USUAL_BYTES_PER_OP
 
     @property
     def through(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceweave.cli.options import example, printing_rows, require
+from traceweave.cli.options import example, on_dask, printing_rows, require
 from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--columns", metavar="COLUMN,COLUMN", help="Only these columns, in this order; default: all."
 )
+@on_dask("Answer on Dask's workers, where an analysis can be asked some ranks at a time", "core")
 @printing_rows
 def analyze(
     name: str | None,
@@ -57,6 +58,7 @@ def analyze(
     params: tuple[str, ...],
     largest: str | None,
     columns: str | None,
+    dask: str | None,
     format_: str,
     output: Path | None,
     most_rows: int,
@@ -77,7 +79,7 @@ def analyze(
 
     from traceweave import api
 
-    with api.open(database) as run:
+    with api.open(database, dask=dask) as run:
         rows = run.stream_analysis(name, **values)
         if order is not None:
             rows = largest_first(rows, order)

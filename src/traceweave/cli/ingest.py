@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from traceweave import words
-from traceweave.cli.options import example
+from traceweave.cli.options import example, on_dask
 from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import shown
 
@@ -88,14 +88,7 @@ MOST_ALIKE = 3
     is_flag=True,
     help="Add to the run folder that is there; ranks that it has already are replaced.",
 )
-@click.option(
-    "--dask",
-    is_flag=False,
-    flag_value="auto",
-    metavar="[WHERE]",
-    help="Load a run folder on Dask's workers: 'local' (one per job on this machine), tcp://HOST:PORT"
-    " or a scheduler file; without WHERE, what DASK_SCHEDULER_ADDRESS says, else local.",
-)
+@on_dask("Load a run folder on Dask's workers", "job")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
 @click.pass_context

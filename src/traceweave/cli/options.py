@@ -56,6 +56,20 @@ class OneOf(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 o
             raise click.BadParameter(error.message.rstrip(".") + hint, ctx, param) from error
 
 
+def on_dask(what: str, per: str) -> Callable[[F], F]:
+    """Return what adds --dask to a command that does something on Dask's workers, of which a
+    machine alone has one per what.
+    """
+    return click.option(
+        "--dask",
+        is_flag=False,
+        flag_value="auto",
+        metavar="[WHERE]",
+        help=f"{what}: 'local' (one per {per} on this machine), tcp://HOST:PORT"
+        " or a scheduler file; without WHERE, what DASK_SCHEDULER_ADDRESS says, else local.",
+    )
+
+
 def printing_rows(function: F) -> F:
     """Add --format, --output and --rows to a command that prints rows."""
 

@@ -1,4 +1,4 @@
-"""Batches on the workers of a Dask cluster. Only this module knows Dask."""
+"""Batches on the workers of a Dask cluster. Nothing else imports Dask."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion.batches import Batch, Batched, load_batch
@@ -23,6 +23,8 @@ from traceweave.store.draft import draft_memory_mib
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+Result = TypeVar("Result")
+
 LOCAL = "local"
 AUTO = "auto"
 """The scheduler that DASK_SCHEDULER_ADDRESS names, else a cluster on this machine."""
@@ -32,6 +34,8 @@ _BESIDE_DUCKDB_MIB = 1024
 """What a worker needs beside DuckDB: Python, the events being cut, the tables it hands back."""
 _DUCKDB_SHARE = 0.5
 """Of the memory of a worker that somebody else has started."""
+_ASSUMED_MIB = 2048
+"""Memory of a worker that has no limit."""
 _TOPIC = "traceweave-progress"
 _CONNECT_S = "30s"
 
@@ -48,6 +52,13 @@ class Workers:
         threads: dict[str, int] = self.client.nthreads()
         return max(1, sum(threads.values()))
 
+    @property
+    def memory_mib(self) -> int:
+        """What the smallest worker has for one batch."""
+        known = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        shares = [w["memory_limit"] // w["nthreads"] for w in known if w["memory_limit"]]
+        return min(shares, default=_ASSUMED_MIB << 20) >> 20
+
     def load(
         self, batches: Sequence[Batch], folder: Place, progress: Progress
     ) -> Iterator[Batched]:
@@ -56,17 +67,39 @@ class Workers:
         Raises InputError if its workers are lost again and again.
         """
         from distributed import as_completed
+
+        self.client.subscribe_topic(_TOPIC, lambda event: _relay(event, progress))
+        try:
+            with self._submitted(_load, [(_absolute(batch), folder) for batch in batches]) as tasks:
+                for future in as_completed(tasks):
+                    yield future.result()
+                    future.release()
+        finally:
+            with suppress(Exception):  # a cluster that is gone
+                self.client.unsubscribe_topic(_TOPIC)
+
+    def in_order(
+        self, function: Callable[..., Result], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[Result]:
+        """Yield what a function returns for each of some arguments, in their order.
+
+        Raises what the function raises, and InputError if workers are lost again and again.
+        """
+        with self._submitted(function, tasks) as futures:
+            for future in futures:
+                yield future.result()
+                future.release()
+
+    @contextmanager
+    def _submitted(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[list[Future]]:
         from distributed.scheduler import KilledWorker
 
         futures: list[Future] = []
-        self.client.subscribe_topic(_TOPIC, lambda event: _relay(event, progress))
         try:
-            futures += [
-                self.client.submit(_load, _absolute(batch), folder, pure=False) for batch in batches
-            ]
-            for future in as_completed(futures):
-                yield future.result()
-                future.release()
+            futures += [self.client.submit(function, *task, pure=False) for task in tasks]
+            yield futures
         except KilledWorker as error:
             raise InputError(
                 "a batch of ranks has lost one worker after the other; give workers more memory"
@@ -74,7 +107,6 @@ class Workers:
         finally:
             with suppress(Exception):  # a cluster that is gone has nothing left to cancel
                 self.client.cancel(futures, force=True)
-                self.client.unsubscribe_topic(_TOPIC)
 
 
 @contextmanager
@@ -149,10 +181,17 @@ def _load(batch: Batch, folder: Place) -> Batched:
     from distributed import get_worker
 
     worker: Any = get_worker()
-    limit = worker.memory_manager.memory_limit
-    most = int(limit * _DUCKDB_SHARE / worker.state.nthreads) >> 20 if limit else None
     with tempfile.TemporaryDirectory(dir=worker.local_directory) as scratch:
-        return load_batch(batch, folder, Path(scratch), 1, _Told(worker), most)
+        return load_batch(batch, folder, Path(scratch), 1, _Told(worker), memory_mib())
+
+
+def memory_mib() -> int | None:
+    """Return how much memory DuckDB may take for a task, on the worker that runs it; None: all."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    limit = worker.memory_manager.memory_limit
+    return int(limit * _DUCKDB_SHARE / worker.state.nthreads) >> 20 if limit else None
 
 
 def _absolute(batch: Batch) -> Batch:

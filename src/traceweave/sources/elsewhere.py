@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PosixPath
@@ -34,7 +34,7 @@ class Elsewhere(PosixPath):
             super().__init__(place.shown)
 
     def __reduce__(self) -> Any:
-        return Elsewhere, (self.place,)
+        return type(self), (self.place,)
 
     def __str__(self) -> str:
         return self.place.shown if hasattr(self, "place") else super().__str__()
@@ -69,8 +69,34 @@ class Elsewhere(PosixPath):
         return self
 
 
-def find_elsewhere(name: str | Path) -> Iterator[Path]:
-    """Yield the files that a URL names: itself, those below it, or those that match it.
+def place_at(path: Path) -> Place | None:
+    """Return the place of a file that is not on this machine."""
+    return path.place if isinstance(path, Elsewhere) else None
+
+
+class ElsewhereFolder(Elsewhere):
+    """A folder whose files are one trace."""
+
+    def __truediv__(self, name: str | os.PathLike[str]) -> Elsewhere:  # type: ignore[override]
+        return Elsewhere(self.place / str(name))
+
+    def iterdir(self) -> Iterator[Elsewhere]:  # type: ignore[override]
+        """Yield the files in it. Raises OSError."""
+        return (self / name for name in sorted(self.place.files()) if "/" not in name)
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return what tells it from other folders."""
+        identity = hash(self.place.path) & 0x7FFFFFFF
+        return os.stat_result((stat.S_IFDIR | 0o555, identity, -1, 1, 0, 0, 0, 0, 0, 0))
+
+    def is_dir(self, **_: Any) -> bool:
+        """Tell that it is a folder."""
+        return True
+
+
+def find_elsewhere(name: str | Path, is_trace: Callable[[Collection[str]], bool]) -> Iterator[Path]:
+    """Yield the files that a URL names: itself, those below it, or those that match it; a folder in
+    place of its files where their names say that it `is_trace` as a whole.
 
     Raises InputError if there are none.
     """
@@ -91,7 +117,16 @@ def find_elsewhere(name: str | Path) -> Iterator[Path]:
     ]
     if not chosen:
         raise InputError(f"{shown(name)}: no such file or folder, and no file matches it")
-    yield from (Elsewhere(place / file) for file in chosen)
+    folders: dict[str, list[str]] = {}
+    for file in chosen:
+        at, _, last = file.rpartition("/")
+        folders.setdefault(at, []).append(last)
+    for at, names in folders.items():
+        below = place / at if at else place
+        if is_trace(names):
+            yield ElsewhereFolder(below)
+        else:
+            yield from (Elsewhere(below / last) for last in names)
 
 
 def _split(name: str) -> tuple[str, str]:

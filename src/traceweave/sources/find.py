@@ -12,10 +12,10 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
-from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
+from traceweave.sources.elsewhere import Elsewhere, ElsewhereFolder, find_elsewhere
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE
-from traceweave.sources.nsys import is_export_folder
+from traceweave.sources.nsys import are_export, is_export_folder, is_parquet_folder
 from traceweave.sources.unpack import read_head
 from traceweave.store.database import first_line
 
@@ -37,7 +37,13 @@ _OTHER_CONTENT = (
     (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
     (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
-_NOT_A_STREAM = "nsys reports and SQLite exports cannot be read as a stream; copy it here"
+_NOT_A_STREAM = (
+    "nsys reports and SQLite exports cannot be read as a stream; copy it here, or put an export of"
+    " --type parquetdir there"
+)
+_NOT_BY_COLUMN = (
+    "of an Arrow export, columns cannot be read alone; copy it here, or export parquetdir"
+)
 _TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
 _TAR_MAGIC = slice(257, 262)
 """Where the header of its first file says b"ustar"."""
@@ -111,7 +117,7 @@ def _expand(paths: Sequence[str | Path]) -> Iterator[Path]:
         if not str(given) or "\0" in str(given):
             raise InputError(f"{str(given)!r}: not a path; name files, folders or globs")
         if is_elsewhere(given):
-            yield from find_elsewhere(given)
+            yield from find_elsewhere(given, are_export)
         elif os.path.isdir(path):
             yield from _walk(path, set())
         elif os.path.lexists(path):
@@ -149,6 +155,8 @@ def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> Found:
     if stat.S_ISDIR(status.st_mode):
+        if isinstance(path, ElsewhereFolder) and not is_parquet_folder(path):
+            return Broken(path, "nsys", _NOT_BY_COLUMN)
         with suppress(*BAD_FILE):
             for format_ in formats:
                 if format_.recognize(path, b""):

@@ -21,20 +21,23 @@ class InUseError(DatabaseError):
     """Another process writes the file."""
 
 
-def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
+def open_database(
+    path: str | Path | Place, *, read_only: bool = True, most_mib: int | None = None
+) -> duckdb.DuckDBPyConnection:
     """Open a traceweave database.
 
     A read-only connection is also cut off from everything else: no other file, no extension, no
-    change of settings. Temporary macros and tables still work. Raises DatabaseError.
+    change of settings. Temporary macros and tables still work, in `most_mib` of memory (None: most
+    of the machine's). Raises DatabaseError.
     """
     place = place_of(path)
     if is_run_folder(place):
         if not read_only:
             raise DatabaseError(f"{path}: a run folder is not changed in place")
-        return _open_folder(place)
+        return _open_folder(place, most_mib)
     if place.local is None:
-        return _open_folder(place)  # which says that there is none
-    path = Path(path)
+        return _open_folder(place, most_mib)  # which says that there is none
+    path = place.local if isinstance(path, Place) else Path(path)
     if path.is_dir():
         raise DatabaseError(
             f"{path}: is a folder; make a database of the traces in it with 'traceweave ingest"
@@ -48,14 +51,14 @@ def open_database(path: str | Path, *, read_only: bool = True) -> duckdb.DuckDBP
     try:
         _check_version(con, path)
         if read_only:
-            _lock(con)
+            _lock(con, most_mib)
     except BaseException:
         con.close()
         raise
     return con
 
 
-def _open_folder(folder: Place) -> duckdb.DuckDBPyConnection:
+def _open_folder(folder: Place, most_mib: int | None) -> duckdb.DuckDBPyConnection:
     """Open a run folder: its database, which may read the shards of the run and no other file."""
     manifest = read_manifest(folder)
     check_sizes(folder, manifest.parts)
@@ -66,15 +69,17 @@ def _open_folder(folder: Place) -> duckdb.DuckDBPyConnection:
         find_shards(con, folder)
         paths = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
         con.execute("SET allowed_paths = ?", [paths])
-        _lock(con)
+        _lock(con, most_mib)
     except BaseException:
         con.close()
         raise
     return con
 
 
-def _lock(con: duckdb.DuckDBPyConnection) -> None:
-    """Cut a connection off from all files but those that it reads, and have it stay so."""
+def _lock(con: duckdb.DuckDBPyConnection, most_mib: int | None) -> None:
+    """Bound a connection, cut it off from all files but those that it reads, for good."""
+    if most_mib is not None:
+        con.execute(f"SET memory_limit = '{most_mib}MiB'")
     # a function of an extension would otherwise have DuckDB look for it in the network
     con.execute("SET autoinstall_known_extensions = false")
     con.execute("SET autoload_known_extensions = false")
@@ -141,7 +146,8 @@ def _attach(file: Place) -> duckdb.DuckDBPyConnection:
     try:
         hide_progress_bar(con)
         # DuckDB compares every pair of rows where it expects few; it can be wrong by millions
-        con.execute("SET asof_loop_join_threshold = 0")
+        # (GLOBAL: for cursors of this connection too)
+        con.execute("SET GLOBAL asof_loop_join_threshold = 0")
         if file.local is None:
             make_readable(con, file)
             beside = f"{tempfile.gettempdir()}/traceweave-{os.getpid()}"

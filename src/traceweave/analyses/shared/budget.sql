@@ -1,6 +1,7 @@
 -- shared: budget | the time budget of every step, or of whole recordings where no step is marked
 -- grain: one row per rank and step; per rank where has_steps is false
 -- reads: clock_spans, collective_instances, collectives, device_ops, steps
+-- within: rank
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
 -- column: timeline VARCHAR | 'gpu' or 'cpu'

@@ -13,13 +13,15 @@ import duckdb
 
 from traceweave.sources.model import Loaded, Report, Trace
 from traceweave.sources.nsys.export_report import export_command, export_report, is_report
-from traceweave.sources.nsys.forms import is_export_folder
+from traceweave.sources.nsys.forms import are_export, is_export_folder, is_parquet_folder
 from traceweave.sources.nsys.recognize import recognize
 
 __all__ = [
+    "are_export",
     "export_command",
     "export_report",
     "is_export_folder",
+    "is_parquet_folder",
     "is_report",
     "load",
     "probe",

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.errors import InputError
+from traceweave.sources.elsewhere import place_at
 from traceweave.sources.nsys.export import Export, repaired
 from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.store.database import first_line
@@ -46,7 +47,8 @@ class _ParquetTable:
     def __init__(self, path: Path, stack: ExitStack) -> None:
         import pyarrow.parquet as pq
 
-        self._file = stack.enter_context(pq.ParquetFile(path))
+        source = stack.enter_context(place.opened()) if (place := place_at(path)) else path
+        self._file = stack.enter_context(pq.ParquetFile(source))
         self.schema = self._file.schema_arrow
         self.row_count: int = self._file.metadata.num_rows
 

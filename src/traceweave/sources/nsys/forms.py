@@ -5,6 +5,7 @@ Nothing here imports Arrow, which a run of Kineto files has no use for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
@@ -15,6 +16,15 @@ SIGNS = ("StringIds", "META_DATA_EXPORT", "TARGET_INFO_SESSION_START_TIME", "ENU
 
 def is_export_folder(path: Path) -> bool:
     """Tell whether the folder is an export, from the names of its files."""
-    return any(
-        sum((path / (sign + suffix)).is_file() for sign in SIGNS) >= 2 for suffix in TABLE_SUFFIXES
-    )
+    found = [sign + suffix for suffix in TABLE_SUFFIXES for sign in SIGNS]
+    return are_export([name for name in found if (path / name).is_file()])
+
+
+def are_export(names: Collection[str]) -> bool:
+    """Tell whether files of these names, all in one folder, are an export."""
+    return any(sum(s + suffix in names for s in SIGNS) >= 2 for suffix in TABLE_SUFFIXES)
+
+
+def is_parquet_folder(path: Path) -> bool:
+    """Tell whether an export is one of Parquet files."""
+    return (path / f"{SIGNS[0]}.parquet").is_file()
