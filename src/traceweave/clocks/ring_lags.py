@@ -88,13 +88,11 @@ def learn(
     the lags found are as large as those that can be told from clocks should be.
     """
     rng = np.random.default_rng(0)
-    counts = [int(np.clip(VALUES // len(place), 1, PROBES)) for place in places.values()]
-    probes = np.zeros((factor.size, sum(counts)))
-    edges = np.cumsum([0, *counts])
-    for place, low, high in zip(places.values(), edges[:-1], edges[1:], strict=True):
-        probes[place, low:high] = rng.choice([-1.0, 1.0], (len(place), high - low))
+    several = [_probes(place, factor.size, rng) for place in places.values()]
+    probes = np.hstack(several)
     found = np.sum(probes * factor.solve(probes, PROBED), axis=0)
-    answers = np.add.reduceat(found, edges[:-1]) / counts
+    edges = np.cumsum([0, *(one.shape[1] for one in several)])
+    answers = np.add.reduceat(found, edges[:-1])
     learned: dict[Hashable, float] = {}
     for (sort, place), trace in zip(places.items(), answers, strict=True):
         known = len(place) - trace / variance[sort]
@@ -103,3 +101,17 @@ def learn(
         least = LEAST**2 * first[sort]
         learned[sort] = float(np.clip(value, least, first[sort]))
     return learned
+
+
+def _probes(place: Ints, size: int, rng: np.random.Generator) -> Floats:
+    """Vectors whose products with the inverse add up to its trace over `place`: exactly where that
+    is few unknowns, else about.
+    """
+    if len(place) <= PROBES:
+        exact = np.zeros((size, len(place)))
+        exact[place, np.arange(len(place))] = 1.0
+        return exact
+    count = int(np.clip(VALUES // len(place), 1, PROBES))
+    probes = np.zeros((size, count))
+    probes[place] = rng.choice([-1.0, 1.0], (len(place), count)) / np.sqrt(count)
+    return probes
