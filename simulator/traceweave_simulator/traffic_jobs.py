@@ -85,7 +85,9 @@ def three_axes(stages: int) -> tuple[Op, ...]:
     stages, most of them inside a host, two of all ranks."""
     tp = Op("tp", "all_reduce", 33_554_432, 190.0, 350.0)
     forth = tuple(Op(f"pp{s}", "send", 16_777_216, 90.0, 300.0) for s in range(stages - 1))
-    back = tuple(Op(f"pp-{s}", "send", 16_777_216, 90.0, 300.0) for s in reversed(range(stages - 1)))
+    back = tuple(
+        Op(f"pp-{s}", "send", 16_777_216, 90.0, 300.0) for s in reversed(range(stages - 1))
+    )
     dp = (
         Op("dp", "reduce_scatter", 67_108_864, 420.0, 800.0),
         Op("dp", "all_gather", 67_108_864, 390.0, 300.0),

@@ -60,7 +60,9 @@ def _rows(run: Traffic) -> pa.Table:
     which = np.where(pipe, first.get("pp", 0) + rank % len(columns_of(job)), which)
     sizes = np.array([len(ranks) for ranks in lists])
     kinds = ["pp" if p.group.startswith("pp") else p.group for p in program]
-    names, named = (kinds, op) if job.listed is None else ([str(n) for n in range(len(lists))], which)
+    names, named = (
+        (kinds, op) if job.listed is None else ([str(n) for n in range(len(lists))], which)
+    )
     cut = np.zeros(len(op), np.bool_) if job.listed is None else sizes[which] > job.listed
     numbered = calls["seq"] if job.with_seq else np.full(len(op), -1)
     said = np.array([job.labels_of(r) for r in range(job.world)])[rank]

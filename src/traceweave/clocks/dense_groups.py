@@ -130,6 +130,4 @@ class _Inner:
 
     def back(self, right: Floats, others: Floats) -> Floats:
         """Return these unknowns where the others are known."""
-        return np.asarray(
-            np.matmul(self._inverse, right) - np.matmul(self._through, others)
-        )
+        return np.asarray(np.matmul(self._inverse, right) - np.matmul(self._through, others))

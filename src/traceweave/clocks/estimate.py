@@ -146,9 +146,7 @@ def _wider(value: int | None, by: float) -> int | None:
     return None if value is None else value + round(by)
 
 
-def _row(
-    piece: Piece, rank: int, columns: list[tuple[int, int]], options: Options
-) -> Clock:
+def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Options) -> Clock:
     """A rank's line."""
     moved = piece.moved
     info, component = piece.ranks[rank], int(piece.component[rank])

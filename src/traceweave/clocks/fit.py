@@ -177,9 +177,7 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
     # imports SciPy, for which a run of one rank has no use
     from traceweave.clocks.elimination import Elimination
 
-    times = [
-        (cell.end - problem.middle[cell.ranks][cell.group]) / problem.scale for cell in cells
-    ]
+    times = [(cell.end - problem.middle[cell.ranks][cell.group]) / problem.scale for cell in cells]
     for turn in range(rounds):
         rests = [_rest(problem, cell, problem.unknowns) for cell in cells]
         learning = turn < gentle + LEARNING
@@ -214,9 +212,7 @@ def _rest(problem: _Problem, cell: Cell, unknowns: Floats) -> tuple[Floats, Floa
     """Ends on the common clock, from each instance's median and without lags; the same with lags;
     and the wave.
     """
-    o, d, m = (
-        of[cell.ranks][cell.group] for of in (problem.offset, problem.drift, problem.middle)
-    )
+    o, d, m = (of[cell.ranks][cell.group] for of in (problem.offset, problem.drift, problem.middle))
     end = cell.end + o + d * (cell.end - m)
     wave = wave_of(cell, cell.start + o + d * (cell.start - m))
     layout = problem.layout

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.sparse import csr_matrix
+from scipy.linalg import cholesky, solve_triangular
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.dense_groups import RIDGE, places

@@ -96,7 +96,9 @@ def _cell(
         np.array([block.ranks for block in whole]),
         np.repeat(np.arange(len(members)), [len(rows) for _, rows in members]),
         np.concatenate([rows for _, rows in members]),
-        np.concatenate([block.start[rows] for block, (_, rows) in zip(whole, members, strict=True)]),
+        np.concatenate(
+            [block.start[rows] for block, (_, rows) in zip(whole, members, strict=True)]
+        ),
         np.concatenate([block.end[rows] for block, (_, rows) in zip(whole, members, strict=True)]),
         transfer,
         np.concatenate([v - t for v, t in zip(shortest, transfer, strict=True)]),

@@ -178,9 +178,7 @@ def _pairs(block: Block) -> tuple[Ints, Ints, Floats, Floats]:
     return block.ranks[earlier], block.ranks[later], room, np.ones(len(room))
 
 
-def _through_instances(
-    block: Block, first: int
-) -> list[tuple[Ints, Ints, Floats, Floats]]:
+def _through_instances(block: Block, first: int) -> list[tuple[Ints, Ints, Floats, Floats]]:
     """Edges from every rank to its instances, and from those to ranks."""
     rows, size = block.end.shape
     node = np.repeat(first + np.arange(rows), size)
