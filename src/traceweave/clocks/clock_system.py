@@ -28,13 +28,18 @@ RIDGE = 1e-10
 class Equations(Protocol):
     """What some groups say of clocks and waves."""
 
-    where: csr_matrix
-    """Which of all unknowns move each of the groups'; the last column is for what is not fitted.
-    """
-    matrices: Floats
-    """Stand side by side on the diagonal."""
-    thin: Floats | None
-    """thin.T @ thin is to be taken from that; None: nothing."""
+    @property
+    def where(self) -> csr_matrix:
+        """Which of all unknowns move each of the groups'; the last column is for what is not
+        fitted."""
+
+    @property
+    def matrices(self) -> Floats:
+        """Stand side by side on the diagonal."""
+
+    @property
+    def thin(self) -> Floats | None:
+        """thin.T @ thin is to be taken from that; None: nothing."""
 
 
 class ClockSystem:

@@ -1,7 +1,7 @@
 """The equations of a clock fit solved: lags first, each where it belongs, then clocks and waves.
 
 Lags belong to one group or one of its cells, so they are eliminated there: from small groups
-together with all that groups have to say (dense.py's matrices), from groups of more ranks than
+together with all that groups have to say (dense_groups.py), from groups of more ranks than
 instances rank by rank (thin_groups.py). What is left has some unknowns per clock (clock_system.py).
 """
 

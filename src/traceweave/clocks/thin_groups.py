@@ -25,7 +25,7 @@ def is_thin(parts: Sequence[Part]) -> bool:
     """Whether groups of one size have more ranks than instances, and many."""
     size = parts[0].cell.ranks.shape[1]
     groups = max(len(part.cell.blocks) for part in parts)
-    return size > LEAST and sum(len(part.cell.rows) for part in parts) < groups * size
+    return bool(size > LEAST and sum(len(part.cell.rows) for part in parts) < groups * size)
 
 
 def thin_groups(layout: Layout, parts: Sequence[Part], precision: Floats) -> list[ThinGroup]:
@@ -87,7 +87,7 @@ class ThinGroup:
 
     def _columns(self, turn: int) -> Ints:
         """Where a cell's unknowns stand among those of a rank."""
-        return np.r_[0, 1, 2 + WAVES * turn + np.arange(WAVES)]
+        return np.asarray(np.r_[0, 1, 2 + WAVES * turn + np.arange(WAVES)])
 
     def _moments(self) -> tuple[list[Floats], Floats]:
         """Per cell, what each rank's ends say of lags and, in turns, of every other unknown; and
@@ -102,7 +102,7 @@ class ThinGroup:
         return said, pull
 
     def _per_rank(self) -> Floats:
-        result = -np.einsum("fi,gi->ifg", self._pull, self._pull / self._slope)
+        result: Floats = -np.asarray(np.einsum("fi,gi->ifg", self._pull, self._pull / self._slope))
         for turn, (cell, said) in enumerate(zip(self._cells, self._said, strict=True)):
             columns, moves = self._columns(turn), cell.moves
             result -= np.einsum("fi,gi->ifg", said, said / cell.precision)

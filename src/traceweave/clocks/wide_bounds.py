@@ -115,9 +115,11 @@ class _Edges:
             else:
                 parts += _through_instances(block, nodes)
                 nodes += rows
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        kept = np.isfinite(columns[2])
-        return cls(*(column[kept] for column in columns), ranks, nodes)
+        earlier, later, room, loosened = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
+        kept = np.isfinite(room)
+        return cls(earlier[kept], later[kept], room[kept], loosened[kept], ranks, nodes)
 
     def shortest(self, start: Floats, back: bool, slack: float) -> Floats | None:
         """Return the length of the shortest way from every rank to those that begin with `start`,
