@@ -58,10 +58,17 @@ def groups_of(job: Job, kind: str) -> Ints:
     if kind == "tp":
         return grid
     if kind == "dp":
-        return grid.T
+        blocks = grid.reshape(job.stages or 1, -1, job.per_host)
+        return np.moveaxis(blocks, 1, 2).reshape(-1, blocks.shape[1])
+    columns = columns_of(job)
     stage = int(kind[2:].lstrip("-"))
-    pair = grid[stage : stage + 2].T
+    pair = columns[:, stage : stage + 2]
     return pair[:, ::-1] if kind.startswith("pp-") else pair
+
+
+def columns_of(job: Job) -> Ints:
+    """Return the ranks of every pipeline, a row each, in the order of its stages."""
+    return np.arange(job.world).reshape(job.stages or job.hosts, -1).T
 
 
 def simulate_traffic(job: Job) -> Traffic:

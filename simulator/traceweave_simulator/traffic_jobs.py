@@ -80,6 +80,22 @@ def pipeline(stages: int) -> tuple[Op, ...]:
     return (*forth, *forth, *back, *back, gradients)
 
 
+def three_axes(stages: int) -> tuple[Op, ...]:
+    """Return a step of tensor, pipeline and data parallelism: 50 collectives on ranks of inner
+    stages, most of them inside a host, two of all ranks."""
+    tp = Op("tp", "all_reduce", 33_554_432, 190.0, 350.0)
+    forth = tuple(Op(f"pp{s}", "send", 16_777_216, 90.0, 300.0) for s in range(stages - 1))
+    back = tuple(
+        Op(f"pp-{s}", "send", 16_777_216, 90.0, 300.0) for s in reversed(range(stages - 1))
+    )
+    dp = (
+        Op("dp", "reduce_scatter", 67_108_864, 420.0, 800.0),
+        Op("dp", "all_gather", 67_108_864, 390.0, 300.0),
+    )
+    world = (Op("world", "all_reduce", 8, 40.0, 400.0),)
+    return (*(tp,) * 20, *forth, *(tp,) * 20, *back, *dp, *world, *dp, *world)
+
+
 def pipeline_dp(stages: int) -> tuple[Op, ...]:
     """Return a pipeline with two microbatches in turns, and two all-reduces of one size over the
     ranks of each stage."""
@@ -96,6 +112,9 @@ class Job:
 
     hosts: int = 2
     per_host: int = 4
+    stages: int | None = None
+    """Consecutive hosts are so many stages of a pipeline, data-parallel inside; None: hosts are
+    stages for 'pp', and data-parallel for 'dp'."""
     steps: int = 50
     program: tuple[Op, ...] = DDP
     offset_s: float = 1.0
@@ -125,6 +144,9 @@ class Job:
     one_straggler: bool = True
     """Always the same rank; False: drawn anew."""
     with_seq: bool = True
+    listed: int | None = None
+    """Profilers list the members of groups no larger than this (Kineto cuts lists of more than 30),
+    and name every group by a number of its own, as torch does; None: all of them, named by kind."""
     labels: Labels | tuple[Labels, ...] = "named"
     """What the profilers say of a call; several: one per host, in turns."""
     stream_per_pair: bool = False

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave_simulator.traffic import EPOCH, Traffic
+from traceweave_simulator.traffic import EPOCH, Traffic, columns_of
 from traceweave_simulator.traffic_jobs import Job, Labels, Op
 
 if TYPE_CHECKING:
@@ -53,13 +53,17 @@ def _rows(run: Traffic) -> pa.Table:
     program = job.program
     op, rank = calls["op"], calls["rank"]
     pipe = np.array([p.group.startswith("pp") for p in program])[op]
-    names = [p.op for p in program]
-    code = np.where(pipe, len(names) + calls["column"], op)
+    ops = [p.op for p in program]
+    code = np.where(pipe, len(ops) + calls["column"], op)
     first, lists = _members(run)
     which = np.array([first[p.group] for p in program])[op] + np.where(pipe, 0, calls["group"])
-    which = np.where(pipe, first.get("pp", 0) + rank % job.per_host, which)
+    which = np.where(pipe, first.get("pp", 0) + rank % len(columns_of(job)), which)
     sizes = np.array([len(ranks) for ranks in lists])
     kinds = ["pp" if p.group.startswith("pp") else p.group for p in program]
+    names, named = (
+        (kinds, op) if job.listed is None else ([str(n) for n in range(len(lists))], which)
+    )
+    cut = np.zeros(len(op), np.bool_) if job.listed is None else sizes[which] > job.listed
     numbered = calls["seq"] if job.with_seq else np.full(len(op), -1)
     said = np.array([job.labels_of(r) for r in range(job.world)])[rank]
     unnamed, communicator = said != "named", said == "communicator"
@@ -75,11 +79,11 @@ def _rows(run: Traffic) -> pa.Table:
             "gpu_op_id": np.arange(len(op)),
             "rank": pa.array(rank.astype(np.int32)),
             "source_id": pa.array(rank.astype(np.int32)),
-            "op": text([*names, "send", "recv"], code, nowhere),
-            "group_name": text(kinds, op, unnamed),
+            "op": text([*ops, "send", "recv"], code, nowhere),
+            "group_name": text(names, named, unnamed),
             "group_desc": text([f"mesh_{kind}" for kind in kinds], op, unnamed),
             "group_ranks": pa.array(lists, pa.list_(pa.int32())).take(
-                pa.array(which, mask=unnamed)
+                pa.array(which, mask=unnamed | cut)
             ),
             "group_size": pa.array(sizes[which].astype(np.int32), mask=unnamed & ~communicator),
             "comm_id": text([f"0x{n:x}" for n in range(len(lists))], which, ~communicator),
@@ -121,8 +125,7 @@ def _members(run: Traffic) -> tuple[dict[str, int], list[list[int]]]:
         lists += np.sort(groups, axis=1).tolist()
     if any(kind.startswith("pp") for kind in run.groups):
         first["pp"] = len(lists)
-        grid = np.arange(run.job.world).reshape(run.job.hosts, run.job.per_host)
-        lists += grid.T.tolist()
+        lists += columns_of(run.job).tolist()
     return first, lists
 
 

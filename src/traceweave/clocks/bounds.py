@@ -29,6 +29,18 @@ class Bounds:
         """Lowest and highest possible offset of every rank when that of `reference` is 0."""
         return -self.upper[reference], self.upper[:, reference]
 
+    def against(self, rank: int, root: int) -> tuple[float, float]:
+        """Return the largest o_rank - o_root and o_root - o_rank."""
+        return float(self.upper[rank, root]), float(self.upper[root, rank])
+
+    def within(self, members: list[int]) -> Floats:
+        """Return the bounds between some ranks."""
+        return np.asarray(self.upper[np.ix_(members, members)])
+
+    def moved(self, order: list[int]) -> Floats:
+        """Return corrections of 0 moved, in `order`, as little as needed to obey every bound."""
+        return self.clamp(np.zeros(len(self.upper)), order)
+
     def clamp(self, offset: Floats, order: list[int]) -> Floats:
         """Return the offsets moved, in `order`, as little as needed to obey every bound."""
         clamped = offset.copy()
@@ -70,11 +82,11 @@ def _messages(block: Block, sends: Floats) -> Orderings:
     )
 
 
-def close(direct: Floats) -> Bounds:
-    """Propagate direct bounds through chains of ranks, widened by the least slack that makes them
-    consistent.
+def close(direct: Floats, slack: float | None = None) -> Bounds:
+    """Propagate direct bounds through chains of ranks, widened by `slack` or the least that makes
+    them consistent.
     """
-    slack = _least_slack(direct)
+    slack = _least_slack(direct) if slack is None else slack
     widened = direct + np.where(np.eye(len(direct), dtype=bool), 0.0, slack)
     upper, _ = _shortest_paths(widened)
     return Bounds(upper, slack)

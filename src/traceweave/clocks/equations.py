@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.clusters import cluster_clocks
 from traceweave.clocks.transfer_classes import Cell
 
 WAVES = 2
@@ -15,6 +17,8 @@ WAVES = 2
 TILE = 48
 TILE_ROWS = 100
 """Columns and rows of a product that OpenBLAS computes in one thread."""
+SMALL = 32
+"""Ranks of groups that are computed together."""
 MANY = 400
 """Columns from which on its threads are worth the wait."""
 
@@ -26,18 +30,29 @@ class Layout:
     offset: Ints
     """Per rank; the last place of all is for what is not fitted."""
     drift: Ints
-    clocks: int
-    """How many places offsets take: the first ones."""
     gpu: Ints
     """Per rank: what its timestamps are ahead of the clock that it shares."""
-    wave: dict[tuple[bool, int, int], int]
+    wave: list[int]
+    """Per cell."""
     top: int
     """How many places clocks and waves take."""
-    slope: dict[int, int]
+    clocks: tuple[int, int]
+    """How many places offsets take, and how many offsets and drifts: the first ones."""
+    cluster: Ints
+    """Per place of clocks and waves: which of them hang together most; -1 for waves."""
+    slope: Ints
     """Per block: first place, one per rank."""
     own: list[int]
-    """Per cell: first place, one per rank."""
+    """Per cell: first place, one per group and rank."""
     size: int
+
+    def slopes(self, cell: Cell) -> Ints:
+        """Return the places of the slopes of a cell's groups, a row each."""
+        return np.asarray(self.slope[cell.blocks][:, None] + np.arange(cell.ranks.shape[1]))
+
+    def owns(self, cell: Cell) -> Ints:
+        """Return the places of the lags of a cell alone, a row per group."""
+        return self.own[cell.number] + np.arange(cell.ranks.size).reshape(cell.ranks.shape)
 
 
 def lay_out(
@@ -48,88 +63,126 @@ def lay_out(
     moving = np.unique(unit[~fixed & drifting])
     sharing = np.zeros(len(unit), dtype=np.bool_) if sharing is None else sharing
     first = len(free) + len(moving)
-    top = first + int(sharing.sum())
-    wave: dict[tuple[bool, int, int], int] = {}
-    for cell in cells:
-        if cell.wave not in wave:
-            wave[cell.wave] = top
-            top += WAVES
+    top = first + int(sharing.sum()) + WAVES * len(cells)
+    wave = [top - WAVES * (len(cells) - number) for number in range(len(cells))]
     size = top
-    slope: dict[int, int] = {}
+    slope = np.full(max((int(cell.blocks.max()) for cell in cells), default=-1) + 1, -1)
     own: list[int] = []
     for cell in cells:
-        columns = len(cell.ranks)
-        if cell.block not in slope:
-            slope[cell.block] = size
-            size += columns
+        new = cell.blocks[slope[cell.blocks] < 0]
+        slope[new] = size + cell.ranks.shape[1] * np.arange(len(new))
+        size += cell.ranks.shape[1] * len(new)
         own.append(size)
-        size += columns
+        size += cell.ranks.size
     offset = np.where(fixed, size, np.searchsorted(free, unit))
     drift = np.where(fixed | ~drifting, size, len(free) + np.searchsorted(moving, unit))
     gpu = np.where(sharing, first + np.cumsum(sharing) - 1, size)
-    return Layout(offset, drift, len(free), gpu, wave, top, slope, own, size)
+    cluster = np.full(top, -1)
+    of_unit = _clusters(cells, unit)
+    cluster[: len(free)] = of_unit[free]
+    cluster[len(free) : first] = of_unit[moving]
+    cluster[first : first + int(sharing.sum())] = of_unit[unit[sharing]]
+    clocks = len(free), first
+    return Layout(offset, drift, gpu, wave, top, clocks, cluster, slope, own, size)
+
+
+def _clusters(cells: list[Cell], unit: Ints) -> Ints:
+    """The cluster of every clock."""
+    groups = sorted(
+        (np.unique(unit[ranks]) for cell in cells if cell.ranks.shape[1] <= SMALL
+         for ranks in cell.ranks), key=len,
+    )  # fmt: skip
+    return cluster_clocks(groups, int(unit.max()) + 1)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A cell's own equations, its instances' common ends eliminated.
+    """What the ends of a cell say of everything that moves them; arrays have a value per row and
+    column of the cell, 0 where absent.
 
-    Columns: an offset per rank, a drift per rank, the height of the wave and its growth.
+    An offset adds 1 to the rest, a drift the time, a wave -wave.
     """
 
-    gram: Floats
+    cell: Cell
+    at: Floats
+    """Times from the middle, in units of the drift's."""
+    wave: Floats
+    weight: Floats
     vector: Floats
+    """Per group, the right-hand side of its offsets, its drifts, the height of the wave and its
+    growth, common ends eliminated."""
+
+    def grams(self) -> Floats:
+        """Return each group's own equations, its instances' common ends eliminated.
+
+        Columns: an offset per rank, a drift per rank, the height of the wave and its growth.
+        """
+        cell, weight, wave = self.cell, self.weight, self.wave
+        size, borders = weight.shape[1], cell.borders[:-1]
+        growth = cell.excess[:, None]
+        powers = np.hstack([np.ones_like(growth), growth])
+        total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+        timed, waved = weight * self.at, weight * wave
+        heights = -waved.sum(axis=1, keepdims=True) * powers
+        weighted = np.hstack([weight, timed, heights])
+        grams = -_products(weighted / total, weighted, cell)
+        columns, waves = np.arange(size), slice(2 * size, None)
+        grams[:, columns, columns] += np.add.reduceat(weight, borders)
+        grams[:, columns + size, columns + size] += np.add.reduceat(timed * self.at, borders)
+        cross = np.add.reduceat(timed, borders)
+        grams[:, columns, columns + size] += cross
+        grams[:, columns + size, columns] += cross
+        moved = np.hstack([waved, waved * self.at])[:, :, None] * powers[:, None, :]
+        shared = np.add.reduceat(moved, borders)
+        grams[:, : 2 * size, waves] -= shared
+        grams[:, waves, : 2 * size] -= shared.transpose(0, 2, 1)
+        squares = np.einsum("ki,ki->k", waved, wave)[:, None]
+        grams[:, waves, waves] += _products(powers * squares, powers, cell)
+        return grams
 
 
 def equations_of(cell: Cell, at: Floats, rest: Floats, wave: Floats, weight: Floats) -> Part:
     """Return what the ends of a cell say of everything that moves them.
 
-    `at`: times from the middle, in units of the drift's; `rest`: ends as they are now, NaN if
-    absent; `wave`: its shape.
+    `rest`: ends as they are now, NaN if absent.
     """
-    columns = np.arange(rest.shape[1])
-    size = len(columns)
     rest = np.where(weight > 0, rest, 0.0)
     at = np.where(weight > 0, at, 0.0)
-    growth = cell.excess[:, None]
     total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-    timed, waved = weight * at, weight * wave
-    # what each unknown adds to the rest: an offset 1, a drift the time, a wave -wave
-    height = -waved.sum(axis=1, keepdims=True)
-    weighted = np.hstack([weight, timed, height, height * growth])
-    gram = -tiled(weighted / total, weighted)
-    one, time = np.diag_indices(size), (columns + size, columns + size)
-    gram[one] += weight.sum(axis=0)
-    gram[time] += np.einsum("ki,ki->i", timed, at)
-    cross = timed.sum(axis=0)
-    gram[columns, columns + size] += cross
-    gram[columns + size, columns] += cross
-    powers = np.hstack([np.ones_like(growth), growth])
-    shared = np.vstack([waved.T @ powers, (waved * at).T @ powers])
-    gram[: 2 * size, 2 * size :] -= shared
-    gram[2 * size :, : 2 * size] -= shared.T
-    squares = np.einsum("ki,ki->k", waved, wave)[:, None]
-    gram[2 * size :, 2 * size :] += (powers * squares).T @ powers
     pull = weight * (np.sum(weight * rest, axis=1, keepdims=True) / total - rest)
-    crest = -np.einsum("ki,ki->k", pull, wave) @ powers
-    vector = np.concatenate([pull.sum(axis=0), np.einsum("ki,ki->i", pull, at), crest])
-    return Part(gram, vector)
+    crest = -np.einsum("ki,ki->k", pull, wave)[:, None]
+    rows = np.hstack([pull, pull * at, crest, crest * cell.excess[:, None]])
+    return Part(cell, at, wave, weight, np.add.reduceat(rows, cell.borders[:-1], axis=0))
 
 
-def right_side(layout: Layout, cells: list[Cell], parts: Sequence[Part]) -> Floats:
+def _products(left: Floats, right: Floats, cell: Cell) -> Floats:
+    """Return left.T @ right of the rows of every group; small groups side by side."""
+    borders = cell.borders
+    if len(cell.blocks) == 1 or cell.ranks.shape[1] > SMALL:
+        return np.array([tiled(left[i:j], right[i:j]) for i, j in pairwise(borders.tolist())])
+    count = np.diff(borders)
+    rows = borders[:-1, None] + np.arange(int(count.max()))
+    absent = np.arange(rows.shape[1]) >= count[:, None]
+    rows[absent] = 0
+    near = left[rows]
+    near[absent] = 0.0
+    return np.asarray(np.matmul(near.transpose(0, 2, 1), right[rows]))
+
+
+def right_side(layout: Layout, parts: Sequence[Part]) -> Floats:
     """Return the right-hand side of all equations, priors not included; one value per unknown."""
     right = np.zeros(layout.size + 1)
-    for cell, part, own in zip(cells, parts, layout.own, strict=True):
-        size = len(cell.ranks)
-        of_offset, of_drift = part.vector[:size], part.vector[size : 2 * size]
+    for part in parts:
+        cell = part.cell
+        size = cell.ranks.shape[1]
+        of_offset, of_drift = part.vector[:, :size], part.vector[:, size : 2 * size]
         np.add.at(right, layout.offset[cell.ranks], of_offset)
         np.add.at(right, layout.gpu[cell.ranks], of_offset)
         np.add.at(right, layout.drift[cell.ranks], of_drift)
-        wave = layout.wave[cell.wave]
-        right[wave : wave + WAVES] += part.vector[2 * size :]
-        slope = layout.slope[cell.block]
-        right[slope : slope + size] -= cell.transfer * of_offset
-        right[own : own + size] = -of_offset
+        wave = layout.wave[cell.number]
+        right[wave : wave + WAVES] += part.vector[:, 2 * size :].sum(axis=0)
+        right[layout.slopes(cell)] -= cell.transfer[:, None] * of_offset
+        right[layout.owns(cell)] = -of_offset
     return right[:-1]
 
 

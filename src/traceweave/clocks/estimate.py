@@ -9,7 +9,7 @@ import numpy as np
 from traceweave.arrays import Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
 from traceweave.clocks.residuals import of_rank
 from traceweave.clocks.stretches import Stretch, stretches_of
@@ -55,8 +55,11 @@ def fit_clocks(
         return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
+    columns = columns_of_ranks(blocks, len(ranks))
     clocks = [
-        row for rank, bend in enumerate(bends) for row in _rows(piece, blocks, rank, bend, options)
+        row
+        for rank, bend in enumerate(bends)
+        for row in _rows(piece, blocks, rank, columns[rank], bend, options)
     ]
     return clocks, int(piece.bounds.slack_ns)
 
@@ -92,16 +95,21 @@ def _single(info: RankInfo) -> Clock:
 
 
 def _rows(
-    piece: Piece, blocks: list[Block], rank: int, bend: Bend, options: Options
+    piece: Piece,
+    blocks: list[Block],
+    rank: int,
+    columns: list[tuple[int, int]],
+    bend: Bend,
+    options: Options,
 ) -> list[Clock]:
-    """A rank's rows: one, or one per stretch of its bend."""
-    row = _row(piece, rank, options)
+    """A rank's rows: one, or one per stretch of its bend; `columns`: where it is in blocks."""
+    row = _row(piece, rank, columns, options)
     if bend.straight:
         return [row]
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     lines = stretches_of(bend, first, last)
-    ends = of_rank(blocks, piece.fit.residuals, rank)[0]
+    ends = of_rank(blocks, piece.fit.residuals, columns)[0]
     wanders = len({line.turn for line in lines}) > 1
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
@@ -138,13 +146,13 @@ def _wider(value: int | None, by: float) -> int | None:
     return None if value is None else value + round(by)
 
 
-def _row(piece: Piece, rank: int, options: Options) -> Clock:
+def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Options) -> Clock:
     """A rank's line."""
     moved = piece.moved
     info, component = piece.ranks[rank], int(piece.component[rank])
     root = piece.roots[component]
     status, method = _status(piece, rank, options.reference_rank)
-    distances = np.abs(of_rank(piece.blocks, piece.fit.residuals, rank)[1])
+    distances = np.abs(of_rank(piece.blocks, piece.fit.residuals, columns)[1])
     half = [None, None] if not len(distances) else np.percentile(distances, [50, 95])
     middle = int(piece.middle[rank])
     return Clock(
@@ -169,7 +177,8 @@ def _bound(piece: Piece, rank: int, root: int) -> int | None:
         return 0
     bounds, moved = piece.bounds, piece.moved
     here = moved[rank] - moved[root]
-    farthest = max(bounds.upper[rank, root] - here, here + bounds.upper[root, rank])
+    ahead, behind = bounds.against(rank, root)
+    farthest = max(ahead - here, here + behind)
     if not np.isfinite(farthest):
         return None
     margin = 0.0

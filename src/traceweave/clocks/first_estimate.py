@@ -4,49 +4,95 @@ them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.matching.coarse_clocks import fit_line
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
-def connect(blocks: list[Block], ranks: int) -> tuple[Ints, Floats]:
-    """Component of each rank, and how many instances each two ranks share."""
-    shared = np.zeros((ranks, ranks))
-    for block in blocks:
-        present = np.isfinite(block.end).astype(np.float64)
-        shared[np.ix_(block.ranks, block.ranks)] += present.T @ present
-    np.fill_diagonal(shared, 0.0)
-    if not shared.any():
-        return np.arange(ranks), shared
+WIDE = 64
+"""Ranks of a group from which on not all pairs are looked at, but each rank beside two that
+recorded most, and beside the one before it."""
+
+
+def connect(blocks: list[Block], ranks: int) -> tuple[Ints, csr_matrix | None]:
+    """Component of each rank, and how many instances ranks share, for pairs enough to connect
+    them; None where no two share any.
+    """
+    if not blocks:
+        return np.arange(ranks), None
     # slow to import, and a run of one rank has no use for it
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    return np.asarray(connected_components(coo_matrix(shared), directed=False)[1]), shared
+    pairs = np.unique(np.concatenate([_pairs(block) for block in blocks]), axis=0)
+    count = _shared(blocks, pairs, ranks)
+    kept = count > 0
+    if not kept.any():
+        return np.arange(ranks), None
+    shared = coo_matrix((count[kept], tuple(pairs[kept].T)), shape=(ranks, ranks)).tocsr()
+    return np.asarray(connected_components(shared, directed=False)[1]), shared
+
+
+def _pairs(block: Block) -> Ints:
+    """Pairs of a block's ranks, the lower one first, that connect all that are connected."""
+    size = len(block.ranks)
+    if size <= WIDE:
+        columns = np.column_stack(np.triu_indices(size, 1))
+    else:
+        present = np.isfinite(block.end)
+        most = np.argsort(-present.sum(axis=0), kind="stable")[:2]
+        every = np.arange(size)
+        beside = [np.c_[np.full(size, hub), every] for hub in most]
+        # a rank may share nothing with those
+        columns = np.concatenate([*beside, np.c_[every[:-1], every[1:]]])
+        columns = columns[columns[:, 0] != columns[:, 1]]
+    return np.sort(block.ranks[columns], axis=1)
+
+
+def _shared(blocks: list[Block], pairs: Ints, ranks: int) -> Floats:
+    """How many instances each pair shares, over all blocks."""
+    count = np.zeros(len(pairs))
+    by_first = np.searchsorted(pairs[:, 0], np.arange(ranks + 1))
+    column = np.full(ranks, -1)
+    for block in blocks:
+        column[block.ranks] = np.arange(len(block.ranks))
+        edges = [np.arange(by_first[rank], by_first[rank + 1]) for rank in block.ranks]
+        mine = np.concatenate(edges)
+        mine = mine[column[pairs[mine, 1]] >= 0]
+        present = np.isfinite(block.end)
+        one, other = column[pairs[mine]].T
+        count[mine] += (present[:, one] & present[:, other]).sum(axis=0)
+        column[block.ranks] = -1
+    return count
 
 
 def rough_clocks(
-    blocks: list[Block], shared: Floats, roots: list[int], middle: Floats
+    blocks: list[Block], shared: csr_matrix | None, roots: list[int], middle: Floats
 ) -> tuple[Floats, Floats]:
     """Offset and drift of every rank by lines through end differences along the tree of the ranks
     that share most.
     """
-    ranks = len(shared)
-    if not shared.any():
-        return np.zeros(ranks), np.zeros(ranks)
-    from scipy.sparse import coo_matrix
+    ranks = len(middle)
+    offset, drift = np.zeros(ranks), np.zeros(ranks)
+    if shared is None:
+        return offset, drift
     from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-    cost = np.where(shared > 0, 1.0 / np.maximum(shared, 1.0), 0.0)
-    tree = minimum_spanning_tree(coo_matrix(cost))
-    offset, drift = np.zeros(ranks), np.zeros(ranks)
+    cost = shared.copy()
+    cost.data = 1.0 / cost.data
+    tree = minimum_spanning_tree(cost)
+    columns = [dict(found) for found in columns_of_ranks(blocks, ranks)]
     for root in roots:
         order, parent = breadth_first_order(tree, root, directed=False)
         for rank in order[1:]:
             up = int(parent[rank])
-            at, difference = _differences(blocks, int(rank), up)
+            at, difference = _differences(blocks, columns[rank], columns[up])
             line = fit_line(at, difference)
             here = line.offset + line.drift * (middle[rank] - line.at)
             on_parent = middle[rank] + here
@@ -55,16 +101,17 @@ def rough_clocks(
     return offset, drift
 
 
-def _differences(blocks: list[Block], rank: int, other: int) -> tuple[Floats, Floats]:
-    """Ends of `rank`, and what has to be added to them to meet those of `other`, in time order."""
+def _differences(
+    blocks: list[Block], mine: dict[int, int], theirs: dict[int, int]
+) -> tuple[Floats, Floats]:
+    """Ends of a rank with these columns of blocks, and what has to be added to them to meet those
+    of another, in time order."""
     at, difference = [], []
-    for block in blocks:
-        i, j = np.flatnonzero(block.ranks == rank), np.flatnonzero(block.ranks == other)
-        if len(i) and len(j):
-            mine, theirs = block.end[:, i[0]], block.end[:, j[0]]
-            both = np.isfinite(mine) & np.isfinite(theirs)
-            at.append(mine[both])
-            difference.append(theirs[both] - mine[both])
+    for number in sorted(mine.keys() & theirs.keys()):
+        here, there = (blocks[number].end[:, of[number]] for of in (mine, theirs))
+        both = np.isfinite(here) & np.isfinite(there)
+        at.append(here[both])
+        difference.append(there[both] - here[both])
     ends, found = np.concatenate(at), np.concatenate(difference)
     order = np.argsort(ends, kind="stable")
     return ends[order], found[order]

@@ -11,14 +11,14 @@ with the transfer time T_c (N(0, SLOPE²): what several transfer times tell apar
 extrapolated away), b_ci belongs to the sort alone (N(0, tau_c²), tau_c a share of how far its ends
 lie apart). The wave follows whoever arrived last, so it is told apart by who that was. Clocks that
 are one share o and d. Weights 1 / sigma_c² come from the data, single outliers are damped by
-Tukey's biweight. What the random effects leave undecided ends up in the standard error.
+Tukey's biweight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from traceweave.clocks.ring_lags import (
 )
 from traceweave.clocks.scatter import Scatter, measure_scatter
 from traceweave.clocks.transfer_classes import Cell, make_cells
-
-if TYPE_CHECKING:
-    from traceweave.clocks.elimination import Elimination
 
 ROUNDS = 40
 GENTLE = 3
@@ -88,9 +85,6 @@ class Fit:
     offset: Floats
     drift: Floats
     """Dimensionless."""
-    error: Floats
-    """Standard error of the offset, ns, lags that cannot be told from it included; inf without
-    a fit."""
     drift_error: Floats
     """Standard error of the drift from how block medians scatter; inf where it cannot be told."""
     residuals: list[Floats]
@@ -104,7 +98,7 @@ class Fit:
 def unfitted(offset: Floats, drift: Floats) -> Fit:
     """Return clocks that nothing has been fitted to."""
     unknown = np.full(len(offset), np.inf)
-    return Fit(offset, drift, unknown, unknown, [], [])
+    return Fit(offset, drift, unknown, [], [])
 
 
 @dataclass
@@ -158,19 +152,16 @@ def refine(
     unknowns[-1] = 0.0
     places = places_of_sorts(layout, cells)
     problem = _Problem(cells, middle, layout, scale, places, start.offset.copy(), drift, unknowns)
-    sample = [cell.thinned(-(-len(cell.rows) // SAMPLE)) for cell in cells]
+    sample = [cell.thinned(SAMPLE) for cell in cells]
     gentle = 0 if start.residuals else GENTLE
-    factor = _improve(problem, sample, ROUNDS, gentle)
+    _improve(problem, sample, ROUNDS, gentle)
     if any(len(few.rows) < len(cell.rows) for few, cell in zip(sample, cells, strict=True)):
-        factor = _improve(problem, cells, LAST_ROUNDS, -LEARNING)
-    error = np.full(layout.size + 1, 0.0)
-    error[: layout.clocks] = factor.standard_errors(layout.clocks)
+        _improve(problem, cells, LAST_ROUNDS, -LEARNING)
     residuals = _residuals(problem, blocks, np.zeros(layout.size + 1))
     clean = _residuals(problem, blocks, problem.unknowns)
     return Fit(
         problem.offset,
         problem.drift,
-        error[layout.offset],
         drift_errors(blocks, clean, middle),
         residuals,
         clean,
@@ -178,7 +169,7 @@ def refine(
     )
 
 
-def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> Elimination:
+def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> None:
     """Bring the clocks and lags of `problem` nearer to the ends of `cells`, round by round, until
     they settle; the first `gentle` rounds know no wave.
     """
@@ -186,21 +177,21 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
     # imports SciPy, for which a run of one rank has no use
     from traceweave.clocks.elimination import Elimination
 
-    times = [(cell.end - problem.middle[cell.ranks]) / problem.scale for cell in cells]
+    times = [(cell.end - problem.middle[cell.ranks][cell.group]) / problem.scale for cell in cells]
     for turn in range(rounds):
         rests = [_rest(problem, cell, problem.unknowns) for cell in cells]
         learning = turn < gentle + LEARNING
         if learning:
             _estimate_noise(problem, cells, rests)
         if turn < gentle:
-            for place in layout.wave.values():
+            for place in layout.wave:
                 problem.precision[place : place + WAVES] = 1e30
         parts: list[Part] = []
         for cell, at, (bare, _, wave) in zip(cells, times, rests, strict=True):
             weight = _weights(bare, problem.scatter[cell.wave], cell, turn < gentle)
             parts.append(equations_of(cell, at, bare, wave, weight))
-        right = right_side(layout, cells, parts) - problem.precision * problem.unknowns[:-1]
-        factor = Elimination(layout, cells, parts, problem.precision)
+        right = right_side(layout, parts) - problem.precision * problem.unknowns[:-1]
+        factor = Elimination(layout, parts, problem.precision)
         step = np.append(factor.solve(right[:, None]).ravel(), 0.0)
         problem.offset = problem.offset + step[layout.offset] + step[layout.gpu]
         problem.drift = problem.drift + step[layout.drift] / problem.scale
@@ -215,21 +206,19 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
         still = np.abs(step[layout.offset]).max(initial=0.0) < SETTLED_NS
         if turn > gentle + 1 and still and not learning:
             break
-    return factor
 
 
 def _rest(problem: _Problem, cell: Cell, unknowns: Floats) -> tuple[Floats, Floats, Floats]:
     """Ends on the common clock, from each instance's median and without lags; the same with lags;
     and the wave.
     """
-    o, d, m = (of[cell.ranks] for of in (problem.offset, problem.drift, problem.middle))
+    o, d, m = (of[cell.ranks][cell.group] for of in (problem.offset, problem.drift, problem.middle))
     end = cell.end + o + d * (cell.end - m)
     wave = wave_of(cell, cell.start + o + d * (cell.start - m))
-    layout, size = problem.layout, len(cell.ranks)
-    slope, own = layout.slope[cell.block], layout.own[cell.number]
-    lag = unknowns[slope : slope + size] * cell.transfer + unknowns[own : own + size]
-    height, growth = unknowns[layout.wave[cell.wave] :][:WAVES]
-    bare = end - lag - (height + growth * cell.excess)[:, None] * wave
+    layout = problem.layout
+    lag = unknowns[layout.slopes(cell)] * cell.transfer[:, None] + unknowns[layout.owns(cell)]
+    height, growth = unknowns[layout.wave[cell.number] :][:WAVES]
+    bare = end - lag[cell.group] - (height + growth * cell.excess)[:, None] * wave
     return bare - row_medians(bare), end - row_medians(end), wave
 
 
@@ -242,17 +231,15 @@ def _estimate_noise(
     problem.precision[np.unique(layout.drift[layout.drift < layout.size])] = (
         DRIFT * problem.scale
     ) ** -2
-    for kind, place in layout.wave.items():
-        members = [n for n, cell in enumerate(cells) if cell.wave == kind]
-        whole = np.concatenate([_spread(rests[n][1]) for n in members])
-        bare = np.concatenate([_spread(rests[n][0]) for n in members])
+    for cell, (bare, whole, _) in zip(cells, rests, strict=True):
+        spread = _spread(bare)
         # the median of few instances may be small by chance
-        sigma = 1.4826 * float(np.median(bare)) * (1 + 1 / np.sqrt(len(bare)))
+        sigma = 1.4826 * float(np.median(spread)) * (1 + 1 / np.sqrt(len(spread)))
         sigma = max(FLOOR_NS, sigma)
-        problem.scatter[kind] = measure_scatter([rests[n][0] for n in members], sigma)
-        transfer = max(1.0, cells[members[0]].transfer)
+        problem.scatter[cell.wave] = measure_scatter([bare], sigma)
+        place, transfer = layout.wave[cell.number], max(1.0, float(cell.transfer[0]))
         problem.precision[place : place + WAVES] = (WAVE * transfer) ** -2, GROWTH**-2
-        problem.first[kind] = first_variance(1.4826 * float(np.median(whole)))
+        problem.first[cell.wave] = first_variance(1.4826 * float(np.median(_spread(whole))))
     for sort, where in problem.places.items():
         problem.precision[where] = 1 / problem.variance.get(sort, problem.first[sort])
 
@@ -273,7 +260,7 @@ def _weights(rest: Floats, scatter: Scatter, cell: Cell, gentle: bool) -> Floats
     else:
         weight = scatter.weights(size)
     weight = np.where(known, weight, 0.0)
-    return weight if cell.proves else WEAK * weight
+    return weight * np.where(cell.proves, 1.0, WEAK)[cell.group][:, None]
 
 
 def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list[Floats]:
@@ -287,7 +274,7 @@ def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list
         others = weight.sum(axis=1, keepdims=True) - weight
         total = np.sum(weight * filled, axis=1, keepdims=True) - weight * filled
         mean = total / np.where(others > 0, others, np.inf)
-        result[cell.block][cell.rows] = np.where(known, filled - mean, np.nan)
+        _put(result, cell, np.where(known, filled - mean, np.nan))
     return result
 
 
@@ -295,5 +282,11 @@ def _rests(problem: _Problem, blocks: list[Block]) -> list[Floats]:
     """Distance of each end from the middle of its instance, lags taken out."""
     result = [np.full(block.end.shape, np.nan) for block in blocks]
     for cell in problem.cells:
-        result[cell.block][cell.rows] = _rest(problem, cell, problem.unknowns)[0]
+        _put(result, cell, _rest(problem, cell, problem.unknowns)[0])
     return result
+
+
+def _put(result: list[Floats], cell: Cell, values: Floats) -> None:
+    """Put a cell's values where they belong in those of the blocks."""
+    for block, (low, high) in zip(cell.blocks.tolist(), pairwise(cell.borders), strict=True):
+        result[block][cell.rows[low:high]] = values[low:high]

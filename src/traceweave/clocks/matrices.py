@@ -55,6 +55,20 @@ class Block:
             sends=sends,
         )
 
+    def of_columns(self, columns: Ints, ranks: Ints) -> Block:
+        """Return the instances that two of some columns share; their ranks are called `ranks`."""
+        shared = np.isfinite(self.end[:, columns]).sum(axis=1) > 1
+        place = np.ix_(shared, columns)
+        return replace(
+            self,
+            ranks=ranks,
+            start=self.start[place],
+            end=self.end[place],
+            transfer=self.transfer[shared],
+            sends=None if self.sends is None else self.sends[place],
+            unsure=None if self.unsure is None else self.unsure[place],
+        )
+
     def shifted(self, offset: Floats, drift: Floats, middle: Floats) -> Block:
         """Return the block on the common clock; the arrays have one value per rank of the run."""
         o, d, m = offset[self.ranks], drift[self.ranks], middle[self.ranks]
@@ -100,6 +114,15 @@ def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) ->
     transfer = np.nanmin(end - start, axis=1)
     key = (int(calls.label[index[0]]), kind)
     return Block(np.searchsorted(ranks, members), start, end, transfer, key, kind == 0, sends)
+
+
+def columns_of_ranks(blocks: list[Block], ranks: int) -> list[list[tuple[int, int]]]:
+    """Return per rank in which blocks it is, and in which column of each."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
+    for number, block in enumerate(blocks):
+        for column, rank in enumerate(block.ranks.tolist()):
+            found[rank].append((number, column))
+    return found
 
 
 def row_medians(values: Floats) -> Floats:

@@ -11,6 +11,7 @@ from traceweave.clocks.bounds import Bounds, close, pairwise
 from traceweave.clocks.first_estimate import connect, rough_clocks
 from traceweave.clocks.fit import Fit, refine, unfitted
 from traceweave.clocks.matrices import Block
+from traceweave.clocks.wide_bounds import WideBounds, bound_widely
 
 DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""
@@ -20,6 +21,8 @@ HOST_NS = 20_000.0
 """Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
 timestamps costs some microseconds, 73 us on some V100 hosts.
 """
+MANY = 256
+"""Ranks from which on bounds are not computed between all pairs."""
 LEAST_ANCHORS = 32
 """No drift is fitted to fewer."""
 
@@ -61,7 +64,7 @@ class Piece:
     fit: Fit
     host: Ints
     """Ranks with one number are on one host, as far as names say."""
-    bounds: Bounds = field(init=False)
+    bounds: Bounds | WideBounds = field(init=False)
     moved: Floats = field(init=False)
     """What the bounds make of an offset correction of 0."""
 
@@ -72,10 +75,18 @@ def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> P
     piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
         piece.fit = _fit(piece)
-    piece.bounds = close(pairwise(on_common_clock(piece), len(ranks)))
+    piece.bounds = _bounds(piece)
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
-    piece.moved = piece.bounds.clamp(np.zeros(len(ranks)), order)
+    piece.moved = piece.bounds.moved(order)
     return piece
+
+
+def _bounds(piece: Piece) -> Bounds | WideBounds:
+    """What causality proves of clocks as they are fitted."""
+    blocks, count = on_common_clock(piece), len(piece.ranks)
+    if count > MANY and blocks:
+        return bound_widely(blocks, count, sorted(piece.roots.values()))
+    return close(pairwise(blocks, count))
 
 
 def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
@@ -162,7 +173,7 @@ def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
-    bounds = close(pairwise(on_common_clock(piece), len(piece.ranks)))
+    bounds = _bounds(piece)
     tied = False
     for members in hosts.values():
         if len(members) > 1:
@@ -170,12 +181,15 @@ def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     return tied
 
 
-def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None) -> bool:
+def _tie(
+    piece: Piece, bounds: Bounds | WideBounds, members: list[int], reference: int | None
+) -> bool:
     """Tie the members of one host whose offsets agree, and join components they connect."""
     at = float(np.median(piece.middle[members]))
     offset, drift = piece.fit.offset, piece.fit.drift
-    for first in members:
-        for other in members:
+    upper = bounds.within(members)
+    for one, first in enumerate(members):
+        for two, other in enumerate(members):
             if other == first or piece.unit[other] == piece.unit[first]:
                 continue
             if piece.component[other] != piece.component[first]:
@@ -187,7 +201,7 @@ def _tie(piece: Piece, bounds: Bounds, members: list[int], reference: int | None
                 - offset[first]
                 - drift[first] * (at - piece.middle[first])
             )
-            allowed = -bounds.upper[other, first] <= apart <= bounds.upper[first, other]
+            allowed = -upper[two, one] <= apart <= upper[one, two]
             if abs(apart) <= HOST_NS and allowed:
                 piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
     numbers = np.unique(piece.unit, return_inverse=True)[1]

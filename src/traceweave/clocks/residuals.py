@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import Block, columns_of_ranks
 
 STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""
@@ -17,8 +17,8 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
     Medians of stretches also carry slow wander, which a count of anchors would call significant.
     """
     errors = np.full(len(middle), np.inf)
-    for rank in range(len(middle)):
-        at, residual = of_rank(blocks, residuals, rank)
+    for rank, columns in enumerate(columns_of_ranks(blocks, len(middle))):
+        at, residual = of_rank(blocks, residuals, columns)
         if len(at) < 32:
             continue
         order = np.argsort(at, kind="stable")
@@ -31,12 +31,15 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
     return errors
 
 
-def of_rank(blocks: list[Block], values: list[Floats], rank: int) -> tuple[Floats, Floats]:
-    """Ends of one rank and the values beside them, over all blocks."""
+def of_rank(
+    blocks: list[Block], values: list[Floats], columns: list[tuple[int, int]]
+) -> tuple[Floats, Floats]:
+    """Ends of one rank, which has these columns of blocks, and the values beside them."""
     at, found = [np.empty(0)], [np.empty(0)]
-    for block, value in zip(blocks, values, strict=True):
-        for column in np.flatnonzero(block.ranks == rank):
-            known = np.isfinite(value[:, column])
-            at.append(block.end[known, column])
-            found.append(value[known, column])
+    if values:
+        for number, column in columns:
+            value = values[number][:, column]
+            known = np.isfinite(value)
+            at.append(blocks[number].end[known, column])
+            found.append(value[known])
     return np.concatenate(at), np.concatenate(found)

@@ -28,7 +28,11 @@ OWN = 0.25
 apart."""
 OWN_FLOOR_NS = 500.0
 PROBES = 16
-"""Random vectors that estimate a trace of the inverse, which would cost much more itself."""
+"""Random vectors that estimate a trace of the inverse, which would cost much more itself;"""
+VALUES = 16_384
+"""fewer of longer ones, whose estimates scatter less."""
+PROBED = 1e-3
+"""Relative error of what they are compared with."""
 INERTIA = 0.01
 """Share of a sort's lags that has to be told apart from clocks before its variance moves."""
 LEAST = 0.02
@@ -59,10 +63,9 @@ def wave_of(cell: Cell, start: Floats) -> Floats:
 def places_of_sorts(layout: Layout, cells: list[Cell]) -> dict[Hashable, Ints]:
     """Where the lags of each sort stand among the unknowns."""
     found: dict[Hashable, list[Ints]] = {SLOPES: []}
-    for cell, own in zip(cells, layout.own, strict=True):
-        columns = np.arange(len(cell.ranks))
-        found[SLOPES].append(layout.slope[cell.block] + columns)
-        found.setdefault(cell.wave, []).append(own + columns)
+    for cell in cells:
+        found[SLOPES].append(layout.slopes(cell).ravel())
+        found[cell.wave] = [layout.owns(cell).ravel()]
     places = {sort: np.unique(np.concatenate(places)) for sort, places in found.items()}
     gpus = layout.gpu[layout.gpu < layout.size]
     return places | ({GPUS: gpus} if len(gpus) else {})
@@ -85,11 +88,11 @@ def learn(
     the lags found are as large as those that can be told from clocks should be.
     """
     rng = np.random.default_rng(0)
-    probes = np.zeros((factor.size, PROBES * len(places)))
-    for number, place in enumerate(places.values()):
-        columns = slice(number * PROBES, (number + 1) * PROBES)
-        probes[place, columns] = rng.choice([-1.0, 1.0], (len(place), PROBES))
-    answers = np.sum(probes * factor.solve(probes), axis=0).reshape(-1, PROBES).mean(axis=1)
+    several = [_probes(place, factor.size, rng) for place in places.values()]
+    probes = np.hstack(several)
+    found = np.sum(probes * factor.solve(probes, PROBED), axis=0)
+    edges = np.cumsum([0, *(one.shape[1] for one in several)])
+    answers = np.add.reduceat(found, edges[:-1])
     learned: dict[Hashable, float] = {}
     for (sort, place), trace in zip(places.items(), answers, strict=True):
         known = len(place) - trace / variance[sort]
@@ -98,3 +101,17 @@ def learn(
         least = LEAST**2 * first[sort]
         learned[sort] = float(np.clip(value, least, first[sort]))
     return learned
+
+
+def _probes(place: Ints, size: int, rng: np.random.Generator) -> Floats:
+    """Vectors whose products with the inverse add up to its trace over `place`: exactly where that
+    is few unknowns, else about.
+    """
+    if len(place) <= PROBES:
+        exact = np.zeros((size, len(place)))
+        exact[place, np.arange(len(place))] = 1.0
+        return exact
+    count = int(np.clip(VALUES // len(place), 1, PROBES))
+    probes = np.zeros((size, count))
+    probes[place] = rng.choice([-1.0, 1.0], (len(place), count)) / np.sqrt(count)
+    return probes

@@ -1,7 +1,8 @@
 """What a fit sees of the collectives: cells of instances that are alike.
 
-A cell holds the instances of one group whose transfers took about equally long. Its ends scatter
-alike and lag alike, so it has one noise and, per rank, one lag.
+A cell holds the instances of groups of one size whose transfers took about equally long. Their ends
+scatter alike, so a cell has one noise; ranks of one group lag alike, so it has a lag per group and
+rank.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import Block
 
 CLASSES_PER_OCTAVE = 3
@@ -21,63 +22,90 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """Instances (rows) of one block and one class of transfer time over its ranks (columns)."""
+    """Instances (rows) of one class of transfer time over groups of one size, side by side: a row's
+    columns are the ranks of its group.
+    """
 
     number: int
     """Place among all cells."""
-    block: int
-    rows: Ints
-    """Which rows of the block."""
+    blocks: Ints
+    """Per group: its block."""
     ranks: Ints
+    """Per group, a row of ranks."""
+    group: Ints
+    """Per row: its group here; ascends."""
+    rows: Ints
+    """Per row: which row of its group's block."""
     start: Floats
     end: Floats
-    transfer: float
-    """Median of the instances' shortest durations, ns."""
+    transfer: Floats
+    """Per group: median of its instances' shortest durations, ns."""
     excess: Floats
     """Per row: by how much its shortest duration is above that, ns."""
-    proves: bool
+    proves: Flags
+    """Per group."""
     pairwise: bool
     """Send with recv: a row has two ranks."""
     wave: tuple[bool, int, int]
-    """Cells with one value share the wave and the noise: pairwise, ranks, class of transfer."""
+    """Names the cell, its wave and its noise: pairwise, ranks of a group, class of transfer."""
 
-    def thinned(self, step: int) -> Cell:
-        """Return every `step`-th instance."""
-        rows = slice(None, None, step)
+    @property
+    def borders(self) -> Ints:
+        """Where the rows of each group begin, and where the last ones end."""
+        return np.searchsorted(self.group, np.arange(len(self.blocks) + 1))
+
+    def thinned(self, most: int) -> Cell:
+        """Return as evenly spread instances of every group, `most` of each or fewer."""
+        count = np.bincount(self.group, minlength=len(self.blocks))
+        every = -(-count // most)
+        turn = np.arange(len(self.group)) - self.borders[self.group]
+        kept = turn % every[self.group] == 0
         return replace(
             self,
-            rows=self.rows[rows],
-            start=self.start[rows],
-            end=self.end[rows],
-            excess=self.excess[rows],
+            group=self.group[kept],
+            rows=self.rows[kept],
+            start=self.start[kept],
+            end=self.end[kept],
+            excess=self.excess[kept],
         )
 
 
 def make_cells(blocks: list[Block]) -> list[Cell]:
     """Divide every block by transfer time, some classes per doubling."""
-    cells: list[Cell] = []
+    parts: dict[tuple[bool, int, int], list[tuple[int, Ints]]] = {}
     for number, block in enumerate(blocks):
         size = _classes(block.transfer)
-        for value in np.unique(size):
-            rows = np.flatnonzero(size == value)
-            transfer = float(np.median(block.transfer[rows]))
-            pairwise = block.sends is not None
-            cells.append(
-                Cell(
-                    len(cells),
-                    number,
-                    rows,
-                    block.ranks,
-                    block.start[rows],
-                    block.end[rows],
-                    transfer,
-                    block.transfer[rows] - transfer,
-                    block.proves,
-                    pairwise,
-                    (pairwise, len(block.ranks), int(value)),
-                )
-            )
-    return cells
+        for value in np.unique(size).tolist():
+            wave = (block.sends is not None, len(block.ranks), value)
+            parts.setdefault(wave, []).append((number, np.flatnonzero(size == value)))
+    return [
+        _cell(number, wave, members, blocks)
+        for number, (wave, members) in enumerate(sorted(parts.items(), key=lambda p: p[0][:2]))
+    ]
+
+
+def _cell(
+    number: int, wave: tuple[bool, int, int], members: list[tuple[int, Ints]], blocks: list[Block]
+) -> Cell:
+    whole = [blocks[block] for block, _ in members]
+    shortest = [block.transfer[rows] for block, (_, rows) in zip(whole, members, strict=True)]
+    transfer = np.array([float(np.median(values)) for values in shortest])
+    return Cell(
+        number,
+        np.array([block for block, _ in members]),
+        np.array([block.ranks for block in whole]),
+        np.repeat(np.arange(len(members)), [len(rows) for _, rows in members]),
+        np.concatenate([rows for _, rows in members]),
+        np.concatenate(
+            [block.start[rows] for block, (_, rows) in zip(whole, members, strict=True)]
+        ),
+        np.concatenate([block.end[rows] for block, (_, rows) in zip(whole, members, strict=True)]),
+        transfer,
+        np.concatenate([v - t for v, t in zip(shortest, transfer, strict=True)]),
+        np.array([block.proves for block in whole]),
+        wave[0],
+        wave,
+    )
 
 
 def _classes(transfer: Floats) -> Ints:

@@ -34,25 +34,26 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     time.
     """
     first = matches.next_instance
-    by_rank = _split(calls, index, calls.rank[index])
+    own = calls.take(index)
+    by_rank = _split(own, np.arange(len(index)), own.rank)
     if len(by_rank) < 2:
         matches.refuse(index, ALONE)
         return
     for reference in sorted(by_rank, key=lambda part: -len(part.index))[:3]:
         others = [part for part in by_rank if part is not reference]
-        parts = [p for o in others for p in _split(calls, o.index, calls.source[o.index])]
-        instance = np.full(len(calls), -1, dtype=np.int64)
+        parts = [p for o in others for p in _split(own, o.index, own.source[o.index])]
+        instance = np.full(len(index), -1, dtype=np.int64)
         instance[reference.index] = first + np.arange(len(reference.index))
         plain = _align_all(parts, reference, same_clock, instance)
         if sum(part.line is not None for part in parts) * 2 >= len(parts):
             break
     for part in parts:
         if part.line is None:
-            matches.refuse(part.index, part.reason)
+            matches.refuse(index[part.index], part.reason)
     reference.line = Line(0.0, 0.0, 0.0, 0.0)
     match_rest([reference, *parts], instance)
-    found = index[instance[index] >= 0]
-    matches.accept(found, instance[found], "order" if plain else "sequence-aligned")
+    found = np.flatnonzero(instance >= 0)
+    matches.accept(index[found], instance[found], "order" if plain else "sequence-aligned")
 
 
 def _split(calls: Calls, index: Ints, key: Ints) -> list[Part]:

@@ -32,6 +32,8 @@ class Matches:
     how: Ints
     reason: Ints
     reasons: list[str]
+    next_instance: int = 0
+    """The first number that no instance has had."""
 
     @classmethod
     def empty(cls, calls: int) -> Matches:
@@ -58,11 +60,7 @@ class Matches:
         self.instance[index] = instance
         self.how[index] = HOW.index(how)
         self.reason[index] = -1
-
-    @property
-    def next_instance(self) -> int:
-        """The first number that no instance has."""
-        return int(self.instance.max(initial=-1)) + 1
+        self.next_instance = max(self.next_instance, int(instance.max(initial=-1)) + 1)
 
     def matched(self) -> dict[str, int]:
         """Calls per way in which they were matched."""
