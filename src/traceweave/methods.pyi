@@ -276,6 +276,8 @@ class Analyses(Generic[Frame]):
         """Time of each collective that no compute hides, split into waiting and transfer."""
     def hangs(self) -> Frame:
         """Which ranks keep a stuck job from going on, from the flight recorder's dumps."""
+    def inspector(self) -> Frame:
+        """Collectives as NCCL Inspector measured them, beside what the traces say."""
     def matching(
         self,
         *,
