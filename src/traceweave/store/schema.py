@@ -15,7 +15,7 @@ import duckdb
 
 from traceweave.store.rows import insert_rows
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Raised whenever a database written before can no longer be read by the code after."""
 
 

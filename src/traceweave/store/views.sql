@@ -622,3 +622,22 @@ CREATE VIEW flight_groups AS
 SELECT f.rank, g.group_id, f.group_name, f.group_desc, f.group_ranks, f.last_enqueued, f.last_started, f.last_completed, f.source_id
 FROM base.flight_groups AS f
 LEFT JOIN groups AS g ON g.name = f.group_name AND g.ranks = f.group_ranks;
+
+-- relation: clock_probes | one row per exchange of probes between two ranks, as traceweave.capture makes them before and after what it records
+-- column: rank INTEGER | who asked
+-- column: peer_rank INTEGER | who answered
+-- column: meeting INTEGER | which of their meetings, counted from 0: before and after what is recorded
+-- column: asked_local_ns BIGINT | when the request left, on the clock of rank
+-- column: heard_local_ns BIGINT | when it arrived, on the clock of peer_rank
+-- column: answered_local_ns BIGINT | when the answer left, on the clock of peer_rank
+-- column: received_local_ns BIGINT | when it arrived, on the clock of rank
+-- column: round_trip_ns BIGINT | how long both ways took
+-- column: ahead_ns BIGINT | by how much the clock of peer_rank is ahead of that of rank, to within half of round_trip_ns
+-- column: source_id INTEGER | file it comes from
+CREATE VIEW clock_probes AS
+SELECT
+    rank, peer_rank, meeting, asked_local_ns, heard_local_ns, answered_local_ns, received_local_ns,
+    (received_local_ns - asked_local_ns) - (answered_local_ns - heard_local_ns) AS round_trip_ns,
+    ((heard_local_ns - asked_local_ns) + (answered_local_ns - received_local_ns)) // 2 AS ahead_ns,
+    source_id
+FROM base.clock_probes;

@@ -57,7 +57,24 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     derive.link(con)
     _find_collectives(con)
     derive.finish(con, source_id, trace)
+    _store_probes(con, trace, source_id, properties)
     return loaded
+
+
+def _store_probes(
+    con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, properties: Properties
+) -> None:
+    """Keep what the ranks' clocks said of each other."""
+    rank = trace.processes[0].rank if trace.processes else None
+    exchanges = properties.captured.exchanges
+    if rank is None or not exchanges:
+        return
+    con.execute(
+        "INSERT INTO base.clock_probes SELECT $1, $2, unnest($3::INTEGER[]),"
+        " unnest($4::INTEGER[]), unnest($5::BIGINT[]), unnest($6::BIGINT[]), unnest($7::BIGINT[]),"
+        " unnest($8::BIGINT[])",
+        [rank, source_id, *(list(column) for column in zip(*exchanges, strict=True))],
+    )
 
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
