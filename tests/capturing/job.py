@@ -35,11 +35,22 @@ class Broken(Exception):
     """What a training raises."""
 
 
-def train(folder: Path, raises_at: int | None = None, together: bool = True, **options) -> None:
+def broken() -> None:
+    raise Broken
+
+
+def train(
+    folder: Path,
+    ends_at: int | None = None,
+    end: Callable[[], object] = broken,
+    together: bool = True,
+    **options: object,
+) -> None:
+    """Train, and let something happen at the beginning of a step."""
     with traceweave.capture(folder, STEPS, warmup=1, time_limit=LIMIT_S, **options) as capture:
         for step in range(8):
-            if step == raises_at:
-                raise Broken(f"step {step}")
+            if step == ends_at:
+                end()
             rows = torch.randn(16, 16) @ torch.randn(16, 16)
             if together:
                 dist.all_reduce(rows)
@@ -74,6 +85,11 @@ def absent(all_ranks: bool) -> Callable[[Path], None]:
         train(folder, together=False, all_ranks=all_ranks)
 
     return scenario
+
+
+def killed(folder: Path) -> None:
+    """Rank 3 is gone in the middle of the window, without a word."""
+    train(folder, 4 if dist.get_rank() == 3 else None, lambda: os._exit(0), together=False)
 
 
 SCENARIOS: dict[str, Callable[[Path], None]] = {
@@ -119,6 +135,12 @@ def run(rank: int, folder: Path) -> None:
             told[name] = measure(log, lambda n=name, a=all_ranks: absent(a)(folder / n))
     (folder / f"rank{rank}.json").write_text(json.dumps(told))
     dist.barrier()
+    told["killed"] = measure(log, lambda: killed(folder / "killed"))
+    (folder / f"rank{rank}.json").write_text(json.dumps(told))
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"over/{rank}", "")
+    if rank == 0:  # with which the store ends
+        store.wait([f"over/{other}" for other in (1, 2)])
 
 
 def measure(log: Lines, scenario: Callable[[], None]) -> dict[str, object]:

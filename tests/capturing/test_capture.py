@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def told(job: Path) -> list[Told]:
-    """What every rank says of every scenario."""
+    """What every rank says of every scenario; rank 3 is killed in the last."""
     return [json.loads((job / f"rank{rank}.json").read_text()) for rank in EVERY_RANK]
 
 
@@ -110,7 +112,7 @@ def test_every_process_asks_one_other_before_and_after(job: Path) -> None:
 
 @pytest.mark.parametrize(("scenario", "step"), [("before", 1), ("inside", 4), ("after", 7)])
 def test_a_rank_that_raises_keeps_nobody(told: list[Told], scenario: str, step: int) -> None:
-    assert [of[scenario]["raised"] for of in told] == [None, None, f"Broken: step {step}", None]
+    assert [of[scenario]["raised"] for of in told] == [None, None, "Broken: ", None]
     # nobody waits for the time limit of 2 s, but for one who waits for an answer
     assert max(of[scenario]["s"] for of in told) < 1.9
 
@@ -158,6 +160,14 @@ def test_others_record_without_it_where_that_is_wanted(job: Path) -> None:
     assert names(job / "absent_recorded") == [f"rank{r}_step3-5.json.gz" for r in (1, 2, 3)]
     said = trace(job / "absent_recorded" / "rank3_step3-5.json.gz")["traceweave"]
     assert said["note"] == "rank 0 did not come within 2 s"
+
+
+def test_a_rank_that_is_killed_is_waited_for_once(job: Path, told: list[Told]) -> None:
+    for rank in (0, 1, 2):
+        assert 1.9 < told[rank]["killed"]["s"] < 3.9  # not once per barrier
+        (line,) = told[rank]["killed"]["log"]
+        assert line == f"rank {rank}: not all ranks came to 'end' within 2 s"
+    assert names(job / "killed") == [f"rank{rank}_step3-5.json.gz" for rank in (0, 1, 2)]
 
 
 def calls_of(capture: traceweave.capture, times: int) -> Counter[str]:
@@ -215,6 +225,25 @@ def test_a_training_that_goes_on_where_another_stopped_counts_its_own_steps(tmp_
             capture.step()
     (path,) = tmp_path.iterdir()
     assert steps(path) == ["ProfilerStep#1001", "ProfilerStep#1002"]
+
+
+def test_probes_and_events_are_on_one_clock(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    around = []
+    with traceweave.capture(tmp_path, range(1), warmup=0) as capture:
+        for _ in range(200):
+            begin = time.time_ns()
+            torch.empty(1)
+            around.append((begin, time.time_ns()))
+        capture.step()
+    (path,) = tmp_path.iterdir()
+    top = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    events = [e for e in top["traceEvents"] if e.get("name") == "aten::empty"]
+    starts = sorted(top["baseTimeNanoseconds"] + int(e["ts"] * 1000) for e in events)
+    assert len(starts) == 200
+    for start, (begin, end) in zip(starts, around, strict=True):
+        assert begin - 1_000 <= start <= end + 1_000
+    assert min(end - begin for begin, end in around) < 50_000  # so close is that looked at
 
 
 def test_importing_it_brings_neither_torch_nor_the_analyzer() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BARRIERS = ("agreed", "begin", "end", "probed")
 """In the order in which every rank passes them."""
 RECORD, SKIP = "record", "skip"
+ALL, LATE = "all", "late"
 _MOST_NAMED = 8
 """Of ranks that are missing, so many are named."""
 
@@ -70,9 +71,12 @@ class Meeting:
             return True
         self._waiting_for.remove(name)
         self._arrive(name)
-        if self._wait(f"{name}/open"):
+        if not self._wait(f"{name}/open"):
+            self._store.set(f"{name}/open", LATE)
+        if self._store.get(f"{name}/open").decode() == ALL:
             return True
-        self._store.set(f"{name}/open", "late")
+        # who is missing now is not waited for again
+        self._expected = int(self._store.add(name, 0))
         return False
 
     def leave(self, reason: str) -> None:
@@ -116,7 +120,7 @@ class Meeting:
 
     def _arrive(self, name: str) -> None:
         if self._store.add(name, 1) >= self._expected:
-            self._store.set(f"{name}/open", "all")
+            self._store.set(f"{name}/open", ALL)
 
     def _wait(self, key: str) -> bool:
         try:

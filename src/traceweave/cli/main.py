@@ -22,6 +22,7 @@ from traceweave.cli.ingest import ingest
 from traceweave.cli.names import unknown_command
 from traceweave.cli.options import Command
 from traceweave.cli.query import query
+from traceweave.cli.record import record
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
 from traceweave.cli.version import version
@@ -75,8 +76,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, what_if, report, compare, check, export, schema, align, demo,
-    version,
+    record, ingest, info, analyze, query, what_if, report, compare, check, export, schema, align,
+    demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)
