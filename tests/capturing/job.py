@@ -24,6 +24,7 @@ import torch.distributed as dist
 
 import traceweave
 from traceweave.capturing import session
+from traceweave.capturing.meeting import Meeting
 from traceweave.capturing.recorders import TorchRecorder
 
 RANKS = 4
@@ -71,6 +72,23 @@ def helper_fails(folder: Path) -> None:
     train(folder)
 
 
+def store_fails(folder: Path) -> None:
+    """Rank 1 cannot meet the others at the window's end."""
+    whole = Meeting.barrier
+
+    def barrier(self: Meeting, name: str) -> bool:
+        if name == "end":
+            raise ConnectionError("gone")
+        return whole(self, name)
+
+    if dist.get_rank() == 1:
+        Meeting.barrier = barrier
+    try:
+        train(folder, together=False)
+    finally:
+        Meeting.barrier = whole
+
+
 def no_room(folder: Path) -> None:
     """Rank 3 cannot write."""
     if dist.get_rank() == 3:
@@ -98,6 +116,7 @@ SCENARIOS: dict[str, Callable[[Path], None]] = {
     "inside": raising(4),
     "after": raising(7),
     "helper_fails": helper_fails,
+    "store_fails": store_fails,
     "no_room": no_room,
 }
 ABSENT = {"absent": True, "absent_recorded": False}
@@ -150,7 +169,10 @@ def measure(log: Lines, scenario: Callable[[], None]) -> dict[str, object]:
         scenario()
     except Exception as error:
         raised = f"{type(error).__name__}: {error}"
-    return {"s": time.monotonic() - begun, "log": list(log.lines), "raised": raised}
+    return {
+        "s": time.monotonic() - begun, "log": list(log.lines), "raised": raised,
+        "profiling": torch._C._autograd._profiler_enabled(),
+    }  # fmt: skip
 
 
 def main(folder: Path) -> None:

@@ -139,6 +139,18 @@ def test_an_error_inside_is_logged_once_and_stays_there(job: Path, told: list[To
     assert names(job / "helper_fails") == [f"rank{rank}_step3-5.json.gz" for rank in (0, 2, 3)]
 
 
+def test_what_was_recorded_is_written_though_the_others_are_out_of_reach(
+    job: Path, told: list[Told]
+) -> None:
+    assert told[1]["store_fails"]["log"] == ["the capture is off: ConnectionError: gone"]
+    assert names(job / "store_fails") == [f"rank{rank}_step3-5.json.gz" for rank in EVERY_RANK]
+    assert max(of["store_fails"]["s"] for of in told) < 1.9
+
+
+def test_no_profiler_is_left_running(told: list[Told]) -> None:
+    assert not [name for of in told for name, one in of.items() if one["profiling"]]
+
+
 def test_a_rank_that_cannot_write_keeps_all_from_recording(job: Path, told: list[Told]) -> None:
     assert names(job / "no_room") == []
     for of in told:

@@ -7,6 +7,7 @@ next collective of the training where a rank's helper has turned itself off.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ BARRIERS = ("agreed", "begin", "end", "probed")
 """In the order in which every rank passes them."""
 RECORD, SKIP = "record", "skip"
 ALL, LATE = "all", "late"
+POLL_S = 0.02
 _MOST_NAMED = 8
 """Of ranks that are missing, so many are named."""
 
@@ -39,8 +41,9 @@ class Meeting:
         from torch.distributed import PrefixStore
 
         # a store of its own: waiting on the job's would hold up its other threads
-        with suppress(AttributeError, RuntimeError):
-            store = store.clone()
+        self._own = False
+        with suppress(AttributeError, RuntimeError):  # older versions of torch cannot
+            store, self._own = store.clone(), True
         self._store = PrefixStore(f"traceweave/{name}", store)
         self.rank = rank
         self._expected = world_size
@@ -123,10 +126,15 @@ class Meeting:
             self._store.set(f"{name}/open", ALL)
 
     def _wait(self, key: str) -> bool:
-        try:
-            self._store.wait([key], timedelta(seconds=self.limit))
-        except RuntimeError:  # DistStoreError, and what older versions of torch raise
+        if self._own:
+            with suppress(RuntimeError):  # beyond the limit
+                self._store.wait([key], timedelta(seconds=self.limit))
             return bool(self._store.check([key]))
+        until = time.monotonic() + self.limit
+        while not self._store.check([key]):
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL_S)
         return True
 
 

@@ -34,6 +34,9 @@ class Recorder(Protocol):
     def save(self, path: Path) -> Path:
         """Write it to `path`, to which it adds its suffix; return the whole name."""
 
+    def close(self) -> None:
+        """End what was made ready or begun and never came to its end."""
+
 
 @dataclass
 class TorchRecorder:
@@ -43,6 +46,8 @@ class TorchRecorder:
     memory: bool = False
     stacks: bool = False
     sync_events: bool = True
+    _profile: Any = None
+    _open: bool = False
 
     def objection(self) -> str | None:
         """Return that another profile is being recorded."""
@@ -65,6 +70,7 @@ class TorchRecorder:
             experimental_config=config,
         )
         self._profile.prepare_trace()
+        self._open = True
 
     def start(self) -> None:
         """Begin to record."""
@@ -79,6 +85,7 @@ class TorchRecorder:
     def stop(self, description: dict[str, Any]) -> None:
         """End the recording with the description in the trace's top level."""
         self._profile.add_metadata_json(KEY, as_json(description))
+        self._open = False
         self._profile.stop_trace()
 
     def save(self, path: Path) -> Path:
@@ -86,6 +93,16 @@ class TorchRecorder:
         target = path.with_name(f"{path.name}.json.gz")
         write_whole(target, lambda draft: self._profile.export_chrome_trace(str(draft)))
         return target
+
+    def close(self) -> None:
+        """Let the profiler go: one that is only ready would slow the job on."""
+        import torch
+
+        if self._open:
+            self._open = False
+            if not torch._C._autograd._profiler_enabled():
+                self._profile.start_trace()
+            self._profile.stop_trace()
 
 
 class NsysRecorder:
@@ -95,6 +112,7 @@ class NsysRecorder:
 
     def __init__(self) -> None:
         self._description: dict[str, Any] = {}
+        self._open = False
 
     def objection(self) -> str | None:
         """Return that there is nothing to record with."""
@@ -110,6 +128,7 @@ class NsysRecorder:
         import torch
 
         torch.cuda.profiler.start()
+        self._open = True
 
     def step(self, number: int) -> Any:
         """Return a range that is recognized as a step."""
@@ -118,12 +137,12 @@ class NsysRecorder:
         return torch.cuda.nvtx.range(f"step {number}")
 
     def stop(self, description: dict[str, Any]) -> None:
-        """Let nsys end."""
+        """Let nsys end, once the GPU is done."""
         import torch
 
-        torch.cuda.synchronize()
-        torch.cuda.profiler.stop()
         self._description = description
+        torch.cuda.synchronize()
+        self.close()
 
     def save(self, path: Path) -> Path:
         """Write the description."""
@@ -131,6 +150,14 @@ class NsysRecorder:
         text = as_json({KEY: self._description})
         write_whole(target, lambda draft: draft.write_text(text))
         return target
+
+    def close(self) -> None:
+        """Let nsys end."""
+        import torch
+
+        if self._open:
+            self._open = False
+            torch.cuda.profiler.stop()
 
 
 def as_json(value: object) -> str:

@@ -145,9 +145,12 @@ class capture:
         if not self._agree(process, recorder):
             return
         recorder.prepare()
-        if steps[0] > self._now:
-            yield steps[0]
-        yield from self._record(process, recorder)
+        try:
+            if steps[0] > self._now:
+                yield steps[0]
+            yield from self._record(process, recorder)
+        finally:
+            recorder.close()
 
     def _agree(self, process: Process, recorder: Recorder) -> bool:
         """Whether all ranks record; says why not."""
@@ -182,13 +185,15 @@ class capture:
                 with recorder.step(number):
                     yield number + 1
         finally:
-            probes = before + self._exchange("end", "probed")
+            after: list[Probes] = []
+            with self._harmless():
+                after = self._exchange("end", "probed")
             recorder.stop(
                 description
                 | {
                     "steps": [self._steps[0], number],
                     "note": self._note,
-                    "probes": [{"peer": one.peer, "times": one.times} for one in probes],
+                    "probes": [{"peer": one.peer, "times": one.times} for one in before + after],
                 }
             )
             self._leave("its window is over")
