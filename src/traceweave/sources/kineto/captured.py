@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeGuard
 
 _MOST_EXCHANGES = 100_000
 _LATEST_NS = 4 * 10**18
 _MOST_RANK = 2**31 - 1
 
 
-Exchange = tuple[int, int, int, int, int, int]
-"""Of clock probes: the rank that was asked, at which meeting; when the request left and arrived,
-when the answer left and arrived."""
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange of clock probes, by the columns of base.clock_probes; times in ns since the
+    epoch, the middle two by the clock of the peer.
+    """
+
+    peer_rank: int
+    meeting: int
+    asked_local_ns: int
+    heard_local_ns: int
+    answered_local_ns: int
+    received_local_ns: int
 
 
 @dataclass(frozen=True)
@@ -38,18 +48,15 @@ def _exchanges(probes: object) -> Iterator[Exchange]:
         found = of_peer if isinstance(of_peer, dict) else {}
         peer, times = found.get("peer"), found.get("times")
         for one in times if isinstance(times, list) else []:
-            if _is_exchange(peer, one):
-                yield (peer, meeting, *one)
+            if _is_within(peer, _MOST_RANK) and _are_times(one):
+                yield Exchange(peer, meeting, *one)
 
 
-def _is_exchange(peer: object, times: object) -> bool:
-    return (
-        _is_within(peer, _MOST_RANK)
-        and isinstance(times, list)
-        and len(times) == 4
-        and all(_is_within(time, _LATEST_NS) for time in times)
-    )
+def _are_times(value: object) -> TypeGuard[list[int]]:
+    if not isinstance(value, list) or len(value) != 4:
+        return False
+    return all(_is_within(time, _LATEST_NS) for time in value)
 
 
-def _is_within(value: object, most: int) -> bool:
+def _is_within(value: object, most: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most

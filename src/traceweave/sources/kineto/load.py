@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from importlib import resources
 
@@ -70,10 +70,9 @@ def _store_probes(
     if rank is None or not exchanges:
         return
     con.execute(
-        "INSERT INTO base.clock_probes SELECT $1, $2, unnest($3::INTEGER[]),"
-        " unnest($4::INTEGER[]), unnest($5::BIGINT[]), unnest($6::BIGINT[]), unnest($7::BIGINT[]),"
-        " unnest($8::BIGINT[])",
-        [rank, source_id, *(list(column) for column in zip(*exchanges, strict=True))],
+        "INSERT INTO base.clock_probes BY NAME SELECT $rank AS rank, $source_id AS source_id,"
+        " unnest($exchanges, recursive := true)",
+        {"rank": rank, "source_id": source_id, "exchanges": [asdict(one) for one in exchanges]},
     )
 
 
