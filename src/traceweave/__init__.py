@@ -16,6 +16,7 @@ from traceweave._version import __version__
 
 if TYPE_CHECKING:
     from traceweave.api import Run, align, check, compare, install_analyses, open, verify
+    from traceweave.capturing import capture
     from traceweave.errors import (
         DatabaseError,
         InputError,
@@ -35,6 +36,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "align",
+    "capture",
     "check",
     "compare",
     "ingest",
@@ -52,6 +54,7 @@ _HOMES = {
     "TraceweaveError": "traceweave.errors",
     "UsageError": "traceweave.errors",
     "align": "traceweave.api",
+    "capture": "traceweave.capturing",
     "check": "traceweave.api",
     "compare": "traceweave.api",
     "ingest": "traceweave.ingestion",

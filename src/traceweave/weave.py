@@ -18,6 +18,7 @@ from traceweave.arrays import Ints
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.matrices import build_blocks
 from traceweave.clocks.piece import RankInfo
+from traceweave.clocks.probes import read_exchanges
 from traceweave.clocks.tables import read_ranks, write_clocks
 from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
@@ -67,7 +68,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     clock_of = read_known_clocks(con)
     job = Job(len(ranks), read_world_size(con))
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
-    clocks, slack, left = _fit(calls, matches.instance, ranks, None, True)
+    clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
     con.execute("BEGIN")
     write_groups(con, [*groups, *recorded_groups(con, groups)])
     write_matches(con, calls, matches)
@@ -105,7 +106,7 @@ def align(
     calls = read_calls(con)
     instance = read_instances(con, calls)
     use_ends = method == "ends"
-    clocks, slack, left = _fit(calls, instance, ranks, reference_rank, same_host, use_ends)
+    clocks, slack, left = _fit(con, calls, instance, ranks, reference_rank, same_host, use_ends)
     con.execute("BEGIN")
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")
@@ -114,6 +115,7 @@ def align(
 
 
 def _fit(
+    con: duckdb.DuckDBPyConnection,
     calls: Calls,
     instance: Ints,
     ranks: list[RankInfo],
@@ -127,7 +129,8 @@ def _fit(
     numbers = [info.rank for info in ranks]
     blocks = build_blocks(calls, instance, np.array(numbers))
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
-    used = blocks if use_ends else []
+    probes = read_exchanges(con, np.array(numbers), origin)
+    used = [*blocks, *probes] if use_ends else []
     if used and len(ranks) > 1:
         import scipy.linalg  # noqa: F401 - slow, and its BLAS is limited only once it is there
     # thousands of small systems: threads of the BLAS would spend their time waiting for each other

@@ -62,8 +62,8 @@ def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[st
     assert code == 0
     listed = [line.split()[0] for line in out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
     assert listed == [
-        "ingest", "info", "analyze", "query", "what-if", "report", "compare", "check", "export",
-        "schema", "sql", "align", "demo", "version",
+        "record", "ingest", "info", "analyze", "query", "what-if", "report", "compare", "check",
+        "export", "schema", "sql", "align", "mcp", "demo", "version",
     ]  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nope"], 2, "no such command: 'nope'; available: ingest, info, "),
+        (["nope"], 2, "no such command: 'nope'; available: record, ingest, info, "),
         (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
         (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
         (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),

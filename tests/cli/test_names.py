@@ -49,8 +49,9 @@ FIRST = "the analysis comes first, then the database; "
         (["helth", "run.duckdb"], "no such command: 'helth'; did you mean 'analyze health'?"),
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
-        (["x" * 5000], f"no such command: '{'x' * 5000}'; available: ingest, info, analyze,"
-            " query, what-if, report, compare, check, export, schema, sql, align, demo, version"),
+        (["x" * 5000], f"no such command: '{'x' * 5000}'; available: record, ingest, info, analyze,"
+            " query, what-if, report, compare, check, export, schema, sql, align, mcp, demo,"
+            " version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
         (["analyze", "missing.duckdb", "health"],

@@ -23,6 +23,7 @@ from traceweave.cli.mcp import mcp
 from traceweave.cli.names import unknown_command
 from traceweave.cli.options import Command
 from traceweave.cli.query import query
+from traceweave.cli.record import record
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
 from traceweave.cli.sql import sql
@@ -77,8 +78,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    ingest, info, analyze, query, what_if, report, compare, check, export, schema, sql, align,
-    mcp, demo, version,
+    record, ingest, info, analyze, query, what_if, report, compare, check, export, schema, sql,
+    align, mcp, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

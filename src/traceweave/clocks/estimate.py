@@ -11,6 +11,7 @@ from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
+from traceweave.clocks.probes import quickest
 from traceweave.clocks.residuals import of_rank
 from traceweave.clocks.stretches import Stretch, stretches_of
 
@@ -153,7 +154,13 @@ def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Optio
     root = piece.roots[component]
     status, method = _status(piece, rank, options.reference_rank)
     distances = np.abs(of_rank(piece.blocks, piece.fit.residuals, columns)[1])
-    half = [None, None] if not len(distances) else np.percentile(distances, [50, 95])
+    half = np.percentile(distances, [50, 95]) if len(distances) else np.full(2, np.nan)
+    bound, round_trip = _bound(piece, rank, root), quickest(piece.blocks, columns)
+    if round_trip is not None and bound is not None:
+        method = f"clock probes, {method}" if rank != root else method
+        # what is proven of a clock is no worse than ends that scatter
+        half = np.minimum(half, max(bound, round_trip / 2))
+    p50, p95 = (None if np.isnan(value) else round(float(value)) for value in half)
     middle = int(piece.middle[rank])
     return Clock(
         info.rank,
@@ -162,9 +169,9 @@ def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Optio
         round(float(piece.fit.offset[rank] + moved[rank] - moved[root])),
         float(piece.fit.drift[rank] * 1e6),
         options.origin_ns + middle,
-        _bound(piece, rank, root),
-        None if half[0] is None else round(float(half[0])),
-        None if half[1] is None else round(float(half[1])),
+        bound,
+        p50,
+        p95,
         int(piece.anchors[rank]),
         method,
         status,

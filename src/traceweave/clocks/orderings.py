@@ -1,10 +1,9 @@
 """Moments of two ranks of which one cannot lie after the other: what bounds clocks, whatever it
 comes from.
 
-A message ends on the receiving rank after it has begun on the sending one. An exchange of probes,
-as NTP sends them, is two such orders: its request arrives after it was sent, and so does its
-answer. Collectives say the same of every two of their ranks; they are so many that bounds.py takes
-them by the block.
+A message ends on the receiving rank after it has begun on the sending one. Collectives say the same
+of every two of their ranks, and exchanges of probes of both of theirs (probes.py); they are so many
+that bounds.py takes them by the block.
 """
 
 from __future__ import annotations
@@ -33,18 +32,3 @@ class Orderings:
         """
         room = self.later - self.earlier
         np.fmin.at(upper, (self.earlier_rank, self.later_rank), room)
-
-
-def exchanges(asking: Ints, answering: Ints, times: Floats) -> Orderings:
-    """Return the orders of exchanges of probes; `times`, a row each: when the request left and
-    arrived, when the answer left and arrived.
-
-    Both ends of an exchange lie as far apart as its round trip took, without the time to answer.
-    """
-    asked, heard, answered, received = times.T
-    return Orderings(
-        np.r_[asking, answering],
-        np.r_[asked, answered],
-        np.r_[answering, asking],
-        np.r_[heard, received],
-    )

@@ -338,3 +338,16 @@ CREATE TABLE base.nccl_inspected (
     end_local_ns BIGINT,
     call_id BIGINT
 );
+
+-- what traceweave.capture wrote into the trace of `rank`: it asked `peer_rank` for the time
+CREATE TABLE base.clock_probes (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    peer_rank INTEGER NOT NULL,
+    meeting INTEGER NOT NULL,
+    asked_local_ns BIGINT NOT NULL,
+    -- by the clock of the peer
+    heard_local_ns BIGINT NOT NULL,
+    answered_local_ns BIGINT NOT NULL,
+    received_local_ns BIGINT NOT NULL
+);

@@ -31,7 +31,7 @@
 -- column: reference_local_ns BIGINT | local time at which offset_ns is exact
 -- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it, unless ingest_issues has 'causality_contradicts_itself'; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
--- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise
+-- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise; no more than what clock probes prove
 -- column: anchors BIGINT | matched collectives in the fit, of this row's time; 0 between two anchors around a step of the clock
 -- column: method VARCHAR | how the offset was found; 'steps' and 'wander' in it where a clock is more than one line
 -- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'
@@ -758,3 +758,22 @@ SELECT
 FROM base.nccl_inspected AS i
 JOIN base.nccl_communicators AS c USING (source_id, number)
 JOIN communicators AS o ON o.communicator = coalesce(c.identity, format('file {} communicator {}', c.source_id, c.number));
+
+-- relation: clock_probes | one row per exchange of probes between two ranks, as traceweave.capture makes them before and after what it records
+-- column: rank INTEGER | who asked
+-- column: peer_rank INTEGER | who answered
+-- column: meeting INTEGER | which of their meetings, counted from 0: before and after what is recorded
+-- column: asked_local_ns BIGINT | when the request left, on the clock of rank
+-- column: heard_local_ns BIGINT | when it arrived, on the clock of peer_rank
+-- column: answered_local_ns BIGINT | when the answer left, on the clock of peer_rank
+-- column: received_local_ns BIGINT | when it arrived, on the clock of rank
+-- column: round_trip_ns BIGINT | how long both ways took
+-- column: ahead_ns BIGINT | by how much the clock of peer_rank is ahead of that of rank, to within half of round_trip_ns
+-- column: source_id INTEGER | file it comes from
+CREATE VIEW clock_probes AS
+SELECT
+    rank, peer_rank, meeting, asked_local_ns, heard_local_ns, answered_local_ns, received_local_ns,
+    (received_local_ns - asked_local_ns) - (answered_local_ns - heard_local_ns) AS round_trip_ns,
+    ((heard_local_ns - asked_local_ns) + (answered_local_ns - received_local_ns)) // 2 AS ahead_ns,
+    source_id
+FROM base.clock_probes;

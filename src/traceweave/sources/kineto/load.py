@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -89,7 +89,24 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.link(con)
     _find_collectives(con)
     derive.finish(con, {source_id: of.trace for source_id, of in read.items()})
+    _store_probes(con, read)
     return loaded
+
+
+def _store_probes(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
+    """Keep what the ranks' clocks said of each other."""
+    exchanges = [
+        {"rank": process.rank, "source_id": source_id, **asdict(exchange)}
+        for source_id, of in read.items()
+        for process in of.trace.processes
+        for exchange in of.properties.captured.exchanges
+        if process.rank is not None
+    ]
+    if exchanges:
+        con.execute(
+            "INSERT INTO base.clock_probes BY NAME SELECT unnest($1, recursive := true)",
+            [exchanges],
+        )
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:

@@ -7,11 +7,12 @@ older ones. It may be damaged or cut off; then what can still be recognized by i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from traceweave.sources.kineto.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
 
 _MOST_INTEGER = 2**31 - 1
@@ -63,6 +64,7 @@ class Properties:
     versions: tuple[tuple[str, str], ...] = ()
     """As Trace has them."""
     host: str | None = None
+    captured: Captured = field(default_factory=Captured)
     damaged: str | None = None
     """Why some of these may be missing."""
     more_events: bool = False
@@ -79,6 +81,7 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     devices = top.get("deviceProperties")
     host = _text(top.get("host_name"))
     rank = _integer(info.get("rank"))
+    captured = parse_captured(top.get("traceweave"))
     return Properties(
         base_ns=base or 0,
         rank=rank,
@@ -91,7 +94,8 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
         groups=_groups(info.get("pg_config")),
         gpu_names=_gpu_names(devices),
         versions=_versions(top),
-        host=None if host == "removed" else host,
+        host=captured.host or (None if host == "removed" else host),
+        captured=captured,
         damaged=damaged,
         more_events=damaged not in (None, _SURROUNDINGS),
     )

@@ -1,0 +1,62 @@
+"""What traceweave.capture wrote into a trace, beside what the profiler wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeGuard
+
+_MOST_EXCHANGES = 100_000
+_LATEST_NS = 4 * 10**18
+_MOST_RANK = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange of clock probes, by the columns of base.clock_probes; times in ns since the
+    epoch, the middle two by the clock of the peer.
+    """
+
+    peer_rank: int
+    meeting: int
+    asked_local_ns: int
+    heard_local_ns: int
+    answered_local_ns: int
+    received_local_ns: int
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The part of it that traceweave uses; empty for other traces."""
+
+    host: str | None = None
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def parse_captured(value: object) -> Captured:
+    """Read the value of the top level's key `traceweave`; what is damaged is left out."""
+    if not isinstance(value, dict):
+        return Captured()
+    host = value.get("host")
+    exchanges = islice(_exchanges(value.get("probes")), _MOST_EXCHANGES)
+    return Captured(host if isinstance(host, str) and host else None, tuple(exchanges))
+
+
+def _exchanges(probes: object) -> Iterator[Exchange]:
+    for meeting, of_peer in enumerate(probes if isinstance(probes, list) else []):
+        found = of_peer if isinstance(of_peer, dict) else {}
+        peer, times = found.get("peer"), found.get("times")
+        for one in times if isinstance(times, list) else []:
+            if _is_within(peer, _MOST_RANK) and _are_times(one):
+                yield Exchange(peer, meeting, *one)
+
+
+def _are_times(value: object) -> TypeGuard[list[int]]:
+    if not isinstance(value, list) or len(value) != 4:
+        return False
+    return all(_is_within(time, _LATEST_NS) for time in value)
+
+
+def _is_within(value: object, most: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
