@@ -91,7 +91,7 @@ FIRST = "the analysis comes first, then the database; "
         (["ingest", "a.json", "b.json", "ab.duckdb"], "name the database to write with -o;"
             " type: traceweave ingest a.json b.json -o ab.duckdb"),
         (["export", "run.duckdb", "--to", "perffeto"], "Invalid value for '--to': 'perffeto' is"
-            " not one of 'perfetto', 'parquet'; did you mean 'perfetto'?;"
+            " not one of 'perfetto', 'perfetto-manifest', 'parquet'; did you mean 'perfetto'?;"
             " see 'traceweave export --help'"),
     ],
 )  # fmt: skip
