@@ -20,7 +20,7 @@ from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import rivals
 from traceweave.matching.ties import LEAST, Bundle, weigh
 from traceweave.weave import weave
-from traceweave_simulator.traffic import groups_of, simulate_traffic
+from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline, pipeline_dp
 from traceweave_simulator.traffic_tables import (
     outside_bounds,
@@ -169,6 +169,15 @@ def add_run(con: Connection, database: Path, first_rank: int, start_ns: int) -> 
     con.execute("DETACH added")
 
 
+def woven(con: Connection, job: Job) -> tuple[Traffic, float]:
+    """Simulate and weave a job of which no call may be matched wrongly; with the share that was."""
+    run = simulate_traffic(job)
+    store_traffic(con, run)
+    summary = weave(con)
+    assert wrong_matches(con, run) == 0
+    return run, sum(summary.matched.values()) / summary.calls
+
+
 # what was wrong: without labels all were one group of the world, so the tensor parallel calls of
 # one host were joined with those of another, and sends to one stage with receives of another
 @pytest.mark.parametrize(
@@ -188,12 +197,9 @@ def test_simulated_groups_are_found_and_none_is_made_up(
         hosts=4, per_host=4, steps=40, program=slower(program), labels=labels,  # type: ignore[arg-type]
         offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    store_traffic(empty_run, run)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
+    run, matched = woven(empty_run, job)
+    assert matched > 0.99
     assert split_instances(empty_run, run) == 0
-    assert sum(summary.matched.values()) > 0.99 * summary.calls
     assert len(outside_bounds(empty_run, run)) == 0
     true = {tuple(sorted(ranks)) for kind in kinds for ranks in groups_of(job, kind).tolist()}
     found = empty_run.execute("SELECT ranks FROM groups WHERE membership LIKE 'inferred%'")
@@ -222,12 +228,9 @@ def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
         hosts=4, per_host=2, steps=20, program=synchronous(*kinds), labels="bare",
         offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    store_traffic(empty_run, run)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
+    run, matched = woven(empty_run, job)
+    assert matched > least
     assert split_instances(empty_run, run) == 0
-    assert sum(summary.matched.values()) > least * summary.calls
 
 
 # what was wrong: a call of half of the ranks that some of them lacked said nothing, and was joined
@@ -241,12 +244,9 @@ def test_calls_of_two_halves_are_neither_joined_nor_those_of_all_divided(
         hosts=4, per_host=2, steps=20, program=program, labels="bare", offset_s=0.8,
         drift_ppm=40, end_jitter=5, hiccup_us=150, seed=seed,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    store_traffic(empty_run, run)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
+    run, matched = woven(empty_run, job)
+    assert matched > 0.88
     assert split_instances(empty_run, run) == 0
-    assert sum(summary.matched.values()) > 0.88 * summary.calls
 
 
 def test_a_call_that_order_contradicts_is_no_partner_however_near_it_ends(
@@ -258,10 +258,7 @@ def test_a_call_that_order_contradicts_is_no_partner_however_near_it_ends(
         offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, step_apart_us=300,
         with_hosts=True, seed=1,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    store_traffic(empty_run, run)
-    weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
+    woven(empty_run, job)
 
 
 # what was wrong: a send and a receive whose other sides were not recorded met by chance, 6 times in
@@ -272,11 +269,8 @@ def test_messages_come_in_turn(empty_run: Connection) -> None:
         offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, compute_noise=0.01,
         stream_per_pair=True,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    store_traffic(empty_run, run)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
-    assert sum(summary.matched.values()) > 0.7 * summary.calls
+    _, matched = woven(empty_run, job)
+    assert matched > 0.7
 
 
 def test_a_call_is_proven_with_its_like() -> None:
@@ -305,10 +299,7 @@ def test_what_is_left_of_a_stream_is_proven_with_its_like() -> None:
 def test_what_nobody_waits_for_proves_nothing(empty_run: Connection) -> None:
     # every rank arrives at the same moment: one group of 8, or two of 4 in step
     still = Job(program=(Op("tp", "all_reduce", 8, 100.0),), labels="bare", compute_noise=0.0)
-    run = simulate_traffic(replace(still, steps=30))
-    store_traffic(empty_run, run)
-    weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
+    woven(empty_run, replace(still, steps=30))
 
 
 def side_by_side(groups: list[int], seed: int = 0) -> Bundle:
