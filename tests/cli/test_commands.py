@@ -67,6 +67,21 @@ def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[st
     ]  # fmt: skip
 
 
+def test_a_shell_completes_commands_and_analyses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_TRACEWEAVE_COMPLETE", "bash_complete")
+    for line, completed in (
+        ("traceweave wh", ["plain,what-if"]),
+        ("traceweave analyze idle_", ["plain,idle_causes", "plain,idle_streams"]),
+        ("traceweave analyze gaps --larg", ["plain,--largest"]),
+    ):
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+        assert main([]) == 0
+        assert capsys.readouterr().out.splitlines() == completed
+
+
 def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys)
 

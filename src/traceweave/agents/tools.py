@@ -105,8 +105,9 @@ class Tools:
         """Rows of a query in DuckDB's SQL over the run's tables; the resource traceweave://schema
         has them, `describe` tells of one.
 
-        Read-only, without access to files. At most 200 rows at a time: aggregate, or ask again with
-        `skip` and an ORDER BY.
+        Analyses are table functions in it: `FROM gaps(min_gap_ns := 100000)`. Read-only, without
+        access to files. At most 200 rows at a time: aggregate, or ask again with `skip` and an
+        ORDER BY.
         """
         with self._open(run) as opened:
             return answer(opened.stream(sql), _natural(skip))

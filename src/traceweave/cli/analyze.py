@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceweave.cli.names import beginning_names
 from traceweave.cli.options import example, on_dask, printing_rows, require
 from traceweave.errors import UsageError, suggest
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         "traceweave analyze gaps --list",
     ),
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=beginning_names)
 @click.argument("database", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--list",

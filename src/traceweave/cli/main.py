@@ -35,6 +35,10 @@ OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
 
 
+_COMPLETE = "_TRACEWEAVE_COMPLETE"
+"""What a shell sets to have a line completed, as click's own entry point takes it."""
+
+
 class _Group(click.Group):
     """Lists the commands in the order of work, and guesses what an unknown one means."""
 
@@ -89,6 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors go to stderr as one line."""
     for stream in (sys.stdout, sys.stderr):
         write_whatever_comes(stream)
+    if how := os.environ.get(_COMPLETE):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "traceweave", _COMPLETE, how)
     try:
         # not cli.main(): it would turn a closed pipe into exit code 1, "a check failed"
         given = list(sys.argv[1:] if arguments is None else arguments)

@@ -31,6 +31,11 @@ def analysis_names() -> tuple[str, ...]:
     return tuple(sorted(stems))
 
 
+def beginning_names(_: object, __: object, beginning: str) -> list[str]:
+    """Return the analyses whose name a shell may complete `beginning` to."""
+    return [name for name in analysis_names() if name.startswith(beginning)]
+
+
 def is_file(path: str | Path) -> bool:
     """Tell whether there is such a file; what is too long for a path is none."""
     return os.path.isfile(path)
