@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from traceweave.arrays import Ints
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 MOST = 64
 """Clocks of a cluster."""
@@ -50,6 +53,8 @@ def modes_of(cluster: Ints, offsets: int, moving: Ints, waves: int) -> csr_matri
 
     `cluster` has -1 for waves; `moving` lists the places of drifts.
     """
+    from scipy.sparse import csr_matrix  # slow to import, and few runs need it
+
     count = int(cluster.max(initial=-1)) + 1
     places = np.arange(len(cluster))
     rows = [places[:offsets], moving, places[len(cluster) - waves :]]
