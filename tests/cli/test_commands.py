@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from traceweave._version import __version__
-from traceweave.cli.info import matched
+from traceweave.cli.info import MOST_ROWS, matched, some_rows
 from traceweave.cli.main import cli, main
 from traceweave.overview import Overview, RankOverview
 from traceweave.store.schema import public_relations
 from traceweave.words import size
+from traceweave_simulator import Config
 
 DATABASE = "DATABASE"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -506,6 +507,24 @@ def test_info_shows_the_run_to_people_and_programs(
     ]  # fmt: skip
     assert max(map(len, text.splitlines()[1:])) <= 100
     assert [rank["rank"] for rank in facts["ranks"]] == [0, 1, 2, 3]
+
+
+def test_info_of_many_ranks_lists_some_and_those_that_differ() -> None:
+    rows = [{"rank": rank, "steps": 3 if rank == 40 else 4} for rank in range(64)]
+
+    assert [row["rank"] for row in some_rows(rows, "steps")] == [*range(MOST_ROWS - 1), 40]
+    assert some_rows(rows[:MOST_ROWS], "steps") == rows[:MOST_ROWS]
+
+
+def test_info_says_how_many_ranks_it_does_not_list(
+    capsys: pytest.CaptureFixture[str], simulated_database: Callable[..., Path]
+) -> None:
+    database = simulated_database(Config(ranks=18, steps=1, layers=1))
+    text = call(capsys, "info", database)[1]
+
+    for analysis in ("ranks", "clock_quality", "files"):
+        line = f"  16 of 18 are shown; all: traceweave analyze {analysis} {database}\n"
+        assert text.count(line) == 1
 
 
 def test_the_schema_explains_every_column(capsys: pytest.CaptureFixture[str]) -> None:

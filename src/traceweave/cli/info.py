@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,11 +76,14 @@ def print_overview(run: Run) -> None:
     }
     for name, fact in facts.items():
         print(f"{name + ':':13}{printable(fact)}")
-    _print_section("Ranks", [asdict(rank) for rank in overview.ranks], _RANKS)
-    _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS)
-    _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES)
-    _print_warnings(overview)
     name = printable(shown(database))
+    _print_section("Ranks", [asdict(rank) for rank in overview.ranks], _RANKS, "steps")
+    _print_more(len(overview.ranks), f"traceweave analyze ranks {name}")
+    _print_section("Clocks", [asdict(clock) for clock in overview.clocks], _CLOCKS, "status")
+    _print_more(len(overview.clocks), f"traceweave analyze clock_quality {name}")
+    _print_section("Sources", [_source(asdict(s)) for s in overview.sources], _SOURCES, "status")
+    _print_more(len(overview.sources), f"traceweave analyze files {name}")
+    _print_warnings(overview)
     print(f"\nNext\n  traceweave analyze health {name}\n  traceweave analyze findings {name}")
 
 
@@ -119,6 +123,9 @@ def matched(overview: Overview) -> str:
     return f"{text}; {words.count(unsized)} of a group of unknown size" if unsized else text
 
 
+MOST_ROWS = 16
+"""Ranks, clocks and files that are listed one by one."""
+
 _RANKS = ("rank", "host", "gpu_name", "span_ns", "steps", "gpu_ops", "host_ops", "collectives",
           "matched", "rank_source")  # fmt: skip
 _CLOCKS = ("rank", "status", "offset_ns", "drift_ppm", "residual_p95_ns", "bound_ns", "anchors",
@@ -133,6 +140,20 @@ def _tells(column: str, rows: list[dict[str, object]]) -> bool:
     return values != {None} and not (column in ("host", "gpu_name") and len(values) == 1)
 
 
+def some_rows(rows: list[dict[str, object]], telling: str) -> list[dict[str, object]]:
+    """Return at most MOST_ROWS of the rows: the unusual ones, and the first of the others."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    (usual, _), *_ = Counter(row[telling] for row in rows).most_common(1)
+    ordered = sorted(range(len(rows)), key=lambda n: (rows[n][telling] == usual, n))
+    return [rows[n] for n in sorted(ordered[:MOST_ROWS])]
+
+
+def _print_more(count: int, command: str) -> None:
+    if count > MOST_ROWS:
+        print(f"  {MOST_ROWS} of {words.count(count)} are shown; all: {command}")
+
+
 def _source(source: dict[str, object]) -> dict[str, object]:
     return {
         **source,
@@ -141,12 +162,15 @@ def _source(source: dict[str, object]) -> dict[str, object]:
     }
 
 
-def _print_section(title: str, rows: list[dict[str, object]], columns: tuple[str, ...]) -> None:
+def _print_section(
+    title: str, rows: list[dict[str, object]], columns: tuple[str, ...], telling: str
+) -> None:
+    """Print rows as a table; of very many those that differ from most in `telling`, and some."""
     from traceweave.cli import layout
     from traceweave.cli.cells import cell, headings
 
     used = [c for c in columns if _tells(c, rows)]
-    cells = [[cell(c, row[c]) for c in used] for row in rows]
+    cells = [[cell(c, row[c]) for c in used] for row in some_rows(rows, telling)]
     numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
     lines, _ = layout.lay_out(headings(used), cells, numeric, layout.WIDTH - 2)
     print(f"\n{title}")
