@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.clocks.bend_scatter import measure_scatter
+from traceweave.clocks.scatter import measure_scatter
 from traceweave.matching.coarse_clocks import running_median
 
 ROUNDS = 12
