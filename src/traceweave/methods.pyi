@@ -74,6 +74,8 @@ class Analyses(Generic[Frame]):
         """What was lost or odd while the files were read."""
     def ranks(self) -> Frame:
         """Where each rank ran, and what was recorded of it."""
+    def settings(self) -> Frame:
+        """Versions and switches that the job ran with, and where ranks differ."""
     def breakdown(
         self,
         *,

@@ -23,7 +23,7 @@ from traceweave.clocks.tables import read_ranks, write_clocks
 from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
 from traceweave.matching.calls import Calls, read_calls
-from traceweave.matching.groups import find_groups, read_labels, recorded_groups
+from traceweave.matching.groups import find_groups, read_labels, recorded_groups, state_roles
 from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.match import match_calls
 from traceweave.matching.peers import resolve_peers
@@ -69,8 +69,10 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     job = Job(len(ranks), read_world_size(con))
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
     clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
+    groups = [*groups, *recorded_groups(con, groups)]
+    state_roles(con, groups)
     con.execute("BEGIN")
-    write_groups(con, [*groups, *recorded_groups(con, groups)])
+    write_groups(con, groups)
     write_matches(con, calls, matches)
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")

@@ -26,6 +26,7 @@ RUN = Facts(
     formats=("kineto",),
     backends=("nccl",),
     nccl_versions=("2.28.9",),
+    settings=(("NCCL_ALGO", "Ring"), ("torch", "2.11")),
     step_sources=("ProfilerStep",),
     steps_counted=4,
     steps_marked=6,
@@ -75,6 +76,7 @@ OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
         ({"hosts": ("b",)}, "hosts", "with care"),
         ({"backends": ("gloo",)}, "communication", "with care"),
         ({"nccl_versions": ("2.27.0",)}, "NCCL version", "with care"),
+        ({"settings": (("torch", "2.11"),)}, "versions and switches", "with care"),
         ({"formats": ("nsys",), "profilers": ("Nsight Systems",)}, "profiler", "with care"),
         ({"profilers": ("PyTorch Profiler 2",)}, "profiler", "comparable"),
         ({"extras": ()}, "recorded besides", "with care"),
@@ -94,14 +96,15 @@ def test_every_fact_by_itself(change: dict[str, Any], fact: str, verdict: str) -
 
 
 def test_what_neither_run_says_is_named_or_left_out() -> None:
-    unknown = replace(RUN, world_size=None, hosts=(), nccl_versions=(), arithmetic=())
+    unknown = replace(RUN, world_size=None, hosts=(), nccl_versions=(), arithmetic=(), settings=())
     found = compare_facts(unknown, unknown)
 
     assert found.sentences == (
         "Comparable: nothing that was recorded speaks against it.",
         "Not known of both runs: world size.",
     )
-    assert not {"hosts", "NCCL version", "arithmetic"} & {one.fact for one in found.facts}
+    never = {"hosts", "NCCL version", "arithmetic", "versions and switches"}
+    assert not never & {one.fact for one in found.facts}
 
 
 def test_without_steps_only_whole_recordings_stand_side_by_side() -> None:
@@ -250,3 +253,12 @@ def test_of_an_item_a_tenth_counts() -> None:
 def comparability(database_of: Callable[..., Path], base: Path, new: Path) -> Comparability:
     with traceweave.open(database_of(base)) as one, traceweave.open(database_of(new)) as other:
         return can_be_compared(one.con, other.con)
+
+
+def test_versions_and_switches_that_differ_are_named() -> None:
+    other = replace(RUN, settings=(("NCCL_ALGO", "Tree"), ("torch", "2.11")))
+    found = compare_facts(RUN, other)
+
+    assert "NCCL_ALGO Ring in base only; NCCL_ALGO Tree in new only" in found.sentences[0]
+    [fact] = [one for one in found.facts if one.fact == "versions and switches"]
+    assert (fact.base, fact.new) == ("NCCL_ALGO Ring", "NCCL_ALGO Tree")

@@ -9,7 +9,7 @@
 -- column: group_id INTEGER | process group; NULL: operations of no known group, or per = 'role'
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
 -- column: role_source VARCHAR | evidence for the role
--- column: used_for VARCHAR | the role; of a group of all ranks, what its operations show it is used for; NULL if they do not
+-- column: used_for VARCHAR | the role; of a group of all ranks, what the job says it is used for, else what its operations show; NULL if they do not
 -- column: used_source VARCHAR | evidence for used_for
 -- column: name VARCHAR | the group's own name
 -- column: description VARCHAR | its description
@@ -27,7 +27,7 @@
 -- column: exposed_share DOUBLE | exposed_ns / the spans of these ranks from their first op to the end of their last
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
--- caveat: a role is read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel. role_source says which.
+-- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel. role_source says which.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.
 -- caveat: operations of two groups at the same time count for both: the rows need not add up to breakdown's comm_ns.
 WITH roles AS MATERIALIZED (

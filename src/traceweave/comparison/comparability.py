@@ -281,6 +281,25 @@ def _nccl(base: Facts, new: Facts) -> Fact | None:
     return _if_known("NCCL version", base.nccl_versions, new.nccl_versions, limits)
 
 
+def _settings(base: Facts, new: Facts) -> Fact | None:
+    if not base.settings or not new.settings:
+        return None
+    mine, other = set(base.settings), set(new.settings)
+    only = [
+        ", ".join(f"{name} {value}" for name, value in sorted(found))
+        for found in (mine - other, other - mine)
+    ]
+    sides = zip(only, ("base", "new"), strict=True)
+    return Fact(
+        "versions and switches",
+        WITH_CARE if any(only) else COMPARABLE,
+        only[0] or "as in the other run",
+        only[1] or "as in the other run",
+        "; ".join(f"{text} in {side} only" for text, side in sides if text),
+        "what differs may come from them" if any(only) else "",
+    )
+
+
 def _profiler(base: Facts, new: Facts) -> Fact:
     return _judge(
         "profiler",
@@ -334,6 +353,7 @@ _RULES = (
     _hosts,
     _backend,
     _nccl,
+    _settings,
     _profiler,
     _extras,
     _resolution,

@@ -26,6 +26,8 @@ class Facts:
     formats: tuple[str, ...]
     backends: tuple[str, ...]
     nccl_versions: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
+    """Names and values of the versions and switches that every rank that tells ran with."""
     step_sources: tuple[str, ...]
     """What marks the steps that count; empty: nothing, and the whole recording counts."""
     steps_counted: int
@@ -71,6 +73,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
         formats=tuple(known["formats"]),
         backends=tuple(known["backends"]),
         nccl_versions=tuple(known["nccl_versions"]),
+        settings=tuple((each["name"], each["value"]) for each in known["settings"]),
         step_sources=() if kept is None else tuple(known["step_sources"]),
         steps_counted=len(kept or ()),
         steps_marked=len(kept or ()) + len(left_out),

@@ -36,6 +36,7 @@ class Label(NamedTuple):
     stream: int | None
 
 
+STATED_BY_JOB = "the job says so"
 NO_ROLE = "nothing in the traces says what the group is for"
 
 
@@ -57,6 +58,8 @@ class Group:
     """What the members rest on."""
     role: str = "unknown"
     role_source: str = NO_ROLE
+    stated_role: str | None = None
+    """What the job says it is for: a role, or its own words where they name none."""
 
     @property
     def ranks(self) -> list[int]:
@@ -136,6 +139,29 @@ def recorded_groups(con: duckdb.DuckDBPyConnection, known: list[Group]) -> list[
     for group in groups:
         _complete(group, set(), None)
     return sorted(groups, key=lambda group: _order(group.key))
+
+
+def state_roles(con: duckdb.DuckDBPyConnection, groups: list[Group]) -> None:
+    """Give groups the role that the job itself stated for them; a group of all ranks stays one.
+
+    A group that was found without a label has no name; its members tell which it is.
+    """
+    stated: dict[tuple[str | None, tuple[int, ...]], set[str]] = defaultdict(set)
+    for name, ranks, role in con.execute(
+        "SELECT group_name, group_ranks, role FROM base.group_roles"
+    ).fetchall():
+        stated[name, tuple(ranks)].add(role)
+        stated[None, tuple(ranks)].add(role)
+    for group in groups:
+        words = stated.get((group.name, tuple(group.ranks)), set())
+        if len(words) != 1 or group.open:
+            continue
+        (group.stated_role,) = words
+        role = describe_role(group.stated_role)
+        if role != "unknown":
+            group.stated_role = role
+            if group.role != "world":
+                group.role, group.role_source = role, STATED_BY_JOB
 
 
 def _keys(labels: list[Label]) -> list[tuple[object, ...]]:

@@ -56,7 +56,7 @@ def write_groups(con: duckdb.DuckDBPyConnection, groups: list[Group]) -> None:
     insert_rows(con, "groups", [
         {"group_id": number, "name": g.name, "description": g.description, "size": g.size,
          "ranks": g.ranks, "role": g.role, "role_source": g.role_source,
-         "membership": g.membership}
+         "stated_role": g.stated_role, "membership": g.membership}
         for number, g in enumerate(groups)
     ])  # fmt: skip
 

@@ -76,6 +76,7 @@ CREATE TABLE groups (
     ranks INTEGER[],
     role VARCHAR NOT NULL,
     role_source VARCHAR NOT NULL,
+    stated_role VARCHAR,
     membership VARCHAR NOT NULL DEFAULT 'stated'
 );
 
@@ -350,4 +351,21 @@ CREATE TABLE base.clock_probes (
     heard_local_ns BIGINT NOT NULL,
     answered_local_ns BIGINT NOT NULL,
     received_local_ns BIGINT NOT NULL
+);
+
+-- what the job said its process groups are for, as traceweave.capture was told
+CREATE TABLE base.group_roles (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    group_name VARCHAR NOT NULL,
+    group_ranks INTEGER[] NOT NULL,
+    role VARCHAR NOT NULL
+);
+
+CREATE TABLE base.job_settings (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    kind VARCHAR NOT NULL,
+    name VARCHAR NOT NULL,
+    value VARCHAR NOT NULL
 );

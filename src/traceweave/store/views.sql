@@ -44,6 +44,7 @@
 -- column: ranks INTEGER[] | global ranks of the members as far as known, ascending
 -- column: role VARCHAR | 'world', 'dp', 'tp', 'pp', 'ep', 'cp' or 'unknown'
 -- column: role_source VARCHAR | evidence for the role
+-- column: stated_role VARCHAR | what the job itself says the group is for (roles of traceweave.capture): a role, or its own words where they name none; NULL if it says nothing
 -- column: membership VARCHAR | what the members rest on: 'stated', 'inferred: ' and how clearly ends prove it, or 'unknown: ' and why
 
 -- relation: ranks | one row per rank
@@ -777,3 +778,12 @@ SELECT
     ((heard_local_ns - asked_local_ns) + (answered_local_ns - received_local_ns)) // 2 AS ahead_ns,
     source_id
 FROM base.clock_probes;
+
+-- relation: job_settings | one row per rank and version or switch that it ran with, as traceweave.capture wrote them into the trace
+-- column: rank INTEGER | global rank
+-- column: kind VARCHAR | 'version': of the software; 'switch': an environment variable that tells how the job communicates
+-- column: name VARCHAR | 'torch', 'NCCL_ALGO' ...
+-- column: value VARCHAR | its value
+-- column: source_id INTEGER | file it comes from
+CREATE VIEW job_settings AS
+SELECT rank, kind, name, value, source_id FROM base.job_settings;

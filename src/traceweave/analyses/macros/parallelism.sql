@@ -121,7 +121,7 @@ FROM tw_issued AS i
 ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND i.start_ns >= r.start_ns
 WHERE i.start_ns < r.open_until_ns;
 
--- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what its operations show, NULL if they do not; used_source: what used_for rests on
+-- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
 -- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE
 WITH traffic AS (
@@ -143,6 +143,7 @@ shaped AS (
         group_id,
         role,
         role_source,
+        CASE WHEN stated_role IN ('dp', 'tp', 'pp', 'ep', 'cp') THEN {'role': stated_role, 'source': 'the job says so'} END AS stated,
         -- the distance from one member to the next, if it is the same everywhere and all members are known
         CASE WHEN len(ranks) = size AND size > 1 AND list_sort(ranks) = range(ranks[1], ranks[-1] + 1, (ranks[-1] - ranks[1]) // (size - 1))
             THEN (ranks[-1] - ranks[1]) // (size - 1) END AS stride
@@ -169,9 +170,9 @@ SELECT
     CASE WHEN role = 'unknown' THEN coalesce(shown.role, laid_out.role, 'unknown') ELSE role END AS role,
     CASE WHEN role = 'unknown' THEN coalesce(shown.source, laid_out.source, role_source) ELSE role_source END AS role_source,
     CASE WHEN group_id = given_id THEN given_role
-         WHEN role = 'world' THEN shown.role
+         WHEN role = 'world' THEN coalesce(stated.role, shown.role)
          WHEN role = 'unknown' THEN coalesce(shown.role, laid_out.role) ELSE role END AS used_for,
     CASE WHEN group_id = given_id THEN 'parameter'
-         WHEN role = 'world' THEN shown.source
+         WHEN role = 'world' THEN coalesce(stated.source, shown.source)
          WHEN role = 'unknown' THEN coalesce(shown.source, laid_out.source) ELSE role_source END AS used_source
 FROM read;

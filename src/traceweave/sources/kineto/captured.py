@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeGuard
 
 _MOST_EXCHANGES = 100_000
+_MOST_ENTRIES = 10_000
 _LATEST_NS = 4 * 10**18
 _MOST_RANK = 2**31 - 1
 
@@ -27,11 +28,32 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class GroupRole:
+    """What the job says a process group is for, by the columns of base.group_roles."""
+
+    group_name: str
+    group_ranks: list[int]
+    role: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a rank ran with, by the columns of base.job_settings."""
+
+    kind: str
+    """'version' or 'switch'."""
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
 class Captured:
     """The part of it that traceweave uses; empty for other traces."""
 
     host: str | None = None
     exchanges: tuple[Exchange, ...] = ()
+    roles: tuple[GroupRole, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
 
 def parse_captured(value: object) -> Captured:
@@ -40,7 +62,29 @@ def parse_captured(value: object) -> Captured:
         return Captured()
     host = value.get("host")
     exchanges = islice(_exchanges(value.get("probes")), _MOST_EXCHANGES)
-    return Captured(host if isinstance(host, str) and host else None, tuple(exchanges))
+    settings = chain(
+        _settings("version", value.get("versions")), _settings("switch", value.get("switches"))
+    )
+    return Captured(
+        host if isinstance(host, str) and host else None,
+        tuple(exchanges),
+        tuple(islice(_roles(value.get("groups")), _MOST_ENTRIES)),
+        tuple(islice(settings, _MOST_ENTRIES)),
+    )
+
+
+def _roles(groups: object) -> Iterator[GroupRole]:
+    for group in groups if isinstance(groups, list) else []:
+        found = group if isinstance(group, dict) else {}
+        name, ranks, role = found.get("name"), found.get("ranks"), found.get("role")
+        if isinstance(name, str) and isinstance(role, str) and role and _are_ranks(ranks):
+            yield GroupRole(name, sorted(ranks), role)
+
+
+def _settings(kind: str, told: object) -> Iterator[Setting]:
+    for name, value in told.items() if isinstance(told, dict) else ():
+        if isinstance(value, str):
+            yield Setting(kind, name, value)
 
 
 def _exchanges(probes: object) -> Iterator[Exchange]:
@@ -50,6 +94,10 @@ def _exchanges(probes: object) -> Iterator[Exchange]:
         for one in times if isinstance(times, list) else []:
             if _is_within(peer, _MOST_RANK) and _are_times(one):
                 yield Exchange(peer, meeting, *one)
+
+
+def _are_ranks(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(_is_within(rank, _MOST_RANK) for rank in value)
 
 
 def _are_times(value: object) -> TypeGuard[list[int]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import duckdb
 
@@ -89,24 +90,29 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.link(con)
     _find_collectives(con)
     derive.finish(con, {source_id: of.trace for source_id, of in read.items()})
-    _store_probes(con, read)
+    _store_captured(con, read)
     return loaded
 
 
-def _store_probes(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
-    """Keep what the ranks' clocks said of each other."""
-    exchanges = [
-        {"rank": process.rank, "source_id": source_id, **asdict(exchange)}
-        for source_id, of in read.items()
-        for process in of.trace.processes
-        for exchange in of.properties.captured.exchanges
-        if process.rank is not None
-    ]
-    if exchanges:
-        con.execute(
-            "INSERT INTO base.clock_probes BY NAME SELECT unnest($1, recursive := true)",
-            [exchanges],
-        )
+def _store_captured(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
+    """Keep what traceweave.capture wrote into the traces."""
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for source_id, of in read.items():
+        captured = of.properties.captured
+        for process in of.trace.processes:
+            if process.rank is not None:
+                of_rank = {"rank": process.rank, "source_id": source_id}
+                for table, entries in (
+                    ("base.clock_probes", captured.exchanges),
+                    ("base.group_roles", captured.roles),
+                    ("base.job_settings", captured.settings),
+                ):
+                    rows[table] += [of_rank | asdict(entry) for entry in entries]
+    for table, found in rows.items():
+        if found:
+            con.execute(
+                f"INSERT INTO {table} BY NAME SELECT unnest($1, recursive := true)", [found]
+            )
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:

@@ -1,0 +1,117 @@
+"""What traceweave.capture writes beside the events: roles of groups, versions and switches."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import traceweave
+from traceweave.sources.kineto.captured import Captured, parse_captured
+
+
+def _told(folder: Path, target: Path, told: dict[int, dict[str, Any]]) -> traceweave.Run[pa.Table]:
+    """Ingest the real traces of `folder` with what `told` says per rank written into them."""
+    shutil.copytree(folder, target)
+    for rank, value in told.items():
+        path = target / f"rank{rank}.json.gz"
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        path.write_bytes(gzip.compress(json.dumps({"traceweave": value, **trace}).encode(), 1))
+    traceweave.ingest([target], target / "run.duckdb")
+    return traceweave.open(target / "run.duckdb", frames="arrow")
+
+
+def _group(name: str, ranks: list[int], role: str | None) -> dict[str, Any]:
+    return {"name": name, "description": None, "ranks": ranks, "role": role}
+
+
+def _groups(run: traceweave.Run[pa.Table]) -> dict[tuple[int, ...], tuple[str, str, str | None]]:
+    rows = run.sql("SELECT ranks, role, role_source, stated_role FROM groups").to_pylist()
+    return {tuple(row.pop("ranks")): tuple(row.values()) for row in rows}
+
+
+def test_a_group_is_for_what_the_job_says(fixtures: Path, tmp_path: Path) -> None:
+    told = {n: {"groups": [_group("0", [0, 1], "embedding")]} for n in range(2)}
+    with _told(fixtures / "fsdp2_gloo", tmp_path / "own words", told) as run:
+        assert _groups(run)[0, 1] == ("world", "size is the world size", "embedding")
+    told = {n: {"groups": [_group("0", [0, 1], "data_parallel")]} for n in range(2)}
+    with _told(fixtures / "fsdp2_gloo", tmp_path / "a role", told) as run:
+        assert _groups(run)[0, 1] == ("world", "size is the world size", "dp")
+    told = {0: {"groups": [_group("1", [0, 1], "dp")]}, 1: {"groups": [_group("0", [0], "dp")]}}
+    with _told(fixtures / "fsdp2_gloo", tmp_path / "other groups", told) as run:
+        assert _groups(run)[0, 1] == ("world", "size is the world size", None)
+
+
+def test_a_group_without_a_label_is_known_by_its_members(fixtures: Path, tmp_path: Path) -> None:
+    told = {
+        n: {"groups": [_group("3", [0, 1], "ulysses"), _group("0", [0, 1, 2, 3], "dp")]}
+        for n in range(4)
+    }
+    with _told(fixtures / "slow_rank_2x2_gloo", tmp_path / "traces", told) as run:
+        found = _groups(run)
+        used = {row["group_id"]: row for row in run.analyze("groups").to_pylist()}
+    nothing = "nothing in the traces says what the group is for"
+    assert found[0, 1] == ("cp", "the job says so", "cp")
+    assert (used[1]["used_for"], used[1]["used_source"]) == ("cp", "the job says so")
+    # another pair; calls that may be of several groups
+    assert found[2, 3] == ("unknown", nothing, None)
+    assert found[0, 1, 2, 3] == ("unknown", nothing, None)
+
+
+def test_ranks_that_contradict_each_other_say_nothing(fixtures: Path, tmp_path: Path) -> None:
+    told = {n: {"groups": [_group("3", [0, 1], role)]} for n, role in enumerate(("pp", "ep"))}
+    with _told(fixtures / "slow_rank_2x2_gloo", tmp_path / "traces", told) as run:
+        assert _groups(run)[0, 1][0] == "unknown"
+
+
+def test_settings_show_where_ranks_differ(fixtures: Path, tmp_path: Path) -> None:
+    told: dict[int, dict[str, Any]] = {
+        0: {"versions": {"torch": "2.11"}, "switches": {"NCCL_ALGO": "Ring"}},
+        1: {"versions": {"torch": "2.11"}, "switches": {"NCCL_ALGO": "Tree"}},
+        2: {"versions": {"torch": "2.11"}, "switches": {}},
+    }
+    with _told(fixtures / "tp2_dp2_gloo", tmp_path / "traces", told) as run:
+        rows = run.analyze("settings").to_pylist()
+    # rank 3 was recorded without traceweave.capture: what it ran with is not known
+    assert [(r["kind"], r["name"], r["value"], r["ranks"], r["values"]) for r in rows] == [
+        ("switch", "NCCL_ALGO", "Ring", [0], 3),
+        ("switch", "NCCL_ALGO", "Tree", [1], 3),
+        ("switch", "NCCL_ALGO", None, [2], 3),
+        ("version", "torch", "2.11", [0, 1, 2], 1),
+    ]
+
+
+def test_a_captured_run_says_what_it_ran_with(fixtures: Path, tmp_path: Path) -> None:
+    traceweave.ingest([fixtures / "captured_gloo"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb", frames="arrow") as run:
+        settings = run.analyze("settings").to_pylist()
+        [group] = _groups(run).items()
+        [used] = run.analyze("groups").to_pylist()
+    assert group == (tuple(range(8)), ("world", "size is the world size", "dp"))
+    assert (used["used_for"], used["used_source"]) == ("dp", "the job says so")
+    assert {row["values"] for row in settings} == {1}
+    assert {row["name"]: row["value"] for row in settings} == {
+        "python": "3.11.7",
+        "torch": "2.13.0+cpu",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"groups": 3}, {"groups": [None, {"name": "0"}, _group("0", [-1], "dp")]},
+        {"groups": [_group("0", [0, True], "dp"), _group("0", [0], ""), _group("0", [0], None)]},
+        {"versions": ["2.11"], "switches": {"NCCL_ALGO": 3}},
+    ],
+)  # fmt: skip
+def test_damaged_metadata_says_nothing(value: object) -> None:
+    assert parse_captured(value) == Captured()
