@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         "traceweave analyze --list",
         "traceweave analyze breakdown run.duckdb",
         "traceweave analyze breakdown run.duckdb -p window=span --format csv",
-        "traceweave analyze gaps run.duckdb --largest duration_ns --rows 10",
+        "traceweave analyze steps run.duckdb --largest length_ns --rows 10",
         "traceweave analyze gaps run.duckdb --columns rank,step,duration,cause,host_op",
         "traceweave analyze gaps --list",
     ),
