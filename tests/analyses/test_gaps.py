@@ -267,9 +267,9 @@ def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None
         (2, 30_000, 50_000, "a", "b"),
         (2, 60_000, 70_000, "b", None),
     ]
-    assert [
-        (g["step"], g["start_ns"], g["end_ns"]) for g in _gaps(build, window="span")
-    ] == [(None, 20_000, 50_000)]
+    assert [(g["step"], g["start_ns"], g["end_ns"]) for g in _gaps(build, window="span")] == [
+        (None, 20_000, 50_000)
+    ]
 
 
 def test_time_between_windows_is_no_gap(build: Builder) -> None:

@@ -30,6 +30,7 @@
 -- column: after_op_id BIGINT | op_id of after_op
 -- column: before_op_id BIGINT | op_id of before_op
 -- column: whole_ns BIGINT | length of the whole gap within the window, of which this may be a part
+-- main: rank, stream, step, start_ns, duration_ns, cause, host_op, before_op
 -- order: duration_ns DESC, rank, device NULLS FIRST, stream NULLS FIRST, start_ns
 -- caveat: until the launching call of the next op has returned, a gap is the host's part; after that it is the device's. If the op starts before its launch returns, there is no device's part.
 -- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, Printing, example, printing_rows
 from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def check(
     accept_differences: bool,
     junit: Path | None,
     annotations: tuple[str, Path] | None,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    printing: Printing,
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
 
@@ -97,18 +95,18 @@ def check(
     result = api.check(database, rules, baseline=baseline, accept_differences=accept_differences)
     sentences = result.comparability.sentences if result.comparability else ()
     table = result.table()
-    if format_ in ("table", "markdown"):
+    if printing.format_ in ("table", "markdown"):
         for sentence in sentences:
             print(sentence)
         print("\n" if sentences else "", end="")
         table = table.select(["rule", "result", "found", "was", "limit"])
-        print_rows(table.to_reader(), format_, output, most_rows)
+        print_rows(table.to_reader(), printing)
         for text in _remarks(result):
             note(text)
     else:
         for sentence in sentences:
             note(sentence)
-        print_rows(table.to_reader(), format_, output, most_rows)
+        print_rows(table.to_reader(), printing)
     note(result.summary)
     if junit is not None:
         write_junit(result, database.name, junit)

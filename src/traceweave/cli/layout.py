@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 
+from traceweave.cli.names_that_fit import fitted
 from traceweave.words import MISSING
 
 WIDTH = 100
@@ -56,11 +57,13 @@ class _Column:
             return self.wanted
         return min(self.wanted, max(LEAST_WIDTH.get(self.heading, 12), *map(len, self.head)))
 
-    def lines(self, cell: str, width: int) -> list[str]:
-        """Return what a cell shows in a column of this width, line by line."""
+    def lines(self, width: int) -> Iterator[list[str]]:
+        """Yield what each cell shows in a column of this width, line by line."""
         if self.heading in PROSE:
-            return textwrap.wrap(cell, width) or [""]
-        return [cell if len(cell) <= width else cell[: width - 1] + "…"]
+            yield from (textwrap.wrap(cell, width) or [""] for cell in self.cells)
+        else:
+            shown = fitted(self.cells, width)
+            yield from ([shown[cell]] for cell in self.cells)
 
 
 def lay_out(
@@ -68,20 +71,22 @@ def lay_out(
     rows: Sequence[Sequence[str]],
     numeric: Sequence[bool],
     width: int = WIDTH,
+    only_filled: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Return the lines of a table, and the headings of the columns that found no room.
 
-    Text wider than the room is cut with an ellipsis, sentences are broken over lines. A table still
-    too wide drops the columns without any value, says once below what others have in every row,
-    and goes on below itself, its key columns repeated. Without rows there is nothing to say beyond
-    the first columns.
+    Text wider than the room is shortened, and stays different where it is; sentences are broken
+    over lines. A table still too wide, or that is to have `only_filled` columns, drops those
+    without any value. If that is not enough, it says once below what others have in every row, and
+    goes on below itself, its key columns repeated. Without rows there is nothing to say beyond the
+    first columns.
     """
     columns = [
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
     ]
     left_out: list[str] = []
     alike: list[_Column] = []
-    if rows and _needed(columns) > width:
+    if rows and (only_filled or _needed(columns) > width):
         left_out = [column.heading for column in columns if column.empty]
         columns = [column for column in columns if not column.empty]
     if len(rows) > 1 and _needed(columns) > width:
@@ -143,8 +148,8 @@ def _draw(block: Sequence[_Column], width: int) -> list[str]:
     numeric = [column.numeric for column in block]
     lines = [_line(level, widths, numeric) for level in zip(*heads, strict=True)]
     lines.append(GAP.join("─" * w for w in widths))
-    for row in zip(*(column.cells for column in block), strict=True):
-        cells = [c.lines(cell, w) for c, cell, w in zip(block, row, widths, strict=True)]
+    columns = [column.lines(w) for column, w in zip(block, widths, strict=True)]
+    for cells in zip(*columns, strict=True):
         lines += [_line(line, widths, numeric) for line in zip_longest(*cells, fillvalue="")]
     return lines
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from traceweave import records, words
 from traceweave.cli import cells, layout
+from traceweave.cli.names_that_fit import readable
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
@@ -20,15 +21,16 @@ from traceweave.outputs import whole_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from traceweave.cli.options import Printing
 
-def print_rows(
-    reader: pa.RecordBatchReader, format_: str, output: Path | None, most_rows: int = 0
-) -> bool:
-    """Print the rows of `reader` in one of options.FORMATS to a file, or to stdout.
+
+def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
+    """Print the rows of `reader`.
 
     Returns whether there were any, as far as that is known: False only for a table without rows.
     """
     any_rows = True
+    format_, output = printing.format_, printing.output
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
@@ -38,7 +40,7 @@ def print_rows(
         elif format_ == "json":
             _write_json(reader, stream)
         else:
-            any_rows = _write_text(reader, stream, format_, most_rows if output is None else 0)
+            any_rows = _write_text(reader, stream, printing)
     if output is not None:
         note(f"wrote {shown(output)}")
     return any_rows
@@ -136,25 +138,27 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
     stream.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _write_text(
-    reader: pa.RecordBatchReader, stream: IO[str], format_: str, most_rows: int
-) -> bool:
+def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printing) -> bool:
     names = reader.schema.names
+    most_rows = printing.most_rows if printing.to_read else 0
     rows: list[list[str]] = []
     hidden = 0
     for batch in records.batches(reader):
-        room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
+        room = most_rows - len(rows) if most_rows else batch.num_rows
         hidden += max(batch.num_rows - room, 0)
         rows += [
             [cells.cell(name, value) for name, value in zip(names, row, strict=True)]
             for row in records.rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
+    if printing.to_read and not printing.full_names:
+        rows = _with_readable_names(rows, numeric)
     headings = cells.headings([cells.printable(name) for name in names])
-    if format_ == "markdown":
+    if printing.format_ == "markdown":
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
-    lines, left_out = layout.lay_out(headings, rows, numeric, page_width(stream))
+    width = sys.maxsize if printing.full_names or not printing.to_read else page_width(stream)
+    lines, left_out = layout.lay_out(headings, rows, numeric, width, printing.only_filled)
     stream.writelines(f"{line}\n" for line in lines)
     if not rows and not hidden:
         note("no rows")
@@ -163,6 +167,14 @@ def _write_text(
     if hidden:
         note(f"{words.plural(hidden, 'more row')}; --rows 0 shows all")
     return bool(rows) or hidden > 0
+
+
+def _with_readable_names(rows: list[list[str]], numeric: list[bool]) -> list[list[str]]:
+    columns = [
+        column if number else map(readable(column).__getitem__, column)
+        for column, number in zip(zip(*rows, strict=True), numeric, strict=bool(rows))
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _is_numeric(type_: pa.DataType) -> bool:
