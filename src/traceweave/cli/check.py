@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -24,6 +24,7 @@ CROSSED = 1
         "traceweave check run.duckdb --rules rules.toml --init",
         "traceweave check run.duckdb --rules rules.toml",
         "traceweave check run.duckdb --rules rules.toml --baseline base.duckdb --junit check.xml",
+        "traceweave check run.duckdb --rules rules.toml --baseline a.duckdb --baseline b.duckdb",
         "traceweave check run.duckdb --rules rules.toml --annotations gitlab quality.json",
     ),
 )
@@ -41,8 +42,11 @@ CROSSED = 1
 )
 @click.option(
     "--baseline",
+    "baselines",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Run that rules with compare, max_increase or max_decrease compare with.",
+    help="Run that rules with compare, max_increase or max_decrease compare with. Several, recorded"
+    " from the same code, tell the noise that a change has to exceed.",
 )
 @click.option(
     "--accept-differences",
@@ -69,10 +73,10 @@ def check(
     database: Path,
     rules: Path,
     init: bool,
-    baseline: Path | None,
+    baselines: tuple[Path, ...],
     accept_differences: bool,
     junit: Path | None,
-    annotations: tuple[str, Path] | None,
+    annotations: tuple[Literal["github", "gitlab"], Path] | None,
     printing: Printing,
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
@@ -81,9 +85,8 @@ def check(
     is skipped. Exit code 1 if a limit is crossed, a number is unknown, or a rule compares runs that
     are not comparable; 2 if the rules file is wrong.
     """
-    from traceweave.checks import ANNOTATIONS, read_rules, write_junit
+    from traceweave.checks import read_rules
     from traceweave.cli.output import note, print_rows
-    from traceweave.outputs import write_whole
 
     if init:
         _write_starter_rules(database, rules)
@@ -92,7 +95,14 @@ def check(
 
     from traceweave import api
 
-    result = api.check(database, rules, baseline=baseline, accept_differences=accept_differences)
+    result = api.check(
+        database,
+        rules,
+        baseline=baselines,
+        accept_differences=accept_differences,
+        junit=junit,
+        annotations=annotations,
+    )
     sentences = result.comparability.sentences if result.comparability else ()
     table = result.table()
     if printing.format_ in ("table", "markdown"):
@@ -108,13 +118,9 @@ def check(
             note(sentence)
         print_rows(table.to_reader(), printing)
     note(result.summary)
-    if junit is not None:
-        write_junit(result, database.name, junit)
-        note(f"wrote {junit}")
-    if annotations is not None:
-        service, path = annotations
-        write_whole(path, ANNOTATIONS[service](result, rules).encode())
-        note(f"wrote {path}")
+    for path in (junit, annotations[1] if annotations else None):
+        if path is not None:
+            note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
 

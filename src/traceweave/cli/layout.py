@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 
-from traceweave.cli.names_that_fit import fitted
+from traceweave.vocabulary import fitted
 from traceweave.words import MISSING
 
 WIDTH = 100

@@ -13,10 +13,10 @@ from typing import IO, TYPE_CHECKING
 
 from traceweave import records, words
 from traceweave.cli import cells, layout
-from traceweave.cli.names_that_fit import readable
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
+from traceweave.vocabulary import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from traceweave.vocabulary import demangled
+from traceweave.vocabulary.spelling import demangled
 
 ELLIPSIS = "…"
 LEAST_PIECE = 8

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceweave
-from traceweave.cli.names_that_fit import fitted, readable
+from traceweave.vocabulary import fitted, readable
 
 ADD = (
     "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::"
