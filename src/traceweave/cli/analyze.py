@@ -70,7 +70,8 @@ def analyze(
 ) -> None:
     """Print the rows of the analysis NAME of DATABASE."""
     from traceweave.cli.names import analysis_and_database
-    from traceweave.cli.output import largest_first, note, only_columns, print_rows
+    from traceweave.cli.output import largest_first, note, only_columns, print_rows, ready
+    from traceweave.cli.progress import waiting
 
     if list_:
         _list(name, printing)
@@ -84,7 +85,8 @@ def analyze(
     from traceweave import api
 
     with api.open(database, dask=dask) as run:
-        rows = run.stream_analysis(name, **values)
+        with waiting(f"asking {name}"):
+            rows = ready(run.stream_analysis(name, **values))
         if order is not None:
             rows = largest_first(rows, order)
         if wanted != [column.name for column in analysis.columns]:

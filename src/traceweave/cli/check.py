@@ -87,6 +87,7 @@ def check(
     """
     from traceweave.checks import read_rules
     from traceweave.cli.output import note, print_rows
+    from traceweave.cli.progress import waiting
 
     if init:
         _write_starter_rules(database, rules)
@@ -95,14 +96,15 @@ def check(
 
     from traceweave import api
 
-    result = api.check(
-        database,
-        rules,
-        baseline=baselines,
-        accept_differences=accept_differences,
-        junit=junit,
-        annotations=annotations,
-    )
+    with waiting("checking"):
+        result = api.check(
+            database,
+            rules,
+            baseline=baselines,
+            accept_differences=accept_differences,
+            junit=junit,
+            annotations=annotations,
+        )
     sentences = result.comparability.sentences if result.comparability else ()
     table = result.table()
     if printing.format_ in ("table", "markdown"):

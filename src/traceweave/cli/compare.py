@@ -85,6 +85,7 @@ def compare(
     """
     from traceweave import api
     from traceweave.cli.output import note, print_object, print_rows
+    from traceweave.cli.progress import waiting
 
     format_, output = printing.format_, printing.output
     page = output is not None and output.suffix.lower() in (".html", ".htm")
@@ -95,7 +96,8 @@ def compare(
         raise click.UsageError(
             "one file holds one table: name it with --table", click.get_current_context()
         )
-    found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
+    with waiting("comparing"):
+        found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
     if page and output is not None:
         note(f"wrote {found.report(output)}")
         return

@@ -8,11 +8,13 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from traceweave import records, words
 from traceweave.cli import cells, layout
+from traceweave.cli.colour import painter
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
@@ -74,6 +76,15 @@ def only_columns(reader: pa.RecordBatchReader, names: list[str]) -> pa.RecordBat
     schema = pa.schema([reader.schema.field(name) for name in names])
     batches = (batch.select(names) for batch in records.batches(reader))
     return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def ready(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the rows of `reader` once the first of them are there."""
+    import pyarrow as pa
+
+    batches = records.batches(reader)
+    first = list(islice(batches, 1))
+    return pa.RecordBatchReader.from_batches(reader.schema, chain(first, batches))
 
 
 def _read(reader: pa.RecordBatchReader) -> pa.Table:
@@ -158,7 +169,9 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
     width = sys.maxsize if printing.full_names or not printing.to_read else page_width(stream)
-    lines, left_out = layout.lay_out(headings, rows, numeric, width, printing.only_filled)
+    lines, left_out = layout.lay_out(
+        headings, rows, numeric, width, printing.only_filled, painter(stream)
+    )
     stream.writelines(f"{line}\n" for line in lines)
     if not rows and not hidden:
         note("no rows")

@@ -37,12 +37,14 @@ def query(database: Path, sql: str, printing: Printing) -> None:
     require(database)
 
     from traceweave import api
-    from traceweave.cli.output import print_rows
+    from traceweave.cli.output import print_rows, ready
+    from traceweave.cli.progress import waiting
 
     text = sys.stdin.read() if sql == "-" else sql
     with api.open(database) as run:
         try:
-            rows = run.stream(text)
+            with waiting("asking"):
+                rows = ready(run.stream(text))
         except QueryError as error:
             raise QueryError(_explained(str(error))) from error
         print_rows(rows, printing)

@@ -47,6 +47,9 @@ def what_if(
     """
     from traceweave import api
     from traceweave.cli.output import print_rows
+    from traceweave.cli.progress import waiting
 
     with api.open(database) as run:
-        print_rows(run.stream_what_if(*scenarios, by=by), printing)
+        with waiting("replaying"):
+            rows = run.stream_what_if(*scenarios, by=by)
+        print_rows(rows, printing)
