@@ -103,6 +103,11 @@ def page_width(stream: IO[str]) -> int:
     return shutil.get_terminal_size((layout.WIDTH, 24)).columns if stream.isatty() else layout.WIDTH
 
 
+def text_width() -> int:
+    """Return the characters to a line of text on stdout, where no more than 100 read well."""
+    return min(page_width(sys.stdout), layout.WIDTH)
+
+
 @contextmanager
 def _destination(output: Path | None) -> Iterator[IO[str]]:
     if output is None:
@@ -176,7 +181,8 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
     if not rows and not hidden:
         note("no rows")
     elif left_out:
-        note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
+        more = "" if printing.only_filled else "; --format csv has all columns"
+        note(f"empty, or no room for: {', '.join(left_out)}{more}")
     if hidden:
         note(f"{words.plural(hidden, 'more row')}; --rows 0 shows all")
     return bool(rows) or hidden > 0

@@ -45,15 +45,15 @@ def schema(tables: tuple[str, ...], printing: Printing) -> None:
 def _print_prose(relations: list) -> None:  # type: ignore[type-arg]
     import textwrap
 
-    from traceweave.cli.layout import WIDTH
+    from traceweave.cli.output import text_width
 
     for relation in relations:
-        click.echo(textwrap.fill(f"{relation.name}: {relation.meaning}", WIDTH))
+        click.echo(textwrap.fill(f"{relation.name}: {relation.meaning}", text_width()))
         name_width = max(len(column.name) for column in relation.columns)
         type_width = max(len(column.type) for column in relation.columns)
         indent = name_width + type_width + 6
         for column in relation.columns:
-            lines = textwrap.wrap(column.meaning, WIDTH - indent)
+            lines = textwrap.wrap(column.meaning, max(text_width() - indent, 24))
             click.echo(f"  {column.name:{name_width}}  {column.type:{type_width}}  {lines[0]}")
             for line in lines[1:]:
                 click.echo(" " * indent + line)

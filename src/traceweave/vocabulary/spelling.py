@@ -71,8 +71,7 @@ def _without_return_type(text: str) -> str:
 def demangled(name: str, *, literals: bool = True) -> str:
     """Return the identifiers of a mangled name as `a::b::function<c, d>`, numbers among them.
 
-    Profilers leave names mangled that their demangler does not know, such as those with `_Float16`,
-    or that were cut off. No demangler reads these, so this one reads no more than identifiers.
+    Profilers leave names mangled that their demangler does not know, such as those with `_Float16`.
     """
     scope: list[str] = []
     inside: list[str] | None = None
