@@ -167,6 +167,7 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
             for row in records.rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
+    recorded = rows
     if printing.to_read and not printing.full_names:
         rows = _with_readable_names(rows, numeric)
     headings = cells.headings([cells.printable(name) for name in names])
@@ -183,6 +184,8 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
     elif left_out:
         more = "" if printing.only_filled else "; --format csv has all columns"
         note(f"empty, or no room for: {', '.join(left_out)}{more}")
+    if rows != recorded:
+        note("names are shortened; --full-names has them as they were recorded")
     if hidden:
         note(f"{words.plural(hidden, 'more row')}; --rows 0 shows all")
     return bool(rows) or hidden > 0
