@@ -188,6 +188,14 @@ class Section:
     terms: dict[str, str] = field(default_factory=dict)
     """Words of this section that a table cannot explain by itself, with their meaning."""
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids on the page of the figures and tables that it shows."""
+        if self.empty:
+            return frozenset()
+        figures = {f"figure-{figure.name}" for figure in self.figures}
+        return frozenset(figures | {f"table-{table.name}" for table in self.tables if table.rows})
+
     def origin_id(self, title: str) -> str:
         """Return the id on the page of the origin with this title; '' is the first.
 

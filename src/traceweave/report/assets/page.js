@@ -15,7 +15,7 @@
 
   function redrawAll() {
     for (const name of drawn.keys()) redraw(name);
-    for (const draw of timelines) draw();
+    for (const timeline of timelines) timeline.draw();
   }
 
   function choice(label, options, chosen, pick) {
@@ -91,11 +91,11 @@
   function drawTimeline(element) {
     const name = element.dataset.timeline;
     const place = document.querySelector(`[data-controls="${CSS.escape(name)}"]`);
-    const draw = TraceweaveTimeline.create(element, place, specs[name], choice);
-    timelines.push(draw);
+    const timeline = TraceweaveTimeline.create(element, place, specs[name], choice);
+    timelines.push(timeline);
     let width = element.clientWidth;
     new ResizeObserver(() => {
-      if (element.clientWidth !== width) draw();
+      if (element.clientWidth !== width) timeline.draw();
       width = element.clientWidth;
     }).observe(element);
   }
@@ -112,6 +112,10 @@
     };
     const goOn = () => drawNext() && setTimeout(goOn);
     goOn();
+    document.querySelectorAll("[data-place]").forEach((link) => link.addEventListener("click", () => {
+      while (!timelines.length && drawNext());
+      timelines[0].go(JSON.parse(link.dataset.place));
+    }));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
     addEventListener("beforeprint", () => {
       while (drawNext());

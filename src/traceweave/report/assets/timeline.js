@@ -10,7 +10,7 @@ const TraceweaveTimeline = (() => {
 
   class Timeline {
     constructor(host, spec) {
-      Object.assign(this, { host, spec, step: spec.steps[0], rows: [], frame: 0, cursor: null });
+      Object.assign(this, { host, spec, step: spec.steps[0], rows: [], frame: 0, cursor: null, stepButtons: [] });
       this.shown = new Set(spec.ranks.filter((rank) => rank.shown).map((rank) => rank.rank));
       this.view = [0, this.step.length];
       this.canvas = document.createElement("canvas");
@@ -70,6 +70,15 @@ const TraceweaveTimeline = (() => {
       this.step = step;
       this.cursor = null;
       this.whole();
+    }
+
+    // To a place that something on the page refers to: its step, its ranks, and a stretch around it.
+    go({ step, ranks, start, duration }) {
+      this.stepButtons[step]?.click();
+      for (const rank of ranks) this.check(rank);
+      this.redraw();
+      this.look(start - duration, 3 * duration);
+      this.say();
     }
 
     say() {
@@ -209,7 +218,7 @@ const TraceweaveTimeline = (() => {
     listenToKeys(timeline);
     add(timeline, place, choice);
     timeline.draw();
-    return () => timeline.draw();
+    return timeline;
   }
 
   return { create };

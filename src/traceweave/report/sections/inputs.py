@@ -74,15 +74,6 @@ def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
     )
 
 
-def hardware(inputs: Inputs) -> str:
-    """Name the machines in words: '8 ranks on 1 host (NVIDIA H100)'."""
-    hosts = {r["host"] for r in inputs.ranks if r["host"]}
-    gpus = sorted({r["gpu_name"] for r in inputs.ranks if r["gpu_name"]})
-    where = f" on {plural(len(hosts), 'host')}" if hosts else ""
-    what = f" ({', '.join(gpus)})" if gpus else ""
-    return f"{plural(len(inputs.ranks), 'rank')}{where}{what}"
-
-
 def losses(inputs: Inputs) -> str:
     """Say in one sentence what was lost at ingest."""
     files = plural(len(inputs.sources), "file")
