@@ -36,7 +36,7 @@ _WINDOWS = {
     "window_ns": "BIGINT",
     **{part.key: "BIGINT" for part in PARTS},
 }
-_WAITS = {"rank": "INTEGER", "resolved_wait_ns": "BIGINT"}
+_WAITS = {"rank": "INTEGER", "origin_wait_ns": "BIGINT"}
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
     ("Ranks on the timeline", "timeline_ranks"),
