@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from itertools import compress, groupby
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from traceweave import words
 
@@ -68,6 +68,9 @@ class Head(NamedTuple):
 class Table:
     """Rows under documented columns; durations share one unit, chosen from the largest."""
 
+    WIDE: ClassVar = 28
+    """Characters that a cell of text has on one line."""
+
     name: str
     caption: str
     columns: tuple[Column, ...]
@@ -81,6 +84,28 @@ class Table:
     ids: tuple[str, ...] = ()
     """Of the rows, where something on the page refers to them."""
 
+    @property
+    def wordy(self) -> bool:
+        """Whether several columns are sentences or long names, which no phone has side by side."""
+        long = (
+            any(isinstance(row[i], str) and len(row[i]) > self.WIDE for row in self.rows)
+            for i in range(len(self.columns))
+        )
+        return sum(long) > 1
+
+    def known(self) -> Table:
+        """Return the table without the columns that no row has a value in, and a note of them."""
+        known = [any(row[i] is not None for row in self.rows) for i in range(len(self.columns))]
+        if all(known) or not self.rows:
+            return self
+        missing = [c.label for c, any_ in zip(self.columns, known, strict=True) if not any_]
+        return replace(
+            self,
+            columns=tuple(compress(self.columns, known)),
+            rows=tuple(tuple(compress(row, known)) for row in self.rows),
+            note=" ".join(filter(None, (f"Not known here: {', '.join(missing)}.", self.note))),
+        )
+
     def heads(self) -> list[Head]:
         """Return the headers with their units."""
         return [
@@ -91,6 +116,13 @@ class Table:
                 column.kind not in ("text", "name"),
             )
             for column, scale in zip(self.columns, self._scales(), strict=True)
+        ]
+
+    def labels(self) -> list[str]:
+        """Return what stands before each cell where a row is a list: group, heading and unit."""
+        return [
+            " ".join(filter(None, (column.group, head.label, head.unit)))
+            for column, head in zip(self.columns, self.heads(), strict=True)
         ]
 
     def spans(self) -> list[Span]:

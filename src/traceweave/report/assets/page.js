@@ -121,11 +121,17 @@
       while (drawNext());
       root.classList.add("printing");
       redrawAll();
+      document.querySelectorAll(".chart svg").forEach(fitPaper);
     });
     addEventListener("afterprint", () => {
       root.classList.remove("printing");
       redrawAll();
     });
+  }
+
+  // A drawing that knows its own size can be made smaller as a whole where the paper is narrower.
+  function fitPaper(svg) {
+    svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
   }
 
   // Missing values stay last whichever way the column is sorted.

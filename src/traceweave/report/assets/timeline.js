@@ -26,6 +26,10 @@ const TraceweaveTimeline = (() => {
       return this.view[1] - this.view[0];
     }
 
+    get isWhole() {
+      return this.span >= this.step.length;
+    }
+
     get scale() {
       return { view: this.view, width: this.host.clientWidth };
     }
@@ -167,12 +171,14 @@ const TraceweaveTimeline = (() => {
     });
   }
 
-  // The page must still scroll past the timeline: the wheel zooms once the timeline has the focus, or with Ctrl.
+  // The page must still scroll past the timeline: the wheel zooms once the timeline has the focus, or with Ctrl, and is
+  // given back where there is nothing to zoom out of, and on Escape.
   function listenToWheel(timeline) {
     const { host } = timeline;
     const listen = (event) => {
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
       if (!sideways && !event.ctrlKey && document.activeElement !== host) return;
+      if (timeline.isWhole && !event.ctrlKey && (sideways || event.deltaY > 0)) return;
       event.preventDefault();
       if (sideways) return timeline.pan(event.deltaX / innerOf(host.clientWidth));
       const ns = toNs(timeline.scale, event.clientX - host.getBoundingClientRect().left);
@@ -196,7 +202,10 @@ const TraceweaveTimeline = (() => {
       p: () => timeline.walk(0, -1),
       ArrowDown: () => timeline.walk(1, 0),
       ArrowUp: () => timeline.walk(-1, 0),
-      Escape: () => timeline.hide(),
+      Escape: () => {
+        timeline.hide();
+        timeline.host.blur();
+      },
     };
     timeline.host.addEventListener("keydown", (event) => {
       const act = views[event.key] || steps[event.key];

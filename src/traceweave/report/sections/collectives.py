@@ -122,8 +122,8 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
         ),
         empty="" if matching.calls else "No collective operation was recorded.",
         terms={
-            "Waiting": "from a rank's arrival to the last rank's, on the common clock; exposed where"
-            " the rank computes nothing at the time",
+            "Waiting": "from a rank's arrival to the last rank's, on the common clock; exposed"
+            " where the rank computes nothing at the time",
             "Transfer": "from the last rank's arrival to the last rank's end",
             "Came last": "later than every other rank by more than the clocks' resolution",
             "Waited for": "the rank that has not arrived; if several have not, each for its part;"
@@ -164,7 +164,7 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
         f" {waits_in_words(collectives, len(collectives.waits))}"
         " The table “Waiting per rank” holds the numbers."
     )
-    unit = "total over all collectives and waiting ranks"
+    unit = _shown(collectives).told("total over all collectives and waiting ranks")
     return [Figure("waits", "Who makes the others wait", unit, label, chart, height=300)]
 
 
