@@ -67,8 +67,9 @@ class Chromium:
             context.on("requestfailed", visit.forget_if_blocked)
             visit.page.goto(page.as_uri() if isinstance(page, Path) else page)
             for frame in visit.page.frames:
-                frame.wait_for_function(_DRAWN)
-                frame.evaluate(_TWO_FRAMES)
+                # asked by the clock: a frame that is out of sight gets no animation frames
+                frame.wait_for_function(_DRAWN, polling=50)
+            visit.ask(_TWO_FRAMES)
             yield visit
 
 
