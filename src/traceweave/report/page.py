@@ -35,6 +35,8 @@ class Column:
     """A duration that chooses its unit without regard to the table's other durations."""
     own_decimals: bool = False
     """A duration in the table's unit, with the decimals that its own largest needs: changes."""
+    shared_unit: bool = False
+    """A size in one unit with the table's others of this kind, to be compared."""
     group: str = ""
     """Neighbours of the same group stand under one common header."""
 
@@ -88,7 +90,7 @@ class Table:
     def wordy(self) -> bool:
         """Whether several columns are sentences or long names, which no phone has side by side."""
         long = (
-            any(isinstance(row[i], str) and len(row[i]) > self.WIDE for row in self.rows)
+            any(isinstance(text := row[i], str) and len(text) > self.WIDE for row in self.rows)
             for i in range(len(self.columns))
         )
         return sum(long) > 1
@@ -143,9 +145,15 @@ class Table:
 
     def _scales(self) -> list[words.Scale | None]:
         shared = [i for i, c in enumerate(self.columns) if c.kind == "duration" and not c.own_unit]
+        sizes = [i for i, c in enumerate(self.columns) if c.shared_unit]
         common = self._scale(shared)
+        size = words.size_scale(self._largest(sizes))
         return [
-            self._own(i, column, common) if column.kind == "duration" else None
+            self._own(i, column, common)
+            if column.kind == "duration"
+            else size
+            if column.shared_unit
+            else None
             for i, column in enumerate(self.columns)
         ]
 
@@ -158,9 +166,11 @@ class Table:
         return common
 
     def _scale(self, columns: list[int]) -> words.Scale:
+        return words.duration_scale(self._largest(columns))
+
+    def _largest(self, columns: list[int]) -> int | float:
         values = [row[i] for row in self.rows for i in columns]
-        largest = max((abs(v) for v in values if isinstance(v, int | float)), default=0)
-        return words.duration_scale(largest)
+        return max((abs(v) for v in values if isinstance(v, int | float)), default=0)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ _SCRIPTS = (
     "vendor/echarts.min.js",
     "charts.js",
     "charts-xy.js",
+    "charts-compare.js",
     "timeline-drawing.js",
     "timeline-controls.js",
     "timeline.js",

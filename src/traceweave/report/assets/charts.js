@@ -6,6 +6,8 @@ const TraceweaveCharts = (() => {
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
   const SIZES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
   const DIGITS = 3;
+  // From no colour to the full one is a quarter at least, so that a few percent or a rounded number look like what they are.
+  const FAR = 0.25;
   const PERCENT = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
   // What is told by a pattern, for those who cannot tell it by its colour: lines across it, of this angle, width and distance.
@@ -94,6 +96,12 @@ const TraceweaveCharts = (() => {
   function labelled(categories, marked, most) {
     const every = Math.max(Math.ceil(categories.length / most), 1);
     return (i) => marked.includes(i) || (i % every === 0 && !marked.some((one) => Math.abs(one - i) < every));
+  }
+
+  // What an axis shows of values that are close together: no less than a quarter of the largest, or all from zero.
+  function rangeOf(low, high) {
+    const from = high - Math.max(high - low, FAR * high) * 1.05;
+    return [from < 0.6 * high ? 0 : from, high];
   }
 
   function categoryAxis(spec, categories, colour, width, most = Infinity) {
@@ -234,9 +242,6 @@ const TraceweaveCharts = (() => {
     return text(values[series][i], spec.measure) + share;
   }
 
-  // From no colour to the full one is a quarter at least, so that a few percent or a rounded number look like what they are.
-  const FAR = 0.25;
-
   // Ratios have a middle that means “the same”: as far above it as below, each way in a colour of its own.
   function scaleOf(spec, role, values, colour) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -299,6 +304,7 @@ const TraceweaveCharts = (() => {
     kinds,
     legendRows,
     palette,
+    rangeOf,
     text,
     tick,
     tip,

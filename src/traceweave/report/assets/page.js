@@ -181,7 +181,7 @@
     return [...rows.at(-1).cells].map((head, i) => {
       const unit = head.querySelector(".unit")?.textContent;
       const label = [spans[i], head.querySelector("button").firstChild.textContent.trim()].filter(Boolean).join(" ");
-      return unit ? `${label} (${unit === "%" ? "fraction" : "ns"})` : label;
+      return unit ? `${label} (${unit === "%" ? "fraction" : unit.endsWith("B") ? "bytes" : "ns"})` : label;
     });
   }
 
