@@ -108,7 +108,7 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
         " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
         " N and P step from operation to operation, ↑ and ↓ from row to row, and read out what"
-        " is there."
+        " is there. Escape gives the wheel back to the page."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
