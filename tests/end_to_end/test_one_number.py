@@ -382,7 +382,8 @@ def test_how_far_clocks_tell_ranks_apart(answers: Answers) -> None:
     residuals = answers.run.clock_quality()["residual_p95_ns"]
     info = [clock.residual_p95_ns for clock in answers.run.info().clocks]
     assert info == [None if pd.isna(one) else one for one in residuals]
-    shown = [row["Residual p95"] for row in answers.page.tables["clocks"]]
+    # a column that no rank has a value in is left out
+    shown = [row.get("Residual p95", "") for row in answers.page.tables["clocks"]]
     assert shown == ["" if one is None else str(one) for one in info]
     if residuals.isna().any():
         assert pd.isna(answers.health["clock resolution"])
