@@ -314,11 +314,14 @@ class Run(Analyses[Frame]):
 
         return starter_rules(self.con)
 
-    def report(self, path: str | Path) -> Path:
-        """Write the report, one self-contained HTML page, and return its path."""
+    def report(self, path: str | Path, *, title: str | None = None) -> Path:
+        """Write the report, one self-contained HTML page, and return its path.
+
+        `title` names the run; without it, the folder that its traces are in does.
+        """
         from traceweave.report import write_report
 
-        write_report(self.con, Path(path))
+        write_report(self.con, Path(path), title)
         return Path(path)
 
     def export(

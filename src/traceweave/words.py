@@ -219,17 +219,17 @@ def date_and_time(moment: int | str) -> str:
 
 
 class Scale(NamedTuple):
-    """One unit for many durations: value / 10**power, with `decimals`, reads in `unit`."""
+    """One unit for many values of a kind: value / 10**power, with `decimals`, reads in `unit`."""
 
     power: int
     unit: str
     decimals: int
 
-    def text(self, ns: Number | None) -> str:
-        """Write a duration in this unit, without naming it; 0 only if it is 0."""
-        if ns is None:
+    def text(self, value: Number | None) -> str:
+        """Write a value in this unit, without naming it; 0 only if it is 0."""
+        if value is None:
             return MISSING
-        scaled = _exact(ns).scaleb(-self.power, _EXACT)
+        scaled = _exact(value).scaleb(-self.power, _EXACT)
         least = Decimal(1).scaleb(-self.decimals)
         rounded = scaled.quantize(least, context=_EXACT)
         if not rounded and scaled:
@@ -239,7 +239,16 @@ class Scale(NamedTuple):
 
 def duration_scale(largest_ns: Number, digits: int = TABLE) -> Scale:
     """Return the unit and decimals in which `largest_ns` has this many significant digits."""
-    power, unit, scaled = _in_unit(_exact(largest_ns), _TIMES, digits)
+    return _scale(largest_ns, _TIMES, digits)
+
+
+def size_scale(largest: Number, digits: int = TABLE) -> Scale:
+    """Return the unit and decimals in which `largest` bytes have this many significant digits."""
+    return _scale(largest, _SIZES, digits)
+
+
+def _scale(largest: Number, units: _Units, digits: int) -> Scale:
+    power, unit, scaled = _in_unit(_exact(largest), units, digits)
     exponent = _rounded(scaled, digits).as_tuple().exponent
     assert isinstance(exponent, int)  # a duration is finite
     return Scale(power, unit, -exponent if power else 0)

@@ -39,9 +39,9 @@ def test_the_page_draws_its_charts_sorts_and_takes_names_as_text(
     with chromium.open(page) as visit:
         seen, dom = visit.ask(LOOK), visit.dom
         assert (visit.console, visit.requested) == ([], [])
-    assert re.findall(r'data-chart="([^"]+)"', dom) == ["budget", "classes", "kernels"]
+    assert re.findall(r'data-chart="([^"]+)"', dom) == ["steps", "budget", "classes", "kernels"]
     drawn = re.findall(r'data-chart="([^"]+)"[^>]*>.*?<svg.*?(<path|<rect)', dom, re.DOTALL)
-    assert [name for name, _ in drawn] == ["budget", "classes", "kernels"]
+    assert [name for name, _ in drawn] == ["steps", "budget", "classes", "kernels"]
     body = re.sub(r"<(script|style)\b.*?</\1>", "", dom, flags=re.DOTALL)
     assert "<img" not in body
     # gemm takes 50 ns more, the kernel that is new 50 ns, communication nothing

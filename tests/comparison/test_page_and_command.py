@@ -17,6 +17,7 @@ from tests.comparison.runs import run_of
 from traceweave.cli import compare as command
 from traceweave.cli.main import main
 from traceweave.comparison import TABLES, compare_runs
+from traceweave.comparison.figures import step_figure, waterfall_figure
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -48,6 +49,43 @@ def test_the_page_is_the_same_bytes_and_names_are_text(
     assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;</td>" in text
     assert re.findall(r'<section id="(\w+)"', text) == ["verdict", *TABLES, "glossary"]
     assert "Step time: the same within 1%" in text
+
+
+def test_the_waterfall_leads_from_base_to_new() -> None:
+    # a step of 100 ns: 30 longer by compute, 5 shorter by idling, so 125 now
+    names = ("part", "difference_ns", "base_ns", "new_ns")
+    rows = [("compute", 30, 60, 90), ("copies", 0, 7, 7), ("idle", -5, 33, 28),
+            ("step", 25, 100, 125)]  # fmt: skip
+    figure = waterfall_figure([dict(zip(names, row, strict=True)) for row in rows])
+    assert figure.chart["categories"] == ["Base", "compute", "idle", "New"]
+    assert figure.chart["variants"][0]["values"] == [[0, 100, 130, 0], [100, 130, 125, 125]]
+    assert figure.chart["roles"] == ["total", "caused", "hidden", "total"]
+    assert figure.unit == "per step and rank; parts add up to +25 ns"
+
+
+def test_the_waterfall_of_real_runs_ends_at_the_new_step(databases: tuple[Path, Path]) -> None:
+    found = traceweave.compare(*databases)
+    figure = waterfall_figure(found.table("budget").to_pylist())
+    starts, ends = figure.chart["variants"][0]["values"]
+    assert (starts[0], ends[0], ends[-1]) == (0, found.time.base_ns, found.time.new_ns)
+    assert starts[1:-1] == ends[:-2]
+    assert ends[-2] == found.time.new_ns
+    every = step_figure(found.base, found.new).chart["variants"][0]["values"]
+    assert [round(sum(steps) / len(steps)) for steps in every] == [
+        pytest.approx(found.time.base_ns, abs=1),
+        pytest.approx(found.time.new_ns, abs=1),
+    ]
+
+
+def test_equal_runs_are_a_page_and_tables_all_the_same(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(capsys, "compare", databases[0], databases[0], "--table", "budget")
+    assert (code, len(re.findall(r"^(?:compute|step) .* 0 ns ", out, re.MULTILINE))) == (0, 2)
+    found = traceweave.compare(databases[0], databases[0])
+    figure = waterfall_figure(found.table("budget").to_pylist())
+    assert figure.chart["categories"] == ["Base", "New"]
+    assert found.report(tmp_path / "same.html").exists()
 
 
 def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(

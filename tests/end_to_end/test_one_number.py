@@ -254,7 +254,7 @@ def test_who_is_waited_for(answers: Answers) -> None:
     assert set(rows) == set(ranks.index)
     columns = {
         "Came last: Times": "known_last",
-        "Others waited for it": "resolved_wait_ns",
+        "Others waited for it": "origin_wait_ns",
         "Waited for others": "waited_ns",
         "Clock-free wait": "waited_free_ns",
         "Inside collectives": "inside_ns",
@@ -264,7 +264,7 @@ def test_who_is_waited_for(answers: Answers) -> None:
     for row in page.tables.get("stragglers", []):
         found = ranks.loc[int(row["Rank"])]
         assert nanoseconds(row, "Came last: Times", "Waiting for it") == [
-            *found[["known_last", "resolved_wait_ns"]]
+            *found[["known_last", "origin_wait_ns"]]
         ]
     recorded = answers.itself.base.recorded
     for row in answers.itself.table("stragglers").to_pylist():
@@ -382,7 +382,8 @@ def test_how_far_clocks_tell_ranks_apart(answers: Answers) -> None:
     residuals = answers.run.clock_quality()["residual_p95_ns"]
     info = [clock.residual_p95_ns for clock in answers.run.info().clocks]
     assert info == [None if pd.isna(one) else one for one in residuals]
-    shown = [row["Residual p95"] for row in answers.page.tables["clocks"]]
+    # a column that no rank has a value in is left out
+    shown = [row.get("Residual p95", "") for row in answers.page.tables["clocks"]]
     assert shown == ["" if one is None else str(one) for one in info]
     if residuals.isna().any():
         assert pd.isna(answers.health["clock resolution"])

@@ -210,6 +210,6 @@ def test_a_script_that_slipped_into_the_page_would_not_run(
     )
     page.write_text(html, encoding="utf-8")
     with chromium.open(page) as visit:
-        assert visit.page.title() == "Training run report"
+        assert visit.page.title() == "traces"
         assert visit.requested == []
         assert any("Content Security Policy" in line for line in visit.console)

@@ -44,6 +44,33 @@ def test_durations_of_a_table_share_the_unit_of_the_largest() -> None:
     ]
 
 
+def test_sizes_to_be_compared_share_a_unit_and_others_do_not() -> None:
+    sizes = (Column("Base", "bytes", shared_unit=True), Column("New", "bytes", shared_unit=True))
+    table = Table("t", "T", (*sizes, Column("Any", "bytes")), ((2_500_000_000, 40_000_000, 8),))
+    assert [head.unit for head in table.heads()] == ["GB", "GB", ""]
+    assert [cell.text for cell in table.cells()[0]] == ["2.500", "0.040", "8 B"]
+
+
+def test_columns_without_values_are_named_once_and_sentences_are_many_columns() -> None:
+    columns = (
+        Column("Rank", "int"),
+        Column("Host"),
+        Column("Try", group="To do"),
+        Column("Cost", "duration"),
+    )
+    table = Table("t", "T", columns, ((0, None, "x" * 40, 1_000), (1, None, "", None)), note="N.")
+    known = table.known()
+    assert [column.label for column in known.columns] == ["Rank", "Try", "Cost"]
+    assert known.note == "Not known here: Host. N."
+    assert known.rows == ((0, "x" * 40, 1_000), (1, "", None))
+    assert known.labels() == ["Rank", "To do Try", "Cost us"]
+    assert known.known() is known
+    assert (known.wordy, Table("t", "T", columns, ((0, "y" * 29, "x" * 40, 1),)).wordy) == (
+        False,
+        True,
+    )
+
+
 def test_a_long_name_is_shortened_and_kept_whole() -> None:
     name = "void " + "x" * 100
     table = Table("t", "T", (Column("Name", "name"), Column("Ranks")), ((name, [0, 1, 2]),))

@@ -9,13 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from tests.chromium import Chromium
+from tests.chromium import Chromium, Visit
 from tests.conftest import MakeOnce
 from tests.report.real import report_on, simulated_page
 
 pytestmark = pytest.mark.browser
 
-LOOK = Path(__file__).with_name("look_at_page.js").read_text(encoding="utf-8")
+LOOK, LAYOUT, PRINTED = (
+    Path(__file__).with_name(f"look_at_{what}.js").read_text(encoding="utf-8")
+    for what in ("page", "layout", "paper")
+)
+PAPER = 688
+"""CSS pixels between the margins of A4."""
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +62,75 @@ def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
     assert "Of 64 ranks, 20 are shown" in text
 
 
-def test_nothing_sticks_out_of_a_narrow_screen(simulated: Path, chromium: Chromium) -> None:
-    seen = _look(simulated, chromium, 390)
-    assert (seen["wide"], seen["overflow"]) == ([], 0)
-    assert all(seen["sorted"])
+def test_every_table_can_be_seen_on_screens_of_any_width(
+    simulated: Path, chromium: Chromium
+) -> None:
+    with chromium.open(simulated, 1920) as visit:
+        seen = {}
+        for width in (1920, 1440, 1024, 390):
+            visit.page.set_viewport_size({"width": width, "height": 900})
+            seen[width] = visit.ask(LAYOUT)
+        assert visit.console == []
+    # what is wider than its place scrolls, shows so, and keeps its first column in sight
+    assert {width: (one["overflow"], one["lost"]) for width, one in seen.items()} == {
+        width: (0, []) for width in seen
+    }
+    assert seen[1920]["cut"] == []
+    assert len(seen[1440]["cut"]) <= 3
+    # on a telephone rows of sentences are lists, whose lines say what they are
+    assert "table-findings" not in seen[390]["cut"]
+    assert seen[390]["labels"][:3] == ["Severity", "Found", "Cost per step us"]
 
 
-def test_the_printed_pages_hold_the_whole_width(simulated: Path, chromium: Chromium) -> None:
-    with chromium.open(simulated) as visit:
+def test_the_wheel_is_given_back_and_a_card_leads_to_its_place(
+    simulated: Path, chromium: Chromium
+) -> None:
+    with chromium.open(simulated, 1440) as visit:
+        page = visit.page
+        page.emulate_media(reduced_motion="reduce")
+        status = page.locator("#status")
+        card = page.locator(".cards a[data-place]").first
+        card.click()
+        assert page.url.endswith("#figure-timeline")
+        assert page.locator("[data-controls=timeline] label", has_text="5").first.is_checked()
+        zoomed = status.text_content() or ""
+        assert re.fullmatch(r"Shown: .* to .*", zoomed)
+        assert zoomed != "Shown: 0 ns to 27.1 ms"
+
+        box = page.locator("[data-timeline]").bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + 300, box["y"] + 8)
+        assert _scrolled(visit, 300) == 0  # with the focus the wheel zooms
+        page.keyboard.press("Escape")
+        assert _scrolled(visit, 100) > 0
+        page.mouse.click(box["x"] + 300, box["y"] + 60)
+        page.keyboard.press("0")
+        assert "Shown: 0 ns to" in (status.text_content() or "")
+        assert _scrolled(visit, 100) > 0  # nothing to zoom out of
+        assert visit.console == []
+
+
+def _scrolled(visit: Visit, by: int) -> int:
+    """Return how far a turn of the wheel moves the page."""
+    before = visit.ask("() => scrollY")
+    visit.page.mouse.wheel(0, by)
+    visit.page.wait_for_timeout(300)
+    return int(visit.ask("() => scrollY") - before)
+
+
+def test_paper_loses_nothing_from_any_window(simulated: Path, chromium: Chromium) -> None:
+    with chromium.open(simulated, 1920) as visit:
         printed = visit.page.pdf(prefer_css_page_size=True)
+        for width in (1920, 390):
+            visit.page.set_viewport_size({"width": width, "height": 900})
+            visit.ask("() => dispatchEvent(new Event('beforeprint'))")
+            visit.page.emulate_media(media="print")
+            visit.page.set_viewport_size({"width": PAPER, "height": 900})
+            seen = visit.page.evaluate(PRINTED, PAPER)
+            assert (seen["beyond"], seen["missing"], seen["pale"]) == ([], {}, [])
+            assert {"budget", "waits", "overlap"} <= set(seen["ranks"])
+            visit.page.emulate_media(media="screen")
+            visit.ask("() => dispatchEvent(new Event('afterprint'))")
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
     boxes = {
         tuple(map(float, box.split())) for box in re.findall(rb"/MediaBox\s*\[([^\]]+)\]", printed)

@@ -20,7 +20,7 @@ from traceweave.errors import DatabaseError
 from traceweave.report import write_report
 from traceweave.report.page import Section, Table
 from traceweave.report.query import query_text
-from traceweave.report.render import build_report, render_report
+from traceweave.report.render import DEFAULT_TITLE, build_report, render_report
 from traceweave.store.database import open_database
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--{{7*7}}{% raw %}\u2028"
@@ -35,7 +35,7 @@ def test_the_page_renders_whatever_was_recorded(
     page_of: MakePage, options: dict[str, object]
 ) -> None:
     text = _script_free(page_of(**options).read_text(encoding="utf-8"))
-    assert "<h1>Training run report</h1>" in text
+    assert f"<h1>{'traces' if options['ranks'] else DEFAULT_TITLE}</h1>" in text
     assert not re.search(r"\b(None|nan|NaN|Undefined)\b", text)
     assert f"Written by traceweave {__version__}." in text
     ids = re.findall(r'\bid="([^"]+)"', text)
@@ -135,7 +135,7 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
         " 0 AS exposed_unsplit_ns, 0 AS exposed_memory_ns, 0 AS idle_ns"
     )
     con.execute("CREATE TEMP VIEW step_lengths AS SELECT 0 AS step, 1 AS length_ns")
-    con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS resolved_wait_ns")
+    con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS origin_wait_ns")
     con.execute(
         "CREATE TEMP VIEW path AS SELECT 0 AS rank, 'compute' AS kind, 0 AS start_ns, 1 AS end_ns"
     )

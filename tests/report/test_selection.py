@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceweave.report.selection import HIGHEST, LOWEST, MANY_RANKS, MIDDLE, select_ranks, spread
+from traceweave.report.selection import (
+    HIGHEST,
+    LOWEST,
+    MANY_RANKS,
+    MIDDLE,
+    outliers,
+    select_ranks,
+    spread,
+)
 
 
 def _rows(values: list[int | None]) -> list[dict[str, int | None]]:
@@ -26,6 +34,22 @@ def test_of_many_the_ends_and_the_middle_are_shown_in_the_order_of_ranks() -> No
         "Of 100 ranks, 20 are shown: the 12 with the most waiting, the 4 with the least, and 4"
         " around the median. All of them: SELECT 1"
     )
+
+
+def test_a_rank_far_from_the_others_stands_out_and_a_few_percent_do_not() -> None:
+    usual = [100, 101, 99, 100, 102, 98]
+    rows = _rows([*usual, 110, 60])
+
+    def value(row: dict[str, int | None]) -> float:
+        return row["value"] or 0
+
+    # median 100, half of the ranks within 1: 110 is 10 and 60 is 40 away
+    assert outliers(rows, value) == [7, 6]
+    # 102 is twice as far as the median rank, not four times
+    assert outliers(_rows(list(usual)), value) == []
+    # 2% is nothing, however alike the others are; of three ranks none is usual
+    assert outliers(_rows([100, 100, 100, 100, 102]), value) == []
+    assert outliers(_rows([1, 1, 100]), value) == []
 
 
 def test_a_rank_of_unknown_value_is_shown() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from tests.report.conftest import MakeReport, MakeRun
 from tests.report.handmade import RUNS
+from traceweave.report.cards import Card, Link, cards, rest_in_words
 from traceweave.report.sections.findings import (
     Findings,
-    Point,
-    findings_in_words,
     findings_section,
     headline_in_words,
     load_findings,
-    rest_in_words,
 )
 
 
@@ -21,8 +19,9 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
     verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith("; the largest cost is poor overlap of communication, 18.5%")
-    assert verdict.points[0][:3] == (
+    assert verdict.cards[0][:4] == (
         "warning",
+        "▲",
         "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
         " step could be hidden, at most",
         "18.5% of the time",
@@ -38,7 +37,11 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
            "bound_ns": None, "cost_is": None, "scenario": "s", "evidence": "E", "advice": "A",
            "proof": "p", "group_id": None}  # fmt: skip
-    assert findings_in_words(Findings([row] * 5)) == (Point("warning", "E", "", "A"),) * 3
+    told = cards(Findings([{**row} for _ in range(5)]), (), None)
+    assert told == tuple(
+        Card("warning", "▲", "E", "", "A", (Link("All its numbers", f"finding-{place}"),))
+        for place in (1, 2, 3)
+    )
     assert rest_in_words(Findings([row] * 5)) == "2 more findings below."
     assert rest_in_words(Findings([row] * 3)) == ""
     assert headline_in_words(Findings([row])) == "nothing was found that would save much"
@@ -49,5 +52,5 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
 
 def test_nothing_found_is_said(shared_run: MakeRun) -> None:
     findings = load_findings(shared_run(**RUNS["nothing"]))
-    assert (findings.rows, findings_in_words(findings)) == ([], ())
+    assert (findings.rows, cards(findings, (), None)) == ([], ())
     assert findings_section(findings).empty == "No rule has anything to say about this run."

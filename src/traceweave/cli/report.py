@@ -21,12 +21,13 @@ from traceweave.locations import shown
     type=click.Path(path_type=Path, dir_okay=False),
     help="The page; default: the database's name with .html. An existing page is replaced.",
 )
-def report(database: Path, output: Path | None) -> None:
+@click.option("--title", help="Name of the run; default: the folder that its traces are in.")
+def report(database: Path, output: Path | None, title: str | None) -> None:
     """Write one self-contained HTML page on DATABASE: where the time went, and what to do."""
     from traceweave import api
     from traceweave.cli.output import note
     from traceweave.cli.progress import waiting
 
     with api.open(database) as run, waiting("writing the page"):
-        path = run.report(output or database.with_suffix(".html"))
+        path = run.report(output or database.with_suffix(".html"), title=title)
     note(f"wrote {shown(path)}")

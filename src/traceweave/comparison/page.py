@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.comparability import WITH_CARE, Comparability
+from traceweave.comparison.figures import change_figure, step_figure, waterfall_figure
 from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
 from traceweave.outputs import write_whole
-from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table, chart_labels
+from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
 from traceweave.words import plural
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 """Rows of a table on the page; the command prints all of them."""
-
-MOST_BARS = 15
-"""Kernels that the chart shows."""
 
 _KINDS: dict[str, tuple[str, Kind]] = {
     "relative": ("Change", "percent"),
@@ -145,13 +143,25 @@ def _build(
     notes = {"step": samples(base, new)}
     footnotes = _FOOTNOTES | {"step": " ".join(method(time))}
     sections = tuple(
-        _section(name, tables[name], notes.get(name, ()), footnotes.get(name, ""))
+        _section(
+            name,
+            tables[name],
+            _figures(name, tables[name].to_pylist(), base, new),
+            notes.get(name, ()),
+            footnotes.get(name, ""),
+        )
         for name in TABLES
     )
     return Report("Comparison of two runs", verdict, sections)
 
 
-def _section(name: str, found: pa.Table, notes: tuple[str, ...], footnote: str) -> Section:
+def _section(
+    name: str,
+    found: pa.Table,
+    figures: tuple[Figure, ...],
+    notes: tuple[str, ...],
+    footnote: str,
+) -> Section:
     rows = found.to_pylist()
     names = [key for key in found.schema.names if key not in _LEFT_OUT.get(name, _P_VALUES)]
     columns = tuple(_column(key) for key in names)
@@ -173,7 +183,7 @@ def _section(name: str, found: pa.Table, notes: tuple[str, ...], footnote: str) 
         title=_TITLES.get(name, name.capitalize()),
         lead=_LEADS[name],
         notes=notes,
-        figures=_figures(name, rows),
+        figures=figures,
         tables=(table,),
         origins=(Origin(_title(name), command),),
         empty="" if rows else _ABSENT.get(name, "Neither trace says anything about it."),
@@ -191,7 +201,7 @@ def _column(name: str) -> Column:
     if name.endswith("_ns"):
         return Column(_heading(name.removesuffix("_ns")), "duration", own_decimals=name in _SMALL)
     if name.endswith("_bytes"):
-        return Column(_heading(name.removesuffix("_bytes")), "bytes")
+        return Column(_heading(name.removesuffix("_bytes")), "bytes", shared_unit=True)
     return Column(_heading(name))
 
 
@@ -199,23 +209,10 @@ def _heading(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def _figures(name: str, rows: list[dict[str, Any]]) -> tuple[Figure, ...]:
-    """Draw what changed most, for the tables where a picture helps."""
-    label = {"budget": "part", "classes": "item", "kernels": "item"}.get(name)
-    shown = [row for row in rows[:-1] if row["difference_ns"]] if name == "budget" else rows
-    shown = shown[:MOST_BARS]
-    if label is None or not shown:
-        return ()
-    chart = {
-        "kind": "bars",
-        "horizontal": True,
-        "axis": "",
-        "categories": chart_labels(str(row[label]) for row in shown),
-        "measure": "duration",
-        "roles": ["caused" if row["difference_ns"] > 0 else "hidden" for row in shown],
-        "series": [{"label": "Difference", "role": "caused"}],
-        "variants": [{"label": "", "values": [[row["difference_ns"] for row in shown]]}],
-    }
-    text = f"Bar chart of differences; the table “{_title(name)}” holds the numbers."
-    title = "Difference, new minus base"
-    return (Figure(name, title, "per step and rank", text, chart, height=80 + 30 * len(shown)),)
+def _figures(name: str, rows: list[dict[str, Any]], base: Side, new: Side) -> tuple[Figure, ...]:
+    """Draw the tables where a picture helps."""
+    if name == "step":
+        return (step_figure(base, new),)
+    if name == "budget":
+        return (waterfall_figure(rows),)
+    return change_figure(name, _title(name), rows) if name in ("classes", "kernels") else ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from itertools import compress, groupby
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from traceweave import words
 
@@ -35,6 +35,8 @@ class Column:
     """A duration that chooses its unit without regard to the table's other durations."""
     own_decimals: bool = False
     """A duration in the table's unit, with the decimals that its own largest needs: changes."""
+    shared_unit: bool = False
+    """A size in one unit with the table's others of this kind, to be compared."""
     group: str = ""
     """Neighbours of the same group stand under one common header."""
 
@@ -68,6 +70,9 @@ class Head(NamedTuple):
 class Table:
     """Rows under documented columns; durations share one unit, chosen from the largest."""
 
+    WIDE: ClassVar = 28
+    """Characters that a cell of text has on one line."""
+
     name: str
     caption: str
     columns: tuple[Column, ...]
@@ -81,6 +86,28 @@ class Table:
     ids: tuple[str, ...] = ()
     """Of the rows, where something on the page refers to them."""
 
+    @property
+    def wordy(self) -> bool:
+        """Whether several columns are sentences or long names, which no phone has side by side."""
+        long = (
+            any(isinstance(text := row[i], str) and len(text) > self.WIDE for row in self.rows)
+            for i in range(len(self.columns))
+        )
+        return sum(long) > 1
+
+    def known(self) -> Table:
+        """Return the table without the columns that no row has a value in, and a note of them."""
+        known = [any(row[i] is not None for row in self.rows) for i in range(len(self.columns))]
+        if all(known) or not self.rows:
+            return self
+        missing = [c.label for c, any_ in zip(self.columns, known, strict=True) if not any_]
+        return replace(
+            self,
+            columns=tuple(compress(self.columns, known)),
+            rows=tuple(tuple(compress(row, known)) for row in self.rows),
+            note=" ".join(filter(None, (f"Not known here: {', '.join(missing)}.", self.note))),
+        )
+
     def heads(self) -> list[Head]:
         """Return the headers with their units."""
         return [
@@ -91,6 +118,13 @@ class Table:
                 column.kind not in ("text", "name"),
             )
             for column, scale in zip(self.columns, self._scales(), strict=True)
+        ]
+
+    def labels(self) -> list[str]:
+        """Return what stands before each cell where a row is a list: group, heading and unit."""
+        return [
+            " ".join(filter(None, (column.group, head.label, head.unit)))
+            for column, head in zip(self.columns, self.heads(), strict=True)
         ]
 
     def spans(self) -> list[Span]:
@@ -111,9 +145,15 @@ class Table:
 
     def _scales(self) -> list[words.Scale | None]:
         shared = [i for i, c in enumerate(self.columns) if c.kind == "duration" and not c.own_unit]
+        sizes = [i for i, c in enumerate(self.columns) if c.shared_unit]
         common = self._scale(shared)
+        size = words.size_scale(self._largest(sizes))
         return [
-            self._own(i, column, common) if column.kind == "duration" else None
+            self._own(i, column, common)
+            if column.kind == "duration"
+            else size
+            if column.shared_unit
+            else None
             for i, column in enumerate(self.columns)
         ]
 
@@ -126,9 +166,11 @@ class Table:
         return common
 
     def _scale(self, columns: list[int]) -> words.Scale:
+        return words.duration_scale(self._largest(columns))
+
+    def _largest(self, columns: list[int]) -> int | float:
         values = [row[i] for row in self.rows for i in columns]
-        largest = max((abs(v) for v in values if isinstance(v, int | float)), default=0)
-        return words.duration_scale(largest)
+        return max((abs(v) for v in values if isinstance(v, int | float)), default=0)
 
 
 @dataclass(frozen=True)
@@ -187,6 +229,14 @@ class Section:
     empty: str = ""
     terms: dict[str, str] = field(default_factory=dict)
     """Words of this section that a table cannot explain by itself, with their meaning."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids on the page of the figures and tables that it shows."""
+        if self.empty:
+            return frozenset()
+        figures = {f"figure-{figure.name}" for figure in self.figures}
+        return frozenset(figures | {f"table-{table.name}" for table in self.tables if table.rows})
 
     def origin_id(self, title: str) -> str:
         """Return the id on the page of the origin with this title; '' is the first.

@@ -16,6 +16,8 @@ from markupsafe import Markup
 
 from traceweave._version import __version__
 from traceweave.outputs import write_whole
+from traceweave.report.cards import cards
+from traceweave.report.header import Fact, facts, run_name
 from traceweave.report.page import Section
 from traceweave.report.sections.bandwidth import bandwidth_section, load_bandwidth
 from traceweave.report.sections.budget import load_budget
@@ -39,6 +41,7 @@ _SCRIPTS = (
     "vendor/echarts.min.js",
     "charts.js",
     "charts-xy.js",
+    "charts-compare.js",
     "timeline-drawing.js",
     "timeline-controls.js",
     "timeline.js",
@@ -58,12 +61,14 @@ class Report:
     title: str
     verdict: Verdict
     sections: tuple[Section, ...]
+    facts: tuple[Fact, ...] = ()
 
 
 def write_report(con: duckdb.DuckDBPyConnection, path: Path, title: str | None = None) -> None:
     """Write the report on the run in `con` to `path`; the same database gives the same bytes.
 
-    Raises InputError if the file cannot be written.
+    Without a `title` it has the name of the folder that the input files are in. Raises InputError
+    if the file cannot be written.
     """
     write_whole(path, render_report(build_report(con, title)).encode())
 
@@ -76,24 +81,27 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
     timeline = load_timeline(con, budget, collectives, gaps.relation)
     findings = load_findings(con)
     cpu = inputs.is_cpu_run
+    sections = (
+        findings_section(findings),
+        worth_section(load_worth(con), findings),
+        budget_section(budget, cpu),
+        timeline_section(timeline, len(budget.ranks)),
+        overlap_section(budget),
+        gaps_section(gaps),
+        collectives_section(collectives, len(inputs.ranks)),
+        stragglers_section(load_stragglers(con), len(inputs.ranks)),
+        bandwidth_section(load_bandwidth(con, collectives.groups), len(inputs.ranks)),
+        kernels_section(load_kernels(con), cpu),
+        memory_section(load_memory(con)),
+        clocks_section(clocks),
+        inputs_section(inputs),
+    )
+    told = cards(findings, sections, timeline)
     return Report(
-        title=title or DEFAULT_TITLE,
-        verdict=judge(inputs, budget, findings, clocks),
-        sections=(
-            findings_section(findings),
-            worth_section(load_worth(con), findings),
-            budget_section(budget, cpu),
-            timeline_section(timeline, len(budget.ranks)),
-            overlap_section(budget),
-            gaps_section(gaps),
-            collectives_section(collectives, len(inputs.ranks)),
-            stragglers_section(load_stragglers(con), len(inputs.ranks)),
-            bandwidth_section(load_bandwidth(con, collectives.groups), len(inputs.ranks)),
-            kernels_section(load_kernels(con), cpu),
-            memory_section(load_memory(con)),
-            clocks_section(clocks),
-            inputs_section(inputs),
-        ),
+        title=title or run_name(inputs) or DEFAULT_TITLE,
+        verdict=judge(inputs, budget, findings, clocks, told),
+        sections=sections,
+        facts=facts(inputs, budget),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from traceweave.report.query import Row
 from traceweave.words import plural
@@ -13,6 +14,10 @@ MANY_RANKS = 32
 
 HIGHEST, MIDDLE, LOWEST = 12, 4, 4
 """Ranks of a selection: those with the highest values, around the median, with the lowest."""
+
+FEWEST_USUAL, STANDS_OUT, OUTLYING, MOST_OUTLIERS = 4, 0.03, 4, 4
+"""Ranks of which some can be usual; how far an outlier is from their median, as a share of it and
+as a multiple of the median distance; how many are named."""
 
 QUANTILES = (("Lowest", "min"), ("Median", "p50"), ("95% of ranks", "p95"), ("Highest", "max"))
 """What a chart over many ranks shows of their values: its name and the role of its mark."""
@@ -29,6 +34,14 @@ class Selection:
     def partial(self) -> bool:
         """Whether ranks are left out."""
         return len(self.rows) < self.ranks
+
+    def told(self, unit: str) -> str:
+        """Say under a chart what it shows, in `unit`, and of how many ranks."""
+        return (
+            f"{unit}; {len(self.rows)} of {plural(self.ranks, 'rank')} shown"
+            if self.partial
+            else unit
+        )
 
     def note(self, measure: str, command: str) -> str:
         """Say which ranks are shown, or nothing if all are; `command` gives every one."""
@@ -68,6 +81,21 @@ def select_ranks(rows: Sequence[Row], measure: Callable[[Row], float | None]) ->
     middle = (len(ordered) - MIDDLE) // 2
     chosen = ordered[:HIGHEST] + ordered[middle : middle + MIDDLE] + ordered[-LOWEST:]
     return Selection(sorted(chosen, key=lambda row: row["rank"]), len(rows))
+
+
+def outliers(rows: Sequence[Row], measure: Callable[[Row], float]) -> list[int]:
+    """Return the ranks (rows: one per rank) that stand out by `measure`, the furthest first.
+
+    They are STANDS_OUT away from the median and OUTLYING times as far as the median rank is. Of
+    fewer than four ranks none is usual.
+    """
+    if len(rows) < FEWEST_USUAL:
+        return []
+    usual = median(measure(row) for row in rows)
+    apart = {row["rank"]: abs(measure(row) - usual) for row in rows}
+    least = max(STANDS_OUT * abs(usual), OUTLYING * median(apart.values()))
+    far = [rank for rank in apart if apart[rank] > least]
+    return sorted(far, key=lambda rank: (-apart[rank], rank))[:MOST_OUTLIERS]
 
 
 def spread(values: Iterable[int | float | None]) -> list[int | float | None]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from traceweave.report.cards import Card, rest_in_words
 from traceweave.report.sections.budget import Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
-from traceweave.report.sections.findings import (
-    Findings,
-    Point,
-    findings_in_words,
-    headline_in_words,
-    rest_in_words,
-)
-from traceweave.report.sections.inputs import Inputs, hardware, losses, without_gpu_work
+from traceweave.report.sections.findings import Findings, headline_in_words
+from traceweave.report.sections.inputs import Inputs, losses, without_gpu_work
 from traceweave.words import duration, percent
 
 
@@ -48,11 +43,12 @@ class Verdict:
     """Headline, paragraph, headline numbers and the budget bar."""
 
     headline: str
-    subject: str
     sentences: tuple[Sentence, ...]
     figures: tuple[Figure, ...]
     parts: tuple[Part, ...]
-    points: tuple[Point, ...] = ()
+    subject: str = ""
+    """What the headline is about, where the facts of a run do not say it."""
+    cards: tuple[Card, ...] = ()
     """The costliest findings."""
     rest: str = ""
     """How many findings more there are."""
@@ -60,7 +56,13 @@ class Verdict:
     """How far to trust all this."""
 
 
-def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) -> Verdict:
+def judge(
+    inputs: Inputs,
+    budget: Budget,
+    findings: Findings,
+    clocks: Clocks,
+    cards: tuple[Card, ...],
+) -> Verdict:
     """Put the time budget, the costliest findings and how far to trust them in one paragraph."""
     cpu = inputs.is_cpu_run
     sentences = [
@@ -75,11 +77,10 @@ def judge(inputs: Inputs, budget: Budget, findings: Findings, clocks: Clocks) ->
         sentences, caveats = [], caveats[1:]
     return Verdict(
         headline=_headline(inputs, budget, findings, cpu),
-        subject=hardware(inputs) if inputs.ranks else "",
         sentences=tuple(s for s in sentences if s.text),
         figures=_figures(budget),
         parts=_parts(budget),
-        points=findings_in_words(findings) if inputs.ranks else (),
+        cards=cards if inputs.ranks else (),
         rest=rest_in_words(findings) if inputs.ranks else "",
         caveats=tuple(s for s in caveats if s.text),
     )

@@ -6,6 +6,8 @@ const TraceweaveCharts = (() => {
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
   const SIZES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
   const DIGITS = 3;
+  // From no colour to the full one is a quarter at least, so that a few percent or a rounded number look like what they are.
+  const FAR = 0.25;
   const PERCENT = new Intl.NumberFormat("en", { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
   // What is told by a pattern, for those who cannot tell it by its colour: lines across it, of this angle, width and distance.
@@ -90,7 +92,28 @@ const TraceweaveCharts = (() => {
     };
   }
 
-  function categoryAxis(spec, categories, colour, width) {
+  // Which labels there is room for, `most` of them; a marked one takes the place of those beside it.
+  function labelled(categories, marked, most) {
+    const every = Math.max(Math.ceil(categories.length / most), 1);
+    return (i) => marked.includes(i) || (i % every === 0 && !marked.some((one) => Math.abs(one - i) < every));
+  }
+
+  // What an axis shows of values that are close together: no less than a quarter of the largest, or all from zero.
+  function rangeOf(low, high) {
+    const from = high - Math.max(high - low, FAR * high) * 1.05;
+    return [from < 0.6 * high ? 0 : from, high];
+  }
+
+  function categoryAxis(spec, categories, colour, width, most = Infinity) {
+    const marked = spec.marked || [];
+    const label = marked.length
+      ? {
+          interval: labelled(categories, marked, most),
+          hideOverlap: false,
+          formatter: (text, i) => (marked.includes(i) ? `{marked|▲ ${text}}` : text),
+          rich: { marked: { color: colour("caused"), fontWeight: 700 } },
+        }
+      : {};
     return {
       type: "category",
       data: categories,
@@ -98,7 +121,7 @@ const TraceweaveCharts = (() => {
       nameLocation: "middle",
       nameGap: 30,
       nameTextStyle: { color: colour("soft") },
-      axisLabel: { color: colour("ink"), hideOverlap: true, width, overflow: width > 200 ? "truncate" : "break", lineHeight: 14 },
+      axisLabel: { color: colour("ink"), hideOverlap: true, width, overflow: width > 200 ? "truncate" : "break", lineHeight: 14, ...label },
       axisLine: { lineStyle: { color: colour("line") } },
       axisTick: { show: false },
     };
@@ -161,11 +184,12 @@ const TraceweaveCharts = (() => {
     const places = spec.categories.map((_, i) => i);
     if (weights) places.sort((a, b) => (weights[b] || 0) - (weights[a] || 0) || a - b);
     const pick = (values) => places.map((i) => values[i]);
-    return { variant: { ...chosen, values: chosen.values.map(pick) }, totals: pick(sums), categories: pick(spec.categories) };
+    const marked = (spec.marked || []).map((i) => places.indexOf(i));
+    return { variant: { ...chosen, values: chosen.values.map(pick) }, totals: pick(sums), categories: pick(spec.categories), marked };
   }
 
   function bars(spec, state, colour, width) {
-    const { variant, totals, categories } = ordered(spec, state);
+    const { variant, totals, categories, marked } = ordered(spec, state);
     const share = spec.stacked && state.share;
     const shown = (value, i) => (value === null ? null : share ? value / totals[i] : value);
     const heights = spec.stacked ? totals : variant.values.flat();
@@ -173,7 +197,7 @@ const TraceweaveCharts = (() => {
     const smallest = Math.min(0, ...heights);
     const largest = measure === "fraction" ? 1 : Math.max(0, ...heights);
     const value = valueAxis({ measure }, smallest, largest, colour, false);
-    const category = categoryAxis(spec, categories, colour, spec.horizontal && width < 560 ? 110 : undefined);
+    const category = categoryAxis({ ...spec, marked }, categories, colour, spec.horizontal ? (width < 560 ? 110 : Math.min(width * 0.4, 320)) : undefined, width / 34);
     const option = frame(colour);
     option.legend.show = spec.series.length > 1;
     if (spec.horizontal) {
@@ -221,15 +245,15 @@ const TraceweaveCharts = (() => {
   // Ratios have a middle that means “the same”: as far above it as below, each way in a colour of its own.
   function scaleOf(spec, role, values, colour) {
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    if (spec.measure !== "ratio") return { min: low, max: high > low ? high : low + 1, colours: [colour("heat-low"), colour(role)] };
-    // what is further off than a quarter has the full colour, so that a tenth still shows beside it
-    const far = Math.min(Math.max(high - 1, 1 - low, 0.02), 0.25);
-    return { min: 1 - far, max: 1 + far, colours: ["ratio-low", "ratio-same", "ratio-high"].map(colour) };
+    if (spec.measure === "ratio") return { min: 1 - FAR, max: 1 + FAR, colours: ["ratio-low", "ratio-same", "ratio-high"].map(colour) };
+    const wide = Math.max(high - low, FAR * high) || 1;
+    const min = Math.max((low + high - wide) / 2, 0);
+    return { min, max: min + wide, colours: [colour("heat-low"), colour(role)] };
   }
 
   const bound = (beyond, sign, value, spec) => `${beyond ? sign : ""}${text(value, spec.measure)}`;
 
-  function heat(spec, state, colour, width) {
+  function heat(spec, state, colour, width, height) {
     const variant = spec.variants[state.variant];
     const cells = [];
     variant.values.forEach((row, y) => row.forEach((value, x) => value !== null && cells.push([x, y, value])));
@@ -242,9 +266,10 @@ const TraceweaveCharts = (() => {
       tip(`${spec.rowAxis} ${spec.rows[point.value[1]]}, ${spec.axis.toLowerCase()} ${spec.columns[point.value[0]]}`.trim(), [
         [variant.label, text(point.value[2], spec.measure)],
       ]);
-    option.xAxis = categoryAxis(spec, spec.columns, colour);
+    option.xAxis = categoryAxis({ axis: spec.axis }, spec.columns, colour);
     const named = spec.rowAxis ? undefined : width < 560 ? 110 : 260;
-    option.yAxis = { ...categoryAxis({ axis: spec.rowAxis }, spec.rows, colour, named), inverse: true };
+    const most = (height - 82) / 15;
+    option.yAxis = { ...categoryAxis({ axis: spec.rowAxis, marked: spec.marked }, spec.rows, colour, named, most), inverse: true };
     const scale = scaleOf(spec, variant.role === "total" ? "heat-high" : variant.role, values, colour);
     option.visualMap = {
       min: scale.min,
@@ -273,12 +298,13 @@ const TraceweaveCharts = (() => {
   const kinds = { bars, heat };
 
   return {
-    option: (spec, state, element) => kinds[spec.kind](spec, state, palette(element), element.clientWidth),
+    option: (spec, state, element) => kinds[spec.kind](spec, state, palette(element), element.clientWidth, element.clientHeight),
     categoryAxis,
     frame,
     kinds,
     legendRows,
     palette,
+    rangeOf,
     text,
     tick,
     tip,

@@ -15,7 +15,7 @@
 
   function redrawAll() {
     for (const name of drawn.keys()) redraw(name);
-    for (const draw of timelines) draw();
+    for (const timeline of timelines) timeline.draw();
   }
 
   function choice(label, options, chosen, pick) {
@@ -91,11 +91,11 @@
   function drawTimeline(element) {
     const name = element.dataset.timeline;
     const place = document.querySelector(`[data-controls="${CSS.escape(name)}"]`);
-    const draw = TraceweaveTimeline.create(element, place, specs[name], choice);
-    timelines.push(draw);
+    const timeline = TraceweaveTimeline.create(element, place, specs[name], choice);
+    timelines.push(timeline);
     let width = element.clientWidth;
     new ResizeObserver(() => {
-      if (element.clientWidth !== width) draw();
+      if (element.clientWidth !== width) timeline.draw();
       width = element.clientWidth;
     }).observe(element);
   }
@@ -112,16 +112,26 @@
     };
     const goOn = () => drawNext() && setTimeout(goOn);
     goOn();
+    document.querySelectorAll("[data-place]").forEach((link) => link.addEventListener("click", () => {
+      while (!timelines.length && drawNext());
+      timelines[0].go(JSON.parse(link.dataset.place));
+    }));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
     addEventListener("beforeprint", () => {
       while (drawNext());
       root.classList.add("printing");
       redrawAll();
+      document.querySelectorAll(".chart svg").forEach(fitPaper);
     });
     addEventListener("afterprint", () => {
       root.classList.remove("printing");
       redrawAll();
     });
+  }
+
+  // A drawing that knows its own size can be made smaller as a whole where the paper is narrower.
+  function fitPaper(svg) {
+    svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
   }
 
   // Missing values stay last whichever way the column is sorted.
@@ -171,7 +181,7 @@
     return [...rows.at(-1).cells].map((head, i) => {
       const unit = head.querySelector(".unit")?.textContent;
       const label = [spans[i], head.querySelector("button").firstChild.textContent.trim()].filter(Boolean).join(" ");
-      return unit ? `${label} (${unit === "%" ? "fraction" : "ns"})` : label;
+      return unit ? `${label} (${unit === "%" ? "fraction" : unit.endsWith("B") ? "bytes" : "ns"})` : label;
     });
   }
 

@@ -74,6 +74,7 @@ const TraceweaveTimelineControls = (() => {
     const legend = document.createElement("legend");
     legend.textContent = "Ranks";
     boxes.append(legend);
+    const boxOf = new Map();
     for (const { rank, why } of spec.ranks) {
       const label = document.createElement("label");
       const box = document.createElement("input");
@@ -84,16 +85,23 @@ const TraceweaveTimelineControls = (() => {
         else shown.delete(rank);
         timeline.redraw();
       });
+      boxOf.set(rank, box);
       label.append(box, ` ${rank}`);
       if (why) label.title = why;
       boxes.append(label);
     }
+    timeline.check = (rank) => {
+      shown.add(rank);
+      boxOf.get(rank).checked = true;
+    };
     return boxes;
   }
 
   function stepChoice(timeline, choice) {
     const { steps } = timeline.spec;
-    return choice("Step", steps.map((one) => one.label), 0, (i) => timeline.choose(steps[i]));
+    const buttons = choice("Step", steps.map((one) => one.label), 0, (i) => timeline.choose(steps[i]));
+    timeline.stepButtons = buttons.children;
+    return buttons;
   }
 
   function viewButtons(timeline) {

@@ -155,7 +155,8 @@ const TraceweaveTimelineDrawing = (() => {
   }
 
   function paint(canvas, host, spec, view, rows, height) {
-    const scale = window.devicePixelRatio || 1;
+    const paper = document.documentElement.classList.contains("printing");
+    const scale = Math.max(window.devicePixelRatio || 1, paper ? 2 : 1);
     const width = host.clientWidth;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);

@@ -10,7 +10,7 @@ const TraceweaveTimeline = (() => {
 
   class Timeline {
     constructor(host, spec) {
-      Object.assign(this, { host, spec, step: spec.steps[0], rows: [], frame: 0, cursor: null });
+      Object.assign(this, { host, spec, step: spec.steps[0], rows: [], frame: 0, cursor: null, stepButtons: [] });
       this.shown = new Set(spec.ranks.filter((rank) => rank.shown).map((rank) => rank.rank));
       this.view = [0, this.step.length];
       this.canvas = document.createElement("canvas");
@@ -24,6 +24,10 @@ const TraceweaveTimeline = (() => {
 
     get span() {
       return this.view[1] - this.view[0];
+    }
+
+    get isWhole() {
+      return this.span >= this.step.length;
     }
 
     get scale() {
@@ -70,6 +74,15 @@ const TraceweaveTimeline = (() => {
       this.step = step;
       this.cursor = null;
       this.whole();
+    }
+
+    // To a place that something on the page refers to: its step, its ranks, and a stretch around it.
+    go({ step, ranks, start, duration }) {
+      this.stepButtons[step]?.click();
+      for (const rank of ranks) this.check(rank);
+      this.redraw();
+      this.look(start - duration, 3 * duration);
+      this.say();
     }
 
     say() {
@@ -158,12 +171,14 @@ const TraceweaveTimeline = (() => {
     });
   }
 
-  // The page must still scroll past the timeline: the wheel zooms once the timeline has the focus, or with Ctrl.
+  // The page must still scroll past the timeline: the wheel zooms once the timeline has the focus, or with Ctrl, and is
+  // given back where there is nothing to zoom out of, and on Escape.
   function listenToWheel(timeline) {
     const { host } = timeline;
     const listen = (event) => {
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
       if (!sideways && !event.ctrlKey && document.activeElement !== host) return;
+      if (timeline.isWhole && !event.ctrlKey && (sideways || event.deltaY > 0)) return;
       event.preventDefault();
       if (sideways) return timeline.pan(event.deltaX / innerOf(host.clientWidth));
       const ns = toNs(timeline.scale, event.clientX - host.getBoundingClientRect().left);
@@ -187,7 +202,10 @@ const TraceweaveTimeline = (() => {
       p: () => timeline.walk(0, -1),
       ArrowDown: () => timeline.walk(1, 0),
       ArrowUp: () => timeline.walk(-1, 0),
-      Escape: () => timeline.hide(),
+      Escape: () => {
+        timeline.hide();
+        timeline.host.blur();
+      },
     };
     timeline.host.addEventListener("keydown", (event) => {
       const act = views[event.key] || steps[event.key];
@@ -209,7 +227,7 @@ const TraceweaveTimeline = (() => {
     listenToKeys(timeline);
     add(timeline, place, choice);
     timeline.draw();
-    return () => timeline.draw();
+    return timeline;
   }
 
   return { create };

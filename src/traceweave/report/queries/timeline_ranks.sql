@@ -12,8 +12,8 @@ WITH placed AS (
 reasons AS (
     SELECT rank, 1 AS importance, 'most waited for' AS why
     FROM waits
-    WHERE resolved_wait_ns > 0
-    QUALIFY row_number() OVER (ORDER BY resolved_wait_ns DESC, rank) = 1
+    WHERE origin_wait_ns > 0
+    QUALIFY row_number() OVER (ORDER BY origin_wait_ns DESC, rank) = 1
     UNION ALL
     SELECT slowest_rank, 2, 'slowest in step ' || step FROM shown_steps WHERE role = 'longest'
     UNION ALL
@@ -31,5 +31,5 @@ SELECT
     min(r.importance) < 7 AS shown
 FROM reasons AS r LEFT JOIN waits AS w USING (rank)
 GROUP BY r.rank
-QUALIFY row_number() OVER (ORDER BY min(r.importance), max(w.resolved_wait_ns) DESC NULLS LAST, r.rank) <= 8
+QUALIFY row_number() OVER (ORDER BY min(r.importance), max(w.origin_wait_ns) DESC NULLS LAST, r.rank) <= 8
 ORDER BY r.rank

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
+from statistics import median
 from typing import Any
 
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column, share
-from traceweave.report.selection import QUANTILES, Selection, select_ranks, spread
-from traceweave.words import count, folded, name_ranks, percent, plural
+from traceweave.report.selection import QUANTILES, Selection, outliers, select_ranks, spread
+from traceweave.words import count, duration, folded, name_ranks, percent, plural
 
 MAX_CELLS = 6_000
 """Ranks times steps above which the page keeps only the longest steps apart."""
@@ -50,7 +52,7 @@ def _own(row: Row) -> float:
 
 
 def _notes(budget: Budget, cpu: bool) -> tuple[str, ...]:
-    notes = [_window(budget, cpu)]
+    notes = [_window(budget, cpu), *_standing_out(budget)]
     if budget.left_out:
         notes.append(f"Left out, because they mark no steps: {name_ranks(list(budget.left_out))}.")
     kept = len(_kept_steps(budget))
@@ -58,6 +60,24 @@ def _notes(budget: Budget, cpu: bool) -> tuple[str, ...]:
         steps = plural(len(budget.steps), "step")
         notes.append(f"Of {steps}, the {kept} longest are shown one by one.")
     return tuple(notes)
+
+
+def _standing_out(budget: Budget) -> Iterator[str]:
+    """Say which ranks' own time is unlike the others'."""
+    ranks = outliers(budget.per_rank, _own)
+    if not ranks:
+        return
+    own = {row["rank"]: _own(row) for row in budget.per_rank}
+    usual = median(own.values())
+    told = [f"{duration(round(own[r]))} on rank {r} ({_off(own[r], usual)})" for r in ranks]
+    yield (
+        f"Without exposed communication, a rank's own time is {duration(round(usual))} at the"
+        f" median; it stands out with {', '.join(told)}. Charts mark such ranks ▲."
+    )
+
+
+def _off(value: float, usual: float) -> str:
+    return percent(value / usual - 1, signed=True)
 
 
 def _window(budget: Budget, cpu: bool) -> str:
@@ -159,6 +179,7 @@ def _stack(budget: Budget, shown: Selection) -> dict[str, Any]:
         "categories": [str(rank) for rank in ranks],
         "measure": "duration",
         "series": [{"label": part.label, "role": part.role} for part in budget.parts],
+        "marked": [i for i, rank in enumerate(ranks) if rank in outliers(budget.per_rank, _own)],
         "variants": variants,
     }
 
@@ -170,8 +191,12 @@ def _blocks(ranks: list[int]) -> list[list[int]]:
 
 
 def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
-    cells = {(r["rank"], r["step"]): r for r in budget.rows}
+    cells = {
+        (r["rank"], r["step"]): {**r, "own_ns": r["window_ns"] - r["exposed_comm_ns"]}
+        for r in budget.rows
+    }
     steps = _kept_steps(budget)
+    marked = set(outliers(budget.per_rank, _own))
 
     def longest(block: list[int], step: int, key: str) -> int | None:
         found = [cells[rank, step][key] for rank in block if (rank, step) in cells]
@@ -184,6 +209,7 @@ def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
         "columns": [str(step) for step in steps],
         "rowAxis": "Rank",
         "rows": [folded(block) for block in blocks],
+        "marked": [i for i, block in enumerate(blocks) if marked.intersection(block)],
         "variants": [
             {
                 "label": label,
@@ -194,6 +220,7 @@ def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
                 "values": [[longest(block, step, key) for step in steps] for block in blocks],
             }
             for key, label, role in (
+                ("own_ns", "Own time: without exposed communication", "total"),
                 ("window_ns", "Step time", "total"),
                 *(p[:3] for p in budget.parts),
             )

@@ -122,7 +122,8 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
         first.setdefault(row["rank"], row)
     if len(first) < 2:
         return ()
-    rows = _shown(list(first.values())).rows
+    shown = _shown(list(first.values()))
+    rows = shown.rows
     categories = [str(r["rank"]) for r in rows]
     offsets = _bars(categories, [("Offset", "offset", [r["offset_ns"] for r in rows])])
     quality = _bars(
@@ -138,7 +139,7 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
         Figure(
             "clock-quality",
             "How well each clock is known",
-            "time",
+            shown.told("time"),
             f"Bar chart per rank: proven bound of the offset and residuals of the fit. {table}",
             quality,
             height=280,
@@ -146,7 +147,7 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
         Figure(
             "clock-offsets",
             "Offset of each clock",
-            "time",
+            shown.told("time"),
             f"Bar chart per rank: offset added to the rank's clock. {table}",
             offsets,
             height=240,

@@ -35,14 +35,14 @@ class Collectives:
 
     @property
     def waited_ns(self) -> int:
-        """Waiting, summed over ranks, in collectives where the clocks can tell that ranks waited;
-        more than what was waited for a known rank."""
+        """Waiting, summed over ranks, in collectives where the clocks can tell that ranks waited:
+        as much as was waited because of ranks."""
         return sum(w["waited_ns"] for w in self.waits)
 
     @property
     def culprits(self) -> list[Row]:
-        """Rows of stragglers, the rank that the others waited for most first."""
-        return sorted(self.waits, key=lambda w: (-w["resolved_wait_ns"], w["rank"]))
+        """Rows of stragglers, the rank that most waiting goes back to first."""
+        return sorted(self.waits, key=lambda w: (-w["origin_wait_ns"], w["rank"]))
 
 
 def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
@@ -71,22 +71,17 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
             f"In none of {plural(matching.shared, 'matched collective')} can the clocks tell"
             " which rank came last: no rank is shown to hold up the others."
         )
-    first = collectives.culprits[0]
-    part = first["resolved_wait_ns"] / collectives.waited_ns
+    first, second = collectives.culprits[:2]
+    part, share = (w["origin_wait_ns"] / collectives.waited_ns for w in (first, second))
     where = (
-        f"it came last in {count(first['known_last'])} of"
-        f" {plural(first['known_instances'], 'collective')} where the clocks resolve that, and"
-        " the delay that it alone caused, summed over the waiting ranks, is"
-        f" {duration(first['resolved_wait_ns'])}, {percent(part)} of all waiting"
+        f"{duration(first['origin_wait_ns'])}, summed over the waiting ranks, {percent(part)} of"
+        f" all waiting. It came last in {count(first['known_last'])} of"
+        f" {plural(first['known_instances'], 'collective')} where the clocks resolve that"
     )
-    second = collectives.culprits[1]
-    share = second["resolved_wait_ns"] / collectives.waited_ns
     if share >= 0.1:
-        where += f"; rank {second['rank']} comes next with {percent(share)}"
+        where += f"; rank {second['rank']} comes next with {percent(share)} of the waiting"
     if part < 0.5 and part < 2 * share:
-        return (
-            f"No single rank holds up the rest. Most is waited for rank {first['rank']}: {where}."
-        )
+        return f"No single rank holds up the rest. Most is due to rank {first['rank']}: {where}."
     return f"The ranks wait most for rank {first['rank']}: {where}."
 
 
@@ -127,18 +122,21 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
         ),
         empty="" if matching.calls else "No collective operation was recorded.",
         terms={
-            "Wait": "from a rank's arrival to the last rank's, on the common clock; it lengthens"
-            " the step where no compute runs at the same time",
+            "Waiting": "from a rank's arrival to the last rank's, on the common clock; exposed"
+            " where the rank computes nothing at the time",
             "Transfer": "from the last rank's arrival to the last rank's end",
-            "Clock-free wait": "a rank's duration minus the shortest one of the same collective:"
-            " needs no common clock",
+            "Came last": "later than every other rank by more than the clocks' resolution",
+            "Waited for": "the rank that has not arrived; if several have not, each for its part;"
+            " if another group held it up, the rank that did",
+            "Clock-free wait": "the same waiting measured without clocks: a rank's duration minus"
+            " the shortest one of the same collective; the time budget is made of it",
             "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
         },
     )
 
 
 def _shown(collectives: Collectives) -> Selection:
-    return select_ranks(collectives.waits, lambda row: row["resolved_wait_ns"])
+    return select_ranks(collectives.waits, lambda row: row["origin_wait_ns"])
 
 
 def _wait_figure(collectives: Collectives) -> list[Figure]:
@@ -157,7 +155,7 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
         "variants": [
             {
                 "label": "",
-                "values": [[w[k] for w in waits] for k in ("resolved_wait_ns", "waited_ns")],
+                "values": [[w[k] for w in waits] for k in ("origin_wait_ns", "waited_ns")],
             }
         ],
     }
@@ -166,7 +164,7 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
         f" {waits_in_words(collectives, len(collectives.waits))}"
         " The table “Waiting per rank” holds the numbers."
     )
-    unit = "total over all collectives and waiting ranks"
+    unit = _shown(collectives).told("total over all collectives and waiting ranks")
     return [Figure("waits", "Who makes the others wait", unit, label, chart, height=300)]
 
 
@@ -181,7 +179,7 @@ def _wait_table(collectives: Collectives) -> list[Table]:
         Column(
             "Others waited for it",
             "duration",
-            note="The delay that it alone caused, for each of them",
+            note="Summed over them: over all ranks as much as they waited for others",
         ),
         Column("Waited for others", "duration", note="Where the clocks resolve that it did"),
         Column("Clock-free wait", "duration"),
@@ -193,7 +191,7 @@ def _wait_table(collectives: Collectives) -> list[Table]:
             w["instances"],
             w["known_last"],
             w["known_last"] / w["known_instances"] if w["known_instances"] else None,
-            w["resolved_wait_ns"],
+            w["origin_wait_ns"],
             w["waited_ns"],
             w["waited_free_ns"],
             w["inside_ns"],

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import duckdb
 
 from traceweave.analyses import rules
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
-from traceweave.words import name_ranks, percent, plural
-
-MOST_TOLD = 3
-"""Findings that the first paragraph tells; the table has all."""
-
-
-class Point(NamedTuple):
-    """One finding for the list under the headline."""
-
-    severity: str
-    text: str
-    share: str
-    """What it costs, in words; empty where time is not what it costs."""
-    advice: str
+from traceweave.words import name_ranks, percent
 
 
 @dataclass(frozen=True)
@@ -61,25 +47,6 @@ def about(rule: str) -> str:
 def finding_id(place: int) -> str:
     """Return the id on the page of the finding at a place of the table."""
     return f"finding-{place + 1}"
-
-
-def findings_in_words(findings: Findings) -> tuple[Point, ...]:
-    """Tell the costliest findings, each with its numbers and what to try."""
-    return tuple(
-        Point(
-            row["severity"],
-            row["evidence"],
-            "" if row["step_share"] is None else f"{percent(row['step_share'])} of the time",
-            row["advice"],
-        )
-        for row in findings.faults[:MOST_TOLD]
-    )
-
-
-def rest_in_words(findings: Findings) -> str:
-    """Say how many findings the list leaves out."""
-    rest = len(findings.faults) - MOST_TOLD
-    return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
 
 
 def findings_section(findings: Findings) -> Section:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import compress
+from dataclasses import dataclass
 
 import duckdb
 
@@ -74,15 +73,6 @@ def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
     )
 
 
-def hardware(inputs: Inputs) -> str:
-    """Name the machines in words: '8 ranks on 1 host (NVIDIA H100)'."""
-    hosts = {r["host"] for r in inputs.ranks if r["host"]}
-    gpus = sorted({r["gpu_name"] for r in inputs.ranks if r["gpu_name"]})
-    where = f" on {plural(len(hosts), 'host')}" if hosts else ""
-    what = f" ({', '.join(gpus)})" if gpus else ""
-    return f"{plural(len(inputs.ranks), 'rank')}{where}{what}"
-
-
 def losses(inputs: Inputs) -> str:
     """Say in one sentence what was lost at ingest."""
     files = plural(len(inputs.sources), "file")
@@ -132,10 +122,8 @@ def inputs_section(inputs: Inputs) -> Section:
         lead="What was recorded, where, and what did not make it into the database.",
         notes=tuple(notes),
         tables=(
-            _without_unknown(
-                _hosts_table(inputs) if len(inputs.ranks) > MANY_RANKS else _ranks_table(inputs)
-            ),
-            _without_unknown(_groups_table(inputs)),
+            _hosts_table(inputs) if len(inputs.ranks) > MANY_RANKS else _ranks_table(inputs),
+            _groups_table(inputs),
             _files(inputs),
             _issues(inputs),
         ),
@@ -146,19 +134,6 @@ def inputs_section(inputs: Inputs) -> Section:
             Origin("Issues", "traceweave analyze issues run.duckdb"),
         ),
         empty="" if inputs.ranks or inputs.sources else "The database holds no input files.",
-    )
-
-
-def _without_unknown(table: Table) -> Table:
-    known = [any(row[i] is not None for row in table.rows) for i in range(len(table.columns))]
-    if all(known) or not table.rows:
-        return table
-    missing = [c.label for c, any_ in zip(table.columns, known, strict=True) if not any_]
-    return replace(
-        table,
-        columns=tuple(compress(table.columns, known)),
-        rows=tuple(tuple(compress(row, known)) for row in table.rows),
-        note=" ".join(filter(None, (f"Not recorded: {', '.join(missing)}.", table.note))),
     )
 
 

@@ -32,6 +32,7 @@ class Kernels:
     names: list[Row]
     classes: list[Row]
     ranks: list[Row]
+    """How long each takes on each rank; what is within the traces' rounding is the same."""
 
     @property
     def total_ns(self) -> int:
@@ -42,9 +43,18 @@ class Kernels:
 def load_kernels(con: duckdb.DuckDBPyConnection) -> Kernels:
     """Read the kernels by name, by class, and how far the ranks differ in the largest."""
     relation = analysis_relation(con, "kernels")
-    ranks = analysis_rows(con, "kernel_ranks", kernels=COMPARED)
+    [(tick_ns,)] = con.execute("SELECT max(tick_ns) FROM ranks").fetchall()
+    ranks = [_as_read(row, tick_ns) for row in analysis_rows(con, "kernel_ranks", kernels=COMPARED)]
     names = con.table(relation).limit(MOST_KERNELS).to_arrow_table().to_pylist()
     return Kernels(names, analysis_rows(con, "kernels", per="class"), ranks)
+
+
+def _as_read(row: Row, tick_ns: int | None) -> Row:
+    """Return a row of kernel_ranks whose ratio is 1 if a tick of the traces is all of it."""
+    if row["ratio"] is None or not tick_ns or tick_ns == 1:
+        return row
+    within = abs(row["p50_ns"] - row["usual_p50_ns"]) <= tick_ns
+    return {**row, "ratio": 1.0} if within else row
 
 
 def kernels_in_words(kernels: Kernels) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from traceweave.report.page import Column, Figure, Origin, Section, Table
-from traceweave.report.query import Row
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column
 from traceweave.report.selection import Selection, select_ranks
 
@@ -24,7 +23,7 @@ def overlap_section(budget: Budget) -> Section:
             " does not hide this way lengthens the step."
         ),
         notes=("No rank hides any of its communication.",) if rows and not hidden else (),
-        figures=(_overlap_figure(rows),) if hidden else (),
+        figures=(_overlap_figure(shown),) if hidden else (),
         tables=(_overlap_table(shown, budget),) if rows else (),
         origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
         empty="" if rows else "No communication was recorded inside the windows measured.",
@@ -36,11 +35,12 @@ def overlap_section(budget: Budget) -> Section:
     )
 
 
-def _overlap_figure(rows: list[Row]) -> Figure:
+def _overlap_figure(shown: Selection) -> Figure:
+    rows = shown.rows
     return Figure(
         "overlap",
         "Overlap per rank",
-        "%",
+        shown.told("%"),
         "Bar chart per rank: share of communication hidden behind compute, and overlap"
         " efficiency. The table “Overlap per rank” holds the numbers.",
         {

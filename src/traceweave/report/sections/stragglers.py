@@ -34,7 +34,6 @@ class Stragglers:
 def load_stragglers(con: duckdb.DuckDBPyConnection) -> Stragglers:
     """Read who was last, how often, for how long and why."""
     rows = analysis_rows(con, "stragglers")
-    rows.sort(key=lambda r: (-r["resolved_wait_ns"], -r["caused_wait_ns"], r["rank"]))
     return Stragglers(rows, late_causes(con))
 
 
@@ -43,11 +42,11 @@ def stragglers_in_words(stragglers: Stragglers) -> str:
     if not stragglers.rows:
         return ""
     first = stragglers.rows[0]
-    if not first["resolved_wait_ns"]:
+    if not first["origin_wait_ns"]:
         return "No rank is late by more than the clock resolution."
     text = (
-        f"Most waiting is for rank {first['rank']}: {duration(first['resolved_wait_ns'])} over all"
-        f" ranks and steps, {percent(first['resolved_wait_ns'] / stragglers.waited_ns)} of all"
+        f"Most waiting is for rank {first['rank']}: {duration(first['origin_wait_ns'])} over all"
+        f" ranks and steps, {percent(first['origin_wait_ns'] / stragglers.waited_ns)} of all"
         " waiting."
     )
     if first["cause"] is None:
@@ -64,8 +63,8 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
         anchor="stragglers",
         title="Stragglers",
         lead=(
-            "A straggler arrives last, and the others wait for the delay that it alone caused: the"
-            " time from the last but one to it, for every rank that waits."
+            "A straggler arrives last, and the others wait for it: what they wait is summed over"
+            " them, and over the ranks it is all waiting that there is."
         ),
         notes=(stragglers_in_words(stragglers),) if found else (),
         tables=(_table(stragglers),) if found else (),
@@ -80,11 +79,9 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
 
 
 def _table(stragglers: Stragglers) -> Table:
-    keys = ("resolved_wait_ns", "delay_max_ns")
+    keys = ("origin_wait_ns", "delay_max_ns")
     more = ("cause", "cause_detail", "cause_share", "worst_share", "shortest_share", "host")
-    rows = stragglers.rows
-    if len(rows) > MOST_ROWS:
-        rows = [row for row in rows if row["known_last"]]
+    rows = [row for row in stragglers.rows if row["known_last"]]
     return Table(
         "stragglers",
         "Who is waited for, and why",
@@ -95,7 +92,7 @@ def _table(stragglers: Stragglers) -> Table:
             Column(
                 "Waiting for it",
                 "duration",
-                "The delay that it alone caused, for each waiting rank",
+                "Summed over the ranks that wait for it, or for ranks that it held up",
             ),
             Column("Longest delay", "duration", own_unit=True),
             Column("Cause", "name"),
@@ -120,9 +117,10 @@ def _table(stragglers: Stragglers) -> Table:
 
 def _note(stragglers: Stragglers, late: int) -> str:
     ranks = len(stragglers.rows)
-    if ranks <= MOST_ROWS:
+    if late == ranks <= MOST_ROWS:
         return ""
+    more = f"; shown are {MOST_ROWS} that most is waited for" if late > MOST_ROWS else ""
     return (
-        f"Of {plural(ranks, 'rank')}, {count(late)} came last at least once; shown are up to"
-        f" {MOST_ROWS} that caused most waiting. All of them: {_COMMAND}"
+        f"Of {plural(ranks, 'rank')}, {count(late)} came last at least once where the clocks"
+        f" resolve it{more}. All of them: {_COMMAND}"
     )

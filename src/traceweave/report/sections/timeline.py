@@ -36,7 +36,7 @@ _WINDOWS = {
     "window_ns": "BIGINT",
     **{part.key: "BIGINT" for part in PARTS},
 }
-_WAITS = {"rank": "INTEGER", "resolved_wait_ns": "BIGINT"}
+_WAITS = {"rank": "INTEGER", "origin_wait_ns": "BIGINT"}
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
     ("Ranks on the timeline", "timeline_ranks"),
@@ -108,7 +108,7 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
         " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
         " N and P step from operation to operation, ↑ and ↓ from row to row, and read out what"
-        " is there."
+        " is there. Escape gives the wheel back to the page."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:

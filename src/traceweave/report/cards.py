@@ -1,0 +1,98 @@
+"""The costliest findings under the headline, each with the way to its evidence and its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from traceweave.report.page import Section
+from traceweave.report.query import Row
+from traceweave.report.sections.findings import Findings, finding_id
+from traceweave.report.sections.timeline import Timeline
+from traceweave.report.sections.timeline_places import place_of
+from traceweave.words import percent, plural
+
+MOST_TOLD = 3
+"""Findings that have a card; the table has all."""
+
+SIGNS = {"critical": "■", "warning": "▲", "info": "○"}
+"""Shapes beside the words, for those who see no colours and read no words."""
+
+_EVIDENCE = {
+    "alpha_beta": "table-alpha-beta",
+    "bandwidth": "table-bandwidth",
+    "breakdown": "table-budget",
+    "clock_quality": "table-clocks",
+    "exposed_comm": "table-waits",
+    "gaps": "table-worst-gaps",
+    "idle_causes": "table-gap-causes",
+    "kernels": "table-kernels",
+    "memory": "table-memory",
+    "poor_overlap": "table-overlap",
+    "pop": "table-budget",
+    "slow_steps": "figure-budget-heat",
+    "steps": "figure-budget-heat",
+    "stragglers": "table-stragglers",
+    "tails": "table-tails",
+}
+"""What on the page shows the rows of an analysis, or what they are made of; of a rule's own."""
+
+
+class Link(NamedTuple):
+    """A way to somewhere on the page."""
+
+    text: str
+    anchor: str
+    place: str = ""
+    """Where on the timeline it leads, as JSON; '' for elsewhere."""
+
+
+class Card(NamedTuple):
+    """One finding."""
+
+    severity: str
+    sign: str
+    text: str
+    share: str
+    """What it costs, in words; empty where time is not what it costs."""
+    advice: str
+    links: tuple[Link, ...] = ()
+
+
+def cards(
+    findings: Findings, sections: Sequence[Section], timeline: Timeline | None
+) -> tuple[Card, ...]:
+    """Tell the costliest findings, each with its numbers, what to try, and where to look."""
+    places = {id(row): place for place, row in enumerate(findings.rows)}
+    return tuple(
+        Card(
+            row["severity"],
+            SIGNS[row["severity"]],
+            row["evidence"],
+            "" if row["step_share"] is None else f"{percent(row['step_share'])} of the time",
+            row["advice"],
+            tuple(_links(row, places[id(row)], sections, timeline)),
+        )
+        for row in findings.faults[:MOST_TOLD]
+    )
+
+
+def rest_in_words(findings: Findings) -> str:
+    """Say how many findings have no card."""
+    rest = len(findings.faults) - MOST_TOLD
+    return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
+
+
+def _links(
+    row: Row, place: int, sections: Sequence[Section], timeline: Timeline | None
+) -> Iterator[Link]:
+    wanted = _EVIDENCE.get(row["rule"]) or _EVIDENCE.get(row["proof"], "")
+    for section in sections:
+        if wanted in section.ids:
+            yield Link(f"Evidence: {section.title}", wanted)
+    found = place_of(timeline, row) if timeline else None
+    if found is not None:
+        where = json.dumps(found._asdict(), separators=(",", ":"))
+        yield Link("In the timeline", "figure-timeline", where)
+    yield Link("All its numbers", finding_id(place))
