@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from traceweave.vocabulary import readable
 
 _LONGEST = 120
 """Characters that an operation is ever wide enough for."""
 
-_SCOPE = re.compile(r"(?:\(anonymous namespace\)|<unnamed>|\b\w+)::")
-_RETURNS = re.compile(r"^(?:void|static|inline)\s+")
+_NAMESPACE = re.compile(r"\b\w+::")
 
 
-def short_name(name: str) -> str:
-    """Return what tells kernels apart: without return type, namespaces and types of parameters.
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names without what says least where there is no room: namespaces.
 
     'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)' is
     'vectorized_elementwise_kernel<4, AddFunctor<float> >'.
     """
-    text = _SCOPE.sub("", _RETURNS.sub("", name[: 8 * _LONGEST]))
-    function, parenthesis, _ = text.partition(">(")
-    return (function + ">" if parenthesis else text)[:_LONGEST]
+    known = readable(names)
+    return [_NAMESPACE.sub("", known[name])[:_LONGEST] for name in names]

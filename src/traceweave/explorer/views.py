@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.levels import Levels
-from traceweave.explorer.names import short_name
+from traceweave.explorer.names import short_names
 from traceweave.explorer.run import Explored
 from traceweave.explorer.wire import coded, numbers, pack
 
@@ -93,7 +93,7 @@ def device_view(
         "until_ns": stretch.until_ns,
         "block_ns": 1 << shift,
         "names": name_list,
-        "shorts": [short_name(name) for name in name_list],
+        "shorts": short_names(name_list),
         "classes": class_list,
         "pending": sorted(set(ranks) - set(shown)),
     }
