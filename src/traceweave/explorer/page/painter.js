@@ -81,6 +81,10 @@ export class Painter {
     pen.fillStyle = colours.op(frame.category[i], frame.classes[frame.class[i]]);
     const until = wait > 0 ? Math.min(toX(view, width, frame.start_ns[i] + wait), end) : from;
     if (until > from) {
+      const colour = pen.fillStyle;
+      pen.fillStyle = colours.panel; // blocks below it know of no waiting
+      pen.fillRect(from, top, until - from, height);
+      pen.fillStyle = colour;
       pen.globalAlpha = 0.35 * faint;
       pen.fillRect(from, top, until - from, height);
     }
