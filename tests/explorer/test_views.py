@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import traceweave
+from tests.conftest import MakeOnce
 from tests.explorer.reading import decode
 from traceweave.errors import UsageError
 from traceweave.explorer import views
@@ -257,6 +259,22 @@ def test_a_run_without_a_gpu_shows_what_device_ops_has(fixtures: Path, database_
         assert explorer.run.timeline == "cpu"
         assert levels == truth
         assert found["block_ops"].sum() == truth[0][0]
+
+
+def test_a_run_folder_is_shown_as_its_file_is(fixtures: Path, once: MakeOnce) -> None:
+    traces = fixtures / "ddp_gloo_straggler"
+
+    def write(path: Path) -> None:
+        assert traceweave.ingest(traces, path).ok
+
+    answers = []
+    for ending in (".duckdb", ".tw"):
+        with explore(once("explored", ending, write)) as explorer:
+            explorer.levels.wait()
+            found = _lanes(explorer, 0, explorer.run.span_ns + 1, 500)
+            answers.append(sorted(zip(found["op_id"], found["start_ns"], strict=True)))
+            assert found["block_ops"].sum() > 1_000
+    assert answers[0] == answers[1]
 
 
 def test_a_run_of_nothing_is_shown_as_that(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class Page {
     const { view, run } = this;
     const { from, until, ranks } = view.selection || { from: view.from, until: view.until };
     const whose = ranks || run.ranks.map((one) => one.rank);
-    const params = { from: Math.max(Math.floor(from), 0), until: Math.ceil(until), ranks: spans(whose), host: whose.some((rank) => view.host.has(rank)) ? 1 : 0 };
+    const params = { from: Math.max(Math.floor(from), 0), until: Math.ceil(until), ranks: spans(whose), host: run.timeline === "cpu" || whose.some((rank) => view.host.has(rank)) ? 1 : 0 };
     this.say("The trace is written …");
     try {
       await openInPerfetto(run.name, params);
