@@ -1,7 +1,8 @@
-"""Take the pictures of the report: `python docs/screenshots.py`.
+"""Take the pictures of the report and the explorer: `python docs/screenshots.py`.
 
-Simulates a run of 64 ranks with a slow one, writes its report, and photographs parts of the page in
-Chromium, 1440 and 390 pixels wide, light and dark. Needs Chromium on the PATH and Pillow.
+Simulates a run of 64 ranks with a slow one, writes its report, and photographs parts of the page,
+and the explorer, in Chromium, 1440 and 390 pixels wide, light and dark. Needs Chromium on the PATH
+and Pillow.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import NamedTuple
 from PIL import Image
 
 import traceweave
+from traceweave.explorer.explorer import explore
 from traceweave_simulator import Config, simulate, write_kineto
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 sys.path.insert(0, str(ROOT))
 
-from tests.chromium import find_chromium, launch  # noqa: E402
+from tests.chromium import Chromium, find_chromium, launch  # noqa: E402
+from tests.explorer.conftest import serving  # noqa: E402
 
 BOXES = """
 () => Object.fromEntries([...document.querySelectorAll("section, figure")].map((one) => {
@@ -68,6 +71,34 @@ def main() -> None:
             for one in PICTURES:
                 if (one.width, one.dark) == (width, dark):
                     _save(one, shot, boxes)
+        for name, dark in (("explorer", False), ("explorer_dark", True)):
+            _explorer(chromium, Path(folder) / "run.duckdb", name, dark)
+
+
+def _explorer(chromium: Chromium, run: Path, name: str, dark: bool) -> None:
+    """Photograph two steps in the explorer, with a collective that waits for the slow rank."""
+    with (
+        explore(run) as explorer,
+        serving(explorer) as server,
+        chromium.open(server.url, 1440, 900, dark=dark) as visit,
+    ):
+        explorer.levels.wait()
+        page = visit.page
+        page.wait_for_function("() => window.traceweave?.data.lanes")
+        page.evaluate(
+            """() => {
+              const { view, run } = window.traceweave;
+              for (const rank of [4, 5]) view.toggle("streams", rank);
+              view.look(run.steps[2].start_ns, (run.steps[2].end_ns - run.steps[2].start_ns) * 1.2);
+            }"""
+        )
+        page.fill("#search input", "AllReduce")
+        page.keyboard.press("Enter")
+        page.fill("#search input", "")
+        page.get_by_role("button", name="rank 5", exact=True).click()
+        page.wait_for_timeout(3_000)  # gaps of both ranks
+        shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
+        shot.save(IMAGES / f"{name}.png", optimize=True)
 
 
 def _page(folder: Path) -> Path:

@@ -16,6 +16,7 @@ ALLOWED = {
     "MAX_EVENT_BYTES >> 20 MiB": "a limit, exactly",
     "memory MiB": "a setting for DuckDB",
     "most_mib MiB": "a setting for DuckDB",
+    "TIME_LIMIT_S s": "a limit, exactly",
     "self._limit": "a time limit as the user gave it",
     "self.limit": "a time limit as the user gave it",
     "self._time_limit_s": "a time limit as the user gave it",

@@ -28,7 +28,7 @@ def test_every_cause_of_an_analysis_has_words(
 
 
 def test_every_cause_of_a_gap_has_a_colour_of_its_own(empty_run: duckdb.DuckDBPyConnection) -> None:
-    page = resources.files("traceweave.report").joinpath("assets", "page.css").read_text("utf-8")
+    page = resources.files("traceweave.report").joinpath("assets", "colours.css").read_text("utf-8")
     causes = set(gap_causes(empty_run)) - {"short"}
     colours = re.findall(r"--cause-(\w+): (#\w+);", page)
     # once in the light page, once in the dark one

@@ -63,8 +63,8 @@ def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[st
     assert code == 0
     listed = [line.split()[0] for line in out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
     assert listed == [
-        "record", "ingest", "info", "analyze", "query", "what-if", "report", "compare", "check",
-        "export", "schema", "sql", "align", "mcp", "demo", "version",
+        "record", "ingest", "info", "analyze", "query", "what-if", "report", "serve", "compare",
+        "check", "export", "schema", "sql", "align", "mcp", "demo", "version",
     ]  # fmt: skip
 
 

@@ -50,7 +50,7 @@ FIRST = "the analysis comes first, then the database; "
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["x" * 5000], f"no such command: '{'x' * 5000}'; available: record, ingest, info, analyze,"
-            " query, what-if, report, compare, check, export, schema, sql, align, mcp, demo,"
+            " query, what-if, report, serve, compare, check, export, schema, sql, align, mcp, demo,"
             " version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),

@@ -26,6 +26,7 @@ from traceweave.cli.query import query
 from traceweave.cli.record import record
 from traceweave.cli.report import report
 from traceweave.cli.schema import schema
+from traceweave.cli.serve import serve
 from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
@@ -82,8 +83,8 @@ def cli(context: click.Context) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    record, ingest, info, analyze, query, what_if, report, compare, check, export, schema, sql,
-    align, mcp, demo, version,
+    record, ingest, info, analyze, query, what_if, report, serve, compare, check, export, schema,
+    sql, align, mcp, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

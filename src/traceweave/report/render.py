@@ -47,7 +47,7 @@ _SCRIPTS = (
     "timeline.js",
     "page.js",
 )
-_STYLES = ("page.css",)
+_STYLES = ("colours.css", "page.css")
 # every character that could end the element, open another or break a script's line
 _JSON_ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

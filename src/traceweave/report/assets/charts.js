@@ -54,6 +54,13 @@ const TraceweaveCharts = (() => {
     return significant(value, Number.isInteger(value) ? 1 : DIGITS).replace(/(\..*?)0+$/, "$1").replace(/\.$/, "");
   }
 
+  const count = (value) => value.toLocaleString("en");
+
+  const many = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+  // A moment of a run, to the nanosecond: seconds from its beginning.
+  const moment = (ns) => `${(ns / 1e9).toFixed(9)} s`;
+
   // 0.0% and 100.0% only for what is exactly that.
   function percent(value) {
     if (value && Math.abs(value) < 0.0005) return value > 0 ? "<0.1%" : ">-0.1%";
@@ -300,9 +307,12 @@ const TraceweaveCharts = (() => {
   return {
     option: (spec, state, element) => kinds[spec.kind](spec, state, palette(element), element.clientWidth, element.clientHeight),
     categoryAxis,
+    count,
     frame,
     kinds,
     legendRows,
+    many,
+    moment,
     palette,
     rangeOf,
     text,

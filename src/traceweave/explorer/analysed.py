@@ -1,0 +1,96 @@
+"""What analyses say of what is shown: gaps by their cause, and the critical path.
+
+Each is asked once, when it is first wanted: gaps of one rank at a time, the path of the whole run.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import pyarrow as pa
+
+from traceweave.analyses import find, shared_rows
+from traceweave.analyses.runner import answer_batch
+from traceweave.explorer.asking import Asking
+from traceweave.explorer.run import Explored
+from traceweave.explorer.views import PIXELS_ALONE, Stretch
+from traceweave.explorer.wire import coded, numbers, pack
+
+MOST_SHOWN = 4_000
+"""Gaps of a rank in one view, and stretches of the path."""
+
+
+class Analysed:
+    """Answers of analyses about a run, kept in memory."""
+
+    def __init__(self, run: Explored) -> None:
+        self._run = run
+        self._lock = Lock()  # analyses take memory: one at a time
+        self._gaps: set[int] = set()
+        self._path_length: int | None = None
+
+    def gaps(self, asking: Asking, stretch: Stretch, rank: int) -> bytes:
+        """Return the gaps of a rank's devices, each with its cause and what the host did."""
+        with asking.turn(self._lock):
+            if rank not in self._gaps:
+                self._find_gaps(rank)
+        bounds = self._run.bounds([rank], stretch.from_ns, stretch.until_ns)
+        found = asking.table("gaps_shown", **bounds, **_seen(stretch), rank=rank)
+        return _packed(found, stretch)
+
+    def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[dict[str, object]]:
+        """Return the idle time in a stretch by cause, of those ranks whose gaps were asked for."""
+        bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
+        return asking.rows("idle_totals", **bounds)
+
+    def path(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+        """Return the critical path on some ranks; `pieces` is its length on all.
+
+        It is 0 where the run is not replayed.
+        """
+        with asking.turn(self._lock):
+            if self._path_length is None:
+                self._path_length = self._find_path()
+        bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
+        found = asking.table("path_shown", **bounds, **_seen(stretch))
+        return _packed(found, stretch, pieces=self._path_length)
+
+    def _find_gaps(self, rank: int) -> None:
+        analysis = find("gaps")
+        with self._run.cursor() as con:
+            rows = answer_batch(con, analysis, analysis.bind({}), f"rank = {rank}")
+            con.from_arrow(rows).query(
+                "found",
+                "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
+                f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
+            )
+        self._gaps.add(rank)
+
+    def _find_path(self) -> int:
+        with self._run.cursor() as con:
+            pieces = shared_rows(con, "path_pieces")
+            pieces.query(
+                "found",
+                "INSERT INTO memory.explorer.path SELECT rank, start_ns"
+                f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
+            )
+            return len(pieces)
+
+
+def _seen(stretch: Stretch) -> dict[str, object]:
+    # half a pixel or so: many short gaps in a row are to be seen
+    return {"least_ns": (1 << stretch.shift) // PIXELS_ALONE, "most": MOST_SHOWN}
+
+
+def _packed(found: pa.Table, stretch: Stretch, **head: object) -> bytes:
+    names, name_list = coded(found, "name")
+    what, what_list = coded(found, "what")
+    columns = {
+        **numbers(found, start_ns="f8", duration_ns="f8"),
+        **(numbers(found, rank="i4") if "rank" in found.column_names else {}),
+        "name": names,
+        "what": what,
+    }
+    more = {"names": name_list, "whats": what_list}
+    stretched = {"from_ns": stretch.from_ns, "until_ns": stretch.until_ns}
+    return pack({**head, **stretched, **more}, columns)

@@ -1,0 +1,164 @@
+"""The server's addresses: the page, and what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib import resources
+from pathlib import PurePosixPath
+
+import duckdb
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from traceweave.errors import TraceweaveError
+from traceweave.explorer.answering import Answering
+from traceweave.explorer.asking import Asking, TakenBackError
+from traceweave.explorer.explorer import Explorer
+from traceweave.explorer.requests import number, numbers_of, stretch_of, text_of
+from traceweave.store.database import first_line
+
+_FOLDERS = {
+    "page": ("traceweave.explorer", "page"),
+    "shared": ("traceweave.report", "assets"),
+}
+"""Where the files of the page are, by the first part of their address."""
+
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+_MOST_QUERY = 200_000
+
+_GONE = 499
+"""The status for a client that does not wait for it."""
+
+
+def build_app(explorer: Explorer) -> Starlette:
+    """Return the application without its guard."""
+    answering = Answering()
+
+    def route(path: str, answer: Callable[[Asking, Request], object]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            with explorer.run.asking() as asking:
+                return await _answered(
+                    answering(request, lambda: answer(asking, request), asking.take_back)
+                )
+
+        return Route(f"/ask/{path}", endpoint)
+
+    async def query(request: Request) -> Response:
+        body = await request.body()
+        if len(body) > _MOST_QUERY:
+            return _json({"error": f"a query may have {_MOST_QUERY} characters"}, 400)
+        question = explorer.question(text_of(request, "page"), body.decode("utf-8", "replace"))
+        # that a query is wrong is an answer too
+        return await _answered(answering(request, question.answer, question.take_back), 200)
+
+    asked = [route(path, answer) for path, answer in _answers(explorer).items()]
+    return Starlette(
+        routes=[
+            *asked,
+            Route("/ask/query", query, methods=["POST"]),
+            Route("/", _index),
+            Route("/{folder}/{name:path}", _asset),
+        ]
+    )
+
+
+async def _answered(found: Awaitable[object], wrong: int = 400) -> Response:
+    """Return an answer, or with the status `wrong` what was wrong."""
+    try:
+        return _response(await found)
+    except TakenBackError:
+        return Response(status_code=_GONE)
+    except TraceweaveError as error:
+        return _json({"error": str(error)}, wrong)
+    except duckdb.Error as error:
+        return _json({"error": first_line(error)}, wrong)
+
+
+def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object]]:
+    """Return what is answered, by its address."""
+    return {
+        "run": lambda asking, request: explorer.overview(asking),
+        "lanes": lambda asking, request: explorer.lanes(
+            asking, stretch_of(request), numbers_of(request, "ranks")
+        ),
+        "whole": lambda asking, request: explorer.whole(asking, number(request, "blocks")),
+        "gaps": lambda asking, request: explorer.gaps(
+            asking, stretch_of(request), number(request, "rank")
+        ),
+        "idle": lambda asking, request: explorer.idle(
+            asking, stretch_of(request), numbers_of(request, "ranks")
+        ),
+        "path": lambda asking, request: explorer.critical_path(
+            asking, stretch_of(request), numbers_of(request, "ranks")
+        ),
+        "op": lambda asking, request: explorer.op(
+            asking, text_of(request, "kind"), number(request, "rank"), number(request, "id")
+        ),
+        "totals": lambda asking, request: explorer.totals(
+            asking,
+            stretch_of(request),
+            numbers_of(request, "ranks"),
+            number(request, "lane", -1),
+        ),
+        "search": lambda asking, request: explorer.search(asking, text_of(request, "text")),
+        "hit": lambda asking, request: explorer.hit(
+            asking,
+            text_of(request, "text"),
+            number(request, "at"),
+            number(request, "id"),
+            bool(number(request, "back", 0)),
+        ),
+        "trace": lambda asking, request: explorer.trace(
+            stretch_of(request), numbers_of(request, "ranks"), bool(number(request, "host", 0))
+        ),
+        "threads": lambda asking, request: explorer.threads(asking, number(request, "rank")),
+        "host": lambda asking, request: explorer.host(
+            asking, stretch_of(request), number(request, "rank")
+        ),
+    }
+
+
+async def _index(request: Request) -> Response:
+    return _file("page", "index.html")
+
+
+async def _asset(request: Request) -> Response:
+    return _file(request.path_params["folder"], request.path_params["name"])
+
+
+def _file(folder: str, name: str) -> Response:
+    found = _read(folder, name)
+    if found is None:
+        return Response(status_code=404)
+    return Response(found, media_type=_TYPES[PurePosixPath(name).suffix])
+
+
+@cache
+def _read(folder: str, name: str) -> bytes | None:
+    """Return a file of the page; None if there is none of this name."""
+    parts = PurePosixPath(name).parts
+    if folder not in _FOLDERS or ".." in parts or PurePosixPath(name).suffix not in _TYPES:
+        return None
+    package, inside = _FOLDERS[folder]
+    file = resources.files(package).joinpath(inside, *parts)
+    return file.read_bytes() if file.is_file() else None
+
+
+def _response(found: object) -> Response:
+    if isinstance(found, bytes):
+        return Response(found, media_type="application/octet-stream")
+    return _json(found)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status_code=status, media_type="application/json")

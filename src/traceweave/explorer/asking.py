@@ -1,0 +1,89 @@
+"""Questions to the run: SQL of this package by its name, which may be taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import resources
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+T = TypeVar("T")
+
+_LOOK_S = 0.1
+
+_PARAMETER = re.compile(r"\$(\w+)")
+
+
+class TakenBackError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Asking:
+    """One question, on a connection of its own: what it needs may take several queries."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        self._con = con
+        self._over = Event()
+
+    @contextmanager
+    def turn(self, lock: Lock) -> Iterator[None]:
+        """Hold a lock that others hold for long. Raises TakenBackError instead of waiting on."""
+        while not lock.acquire(timeout=_LOOK_S):
+            if self._over.is_set():
+                raise TakenBackError
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def table(self, query: str, **params: object) -> pa.Table:
+        """Return the rows of queries/`query`.sql, given those of the parameters that it names.
+
+        Raises TakenBackError, and what DuckDB raises.
+        """
+        sql, named = _with_named(query, params)
+        return self._unless_over(lambda: self._con.sql(sql, params=named).to_arrow_table())
+
+    def do(self, query: str, **params: object) -> None:
+        """Run a statement as `table` does, for what it changes."""
+        sql, named = _with_named(query, params)
+        self._unless_over(lambda: self._con.execute(sql, named))
+
+    def rows(self, query: str, **params: object) -> list[dict[str, Any]]:
+        """Return the rows of a query as dictionaries."""
+        return self.table(query, **params).to_pylist()  # type: ignore[no-any-return]
+
+    def _unless_over(self, ask: Callable[[], T]) -> T:
+        if self._over.is_set():
+            raise TakenBackError
+        try:
+            return ask()
+        except duckdb.Error as error:
+            if self._over.is_set():
+                raise TakenBackError from error
+            raise
+
+    def take_back(self) -> None:
+        """Interrupt what runs, and let nothing more begin."""
+        self._over.set()
+        with suppress(duckdb.ConnectionException):  # it is closed: the answer was given
+            self._con.interrupt()
+
+
+def _with_named(query: str, params: dict[str, object]) -> tuple[str, dict[str, object]]:
+    sql = text(query)
+    named = set(_PARAMETER.findall(sql))
+    return sql, {name: value for name, value in params.items() if name in named}
+
+
+@cache
+def text(query: str) -> str:
+    """Return the SQL of queries/`query`.sql."""
+    folder = resources.files(__package__).joinpath("queries")
+    return folder.joinpath(f"{query}.sql").read_text(encoding="utf-8")

@@ -1,0 +1,166 @@
+"""The console: SQL on the run, as `traceweave query` has it, read-only and cut off from all files.
+
+Every page has a connection of its own, in a DuckDB instance of its own, so that what a query makes
+of temporary tables and analyses is there for the next one, and nothing of the explorer is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from threading import Event, Lock, Timer
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from traceweave.api import Run
+from traceweave.errors import QueryError
+from traceweave.explorer.asking import TakenBackError
+from traceweave.records import batches, plain, rows
+from traceweave.store.database import open_database
+
+MOST_ROWS = 5_000
+MOST_BYTES = 4_000_000
+"""Of the rows of one answer as JSON."""
+
+MOST_PAGES = 8
+"""Pages whose consoles are kept; the one that was not used for longest is closed."""
+
+TIME_LIMIT_S = 120
+
+_EXACT = 2**53
+"""Larger numbers are sent as text: JavaScript has doubles only."""
+
+Answer = dict[str, Any]
+
+
+@dataclass
+class _Console:
+    """The console of one page."""
+
+    run: Run[Any]
+    lock: Lock = field(default_factory=Lock)
+
+
+class Question:
+    """One query of a console, which may be taken back."""
+
+    def __init__(self, consoles: Consoles, page: str, sql: str) -> None:
+        self._consoles = consoles
+        self._page = page
+        self._sql = sql
+        self._over = Event()
+        self._asked: _Console | None = None
+
+    def answer(self) -> Answer:
+        """Return columns and rows, and whether there are more; raise QueryError, TakenBackError."""
+        late = Event()
+        console = self._consoles.of(self._page)
+        with console.lock:
+
+            def give_up() -> None:
+                late.set()
+                console.run.con.interrupt()
+
+            timer = Timer(TIME_LIMIT_S, give_up)
+            timer.start()
+            self._asked = console
+            try:
+                if self._over.is_set():
+                    raise TakenBackError
+                return _answer(console.run.stream(self._sql))
+            except (QueryError, duckdb.Error) as error:
+                if self._over.is_set():
+                    raise TakenBackError from error
+                if late.is_set():
+                    raise QueryError(f"given up after {TIME_LIMIT_S} s; ask for less") from error
+                raise
+            finally:
+                self._asked = None
+                timer.cancel()
+
+    def take_back(self) -> None:
+        """Interrupt it, if it runs, and let it not begin."""
+        self._over.set()
+        if (console := self._asked) is not None:
+            console.run.con.interrupt()
+
+
+class Consoles:
+    """The consoles of the pages that are open."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: OrderedDict[str, _Console] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, page: str) -> _Console:
+        """Return the console of a page, by the name that it gives itself."""
+        with self._lock:
+            if page not in self._open:
+                self._open[page] = _Console(Run(self._path, open_database(self._path)))
+            self._open.move_to_end(page)
+            while len(self._open) > MOST_PAGES:
+                _, oldest = self._open.popitem(last=False)
+                oldest.run.con.interrupt()
+                with oldest.lock:
+                    oldest.run.close()
+            return self._open[page]
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock, ExitStack() as stack:
+            for console in self._open.values():
+                console.run.con.interrupt()
+                stack.callback(console.run.close)
+            self._open.clear()
+
+
+def _answer(reader: pa.RecordBatchReader) -> Answer:
+    began = time.perf_counter()
+    found: list[list[Any]] = []
+    size = 0
+    more = False
+    for row in islice(_rows(reader), MOST_ROWS + 1):
+        size += len(orjson.dumps(row))
+        more = len(found) == MOST_ROWS or bool(found and size > MOST_BYTES)
+        if more:
+            break
+        found.append(row)
+    columns = [{"name": one.name, "number": _is_number(one.type)} for one in reader.schema]
+    return {
+        "columns": columns,
+        "rows": found,
+        "more": more,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def _rows(reader: pa.RecordBatchReader) -> Any:
+    for batch in batches(reader):
+        for row in rows(batch):
+            yield [_exact(value) for value in row]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _exact(value: Any) -> Any:
+    """Return a value that JSON can hold and JavaScript read again as it is."""
+    if value is None or isinstance(value, bool | str | float):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT else str(value)
+    found = plain(value)
+    return (
+        found if isinstance(found, int | float | str) else orjson.dumps(found, default=str).decode()
+    )

@@ -1,0 +1,136 @@
+"""Everything that can be asked of a run, without the server that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from traceweave._version import __version__
+from traceweave.analyses import catalog
+from traceweave.errors import UsageError
+from traceweave.explorer.analysed import Analysed
+from traceweave.explorer.asking import Asking
+from traceweave.explorer.console import Consoles, Question
+from traceweave.explorer.details import op_details
+from traceweave.explorer.levels import Levels
+from traceweave.explorer.run import Explored
+from traceweave.explorer.searching import found_names, next_hit
+from traceweave.explorer.totals import totals
+from traceweave.explorer.tracing import trace_of
+from traceweave.explorer.views import Stretch, device_view, host_view, whole_view
+from traceweave.store.database import open_database
+
+Answer = dict[str, Any]
+
+
+class Explorer:
+    """A run, and the answers about it."""
+
+    def __init__(self, path: Path, run: Explored, levels: Levels) -> None:
+        self.path = path
+        self.run = run
+        self.levels = levels
+        self.consoles = Consoles(path)
+        self._analysed = Analysed(run)
+        self._unfolding = Lock()
+        self._unfolded: dict[int, list[Answer]] = {}
+
+    def overview(self, asking: Asking) -> Answer:
+        """What the page has to know before it draws: ranks, lanes, steps."""
+        return {
+            "name": self.path.name,
+            "version": __version__,
+            "timeline": self.run.timeline,
+            "origin_ns": str(self.run.origin_ns),  # more digits than a double has
+            "span_ns": self.run.span_ns,
+            "ranks": asking.rows("ranks"),
+            "lanes": [asdict(lane) for lane in self.run.lanes],
+            "steps": asking.rows("steps"),
+            "analyses": [[one.name, one.topic] for one in catalog()],
+        }
+
+    def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+        """What runs on the lanes of some ranks."""
+        return device_view(self.run, self.levels, asking, stretch, self._known(ranks))
+
+    def whole(self, asking: Asking, blocks: int) -> bytes:
+        """How busy the ranks are, over the whole run."""
+        return whole_view(self.run, self.levels, asking, blocks)
+
+    def threads(self, asking: Asking, rank: int) -> list[Answer]:
+        """The host threads of a rank."""
+        self._known([rank])
+        with self._unfolding:
+            if rank not in self._unfolded:
+                asking.do("threads_of_rank", rank=rank)
+                self._unfolded[rank] = asking.rows("threads_shown", rank=rank)
+            return self._unfolded[rank]
+
+    def host(self, asking: Asking, stretch: Stretch, rank: int) -> bytes:
+        """What the host threads of a rank run."""
+        self.threads(asking, rank)
+        return host_view(self.run, asking, stretch, rank)
+
+    def gaps(self, asking: Asking, stretch: Stretch, rank: int) -> bytes:
+        """When the devices of a rank were idle, and why."""
+        self._known([rank])
+        return self._analysed.gaps(asking, stretch, rank)
+
+    def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[Answer]:
+        """Idle time by cause, of those ranks whose gaps were asked for."""
+        return self._analysed.idle(asking, stretch, self._known(ranks))
+
+    def critical_path(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+        """The critical path where it is on some ranks."""
+        return self._analysed.path(asking, stretch, self._known(ranks))
+
+    def op(self, asking: Asking, kind: str, rank: int, op_id: int) -> Answer:
+        """All that is known of an operation."""
+        return op_details(asking, self.run.timeline, kind, rank, op_id)
+
+    def totals(self, asking: Asking, stretch: Stretch, ranks: list[int], lane: int) -> Answer:
+        """What runs in a stretch of time, by class, lane and name; a lane of -1 is all of them."""
+        return totals(self.run, asking, stretch, self._known(ranks), lane)
+
+    def search(self, asking: Asking, text: str) -> Answer:
+        """Names that hold a text. `ready` is false while names are still collected."""
+        return {**found_names(asking, text), "ready": self.levels.finished}
+
+    def hit(self, asking: Asking, text: str, at_ns: int, op_id: int, back: bool) -> Answer:
+        """The nearest operation whose name holds a text; its key `hit` is null if none is left."""
+        return {"hit": next_hit(self.run, asking, text, at_ns, op_id, back=back)}
+
+    def trace(self, stretch: Stretch, ranks: list[int], host: bool) -> bytes:
+        """A stretch of time of some ranks as a trace for Perfetto."""
+        return trace_of(self.run, stretch, self._known(ranks), host=host)
+
+    def question(self, page: str, sql: str) -> Question:
+        """A query of the console of a page."""
+        return Question(self.consoles, page, sql)
+
+    def _known(self, ranks: list[int]) -> list[int]:
+        known = set(self.run.ranks)
+        missing = [rank for rank in ranks if rank not in known]
+        if missing:
+            raise UsageError(f"this run has no rank {missing[0]}")
+        return ranks
+
+
+@contextmanager
+def explore(path: Path) -> Iterator[Explorer]:
+    """Yield the answers about a run, a database or a run folder. Raises DatabaseError."""
+    with open_database(path) as con:
+        run = Explored(con)
+        levels = Levels(run)
+        levels.start()
+        explorer = Explorer(path, run, levels)
+        try:
+            yield explorer
+        finally:
+            levels.stop()
+            explorer.consoles.close()
+            run.end()

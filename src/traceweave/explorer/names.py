@@ -1,0 +1,23 @@
+"""Names of kernels as they fit on an operation that is drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from traceweave.vocabulary import readable
+
+_LONGEST = 120
+"""Characters that an operation is ever wide enough for."""
+
+_NAMESPACE = re.compile(r"\b\w+::")
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names without what says least where there is no room: namespaces.
+
+    'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)' is
+    'vectorized_elementwise_kernel<4, AddFunctor<float> >'.
+    """
+    known = readable(names)
+    return [_NAMESPACE.sub("", known[name])[:_LONGEST] for name in names]

@@ -1,0 +1,199 @@
+// Draws the rows in view on the canvas. Names come from the trace and are only ever drawn as text.
+import { drawArrows } from "./arrows.js";
+import { DEPTH_HEIGHT } from "./rows.js";
+import { penOf, toX } from "./scale.js";
+
+const FAINT = 0.22;
+
+export const stretchesOf = (scene, row) => (row.kind === "gaps" ? scene.gaps.get(row.rank) : scene.path);
+
+export class Painter {
+  constructor(canvas, colours) {
+    Object.assign(this, { canvas, colours });
+    this.font = getComputedStyle(document.body).fontFamily;
+  }
+
+  paint(scene) {
+    const { pen, width, height } = penOf(this.canvas);
+    Object.assign(this, { matches: null, hostMatches: null }, { pen, width, height, ...scene });
+    pen.imageSmoothingEnabled = false;
+    pen.font = `11px ${this.font}`;
+    this.marks = [];
+    for (const row of this.rows) {
+      const top = row.top - this.scroll;
+      if (top > height) break;
+      if (top + row.height >= 0) this.row(row, top);
+    }
+    this.outside();
+    for (const mark of this.marks) this.frameAround(...mark);
+    drawArrows(this);
+    this.grid();
+    this.selected();
+  }
+
+  row(row, top) {
+    const { pen, colours, width } = this;
+    pen.fillStyle = colours.panel;
+    pen.fillRect(0, top, width, row.height);
+    if (row.kind === "rank") this.rank(row, top);
+    if (row.kind === "stream") this.stream(row, top);
+    if (row.kind === "thread") this.thread(row, top);
+    if (row.kind === "gaps" || row.kind === "path") this.stretches(row, top);
+  }
+
+  // Compute covers communication, which covers copies: what is seen of communication is exposed.
+  rank(row, top) {
+    const { frame, pen, colours, view, width } = this;
+    if (!frame) return;
+    if (!frame.ranks.has(row.rank)) return this.words("…", 0, width, top, row.height, colours.soft);
+    frame.texture?.draw(pen, colours, `rank ${row.rank}`, view, width, top, row.height);
+    for (const category of frame.texture ? [0] : [2, 1, 0]) {
+      for (const lane of this.run.lanesOf.get(row.rank) || []) this.ops(lane.lane, top, row.height, category, row.height >= 15);
+    }
+  }
+
+  stream(row, top) {
+    const { frame, pen, colours, view, width } = this;
+    if (!frame) return;
+    frame.texture?.draw(pen, colours, `lane ${row.lane.lane}`, view, width, top, row.height);
+    for (const category of [2, 1, 0]) this.ops(row.lane.lane, top, row.height, category, true);
+  }
+
+  ops(lane, top, height, category, lettered) {
+    const { frame, view, width } = this;
+    const scale = width / view.length;
+    for (let i = frame.places[lane]; i < frame.places[lane + 1]; i += 1) {
+      if (frame.category[i] !== category) continue;
+      const from = (frame.start_ns[i] - view.from) * scale;
+      if (from > width) break;
+      const to = from + frame.duration_ns[i] * scale;
+      if (to < 0) continue;
+      this.op(i, from, Math.max(to, from + 0.7), top, height, lettered);
+      if (frame.op_id[i] === view.picked?.id && view.picked.kind === "op") this.marks.push([from, to, top, height]);
+    }
+  }
+
+  op(i, from, to, top, height, lettered) {
+    const { frame, pen, colours, view, width } = this;
+    const faint = this.matches && !this.matches[frame.name[i]] ? FAINT : 1;
+    const end = to - from > 4 ? to - 0.6 : to;
+    const wait = frame.wait_ns[i];
+    pen.fillStyle = colours.op(frame.category[i], frame.classes[frame.class[i]]);
+    const until = wait > 0 ? Math.min(toX(view, width, frame.start_ns[i] + wait), end) : from;
+    if (until > from) {
+      const colour = pen.fillStyle;
+      pen.fillStyle = colours.panel; // blocks below it know of no waiting
+      pen.fillRect(from, top, until - from, height);
+      pen.fillStyle = colour;
+      pen.globalAlpha = 0.35 * faint;
+      pen.fillRect(from, top, until - from, height);
+    }
+    pen.globalAlpha = faint;
+    if (end > until) pen.fillRect(until, top, end - until, height);
+    pen.globalAlpha = 1;
+    if (lettered && to - from > 34) {
+      const inside = until - from < (to - from) / 2;
+      this.words(frame.shorts[frame.name[i]], inside ? until : from, to, top, height, inside ? colours.letters : colours.ink);
+    }
+  }
+
+  frameAround(from, to, top, height) {
+    const { pen, colours, width } = this;
+    if (to < 0 || from > width) return;
+    pen.strokeStyle = colours.ink;
+    pen.lineWidth = 2;
+    pen.strokeRect(from, top + 0.5, Math.max(to - from, 2), height - 1);
+  }
+
+  words(text, from, to, top, height, colour) {
+    const { pen, width } = this;
+    const left = Math.max(from, 0) + 4;
+    const letters = Math.floor((Math.min(to, width) - left - 2) / 6.2);
+    if (letters < 3) return;
+    pen.fillStyle = colour;
+    pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, left, top + height / 2 + 0.5);
+  }
+
+  thread(row, top) {
+    const { pen, colours, view, width } = this;
+    const frame = this.host.get(row.rank);
+    if (!frame) return this.words("…", 0, width, top, DEPTH_HEIGHT, colours.soft);
+    const scale = width / view.length;
+    const { thread } = row.thread;
+    pen.globalAlpha = 0.75;
+    for (let i = 0; i < frame.block_thread.length; i += 1) {
+      if (frame.block_thread[i] !== thread) continue;
+      const from = (frame.block_start_ns[i] - view.from) * scale;
+      if (from > width || from + frame.block_ns * scale < 0) continue;
+      pen.fillStyle = colours.kinds[frame.block_kind[i]];
+      const tall = Math.max(Math.min(frame.block_busy[i], 1) * (DEPTH_HEIGHT - 1), 1);
+      pen.fillRect(from, top + (frame.block_depth[i] + 1) * DEPTH_HEIGHT - 1 - tall, Math.max(frame.block_ns * scale, 0.7), tall);
+    }
+    pen.globalAlpha = 1;
+    for (let i = 0; i < frame.thread.length; i += 1) {
+      if (frame.thread[i] !== thread) continue;
+      const from = (frame.start_ns[i] - view.from) * scale;
+      const to = from + frame.duration_ns[i] * scale;
+      if (from > width || to < 0) continue;
+      const y = top + frame.depth[i] * DEPTH_HEIGHT;
+      if (y + DEPTH_HEIGHT < 0 || y > this.height) continue;
+      pen.fillStyle = colours.kinds[frame.kind[i]];
+      pen.globalAlpha = this.hostMatches && !this.hostMatches(frame.names[frame.name[i]]) ? FAINT : 1;
+      pen.fillRect(from, y, Math.max(to - from - (to - from > 3 ? 0.6 : 0), 0.7), DEPTH_HEIGHT - 1);
+      pen.globalAlpha = 1;
+      if (frame.op_id[i] === view.picked?.id && view.picked.kind === "host") this.marks.push([from, to, y, DEPTH_HEIGHT - 1]);
+      if (to - from > 34) this.words(frame.names[frame.name[i]], from, to, y, DEPTH_HEIGHT - 1, colours.letters);
+    }
+  }
+
+  // Gaps in the colour of their cause, the critical path in that of what it is.
+  stretches(row, top) {
+    const { pen, colours, width } = this;
+    const frame = stretchesOf(this, row);
+    if (!frame) return;
+    const scale = width / this.view.length;
+    const fills = frame.names.map((name) => (row.kind === "gaps" ? colours.cause(name) : colours.path(name)));
+    for (let i = 0; i < frame.start_ns.length; i += 1) {
+      if (frame.rank && frame.rank[i] !== row.rank) continue;
+      const from = (frame.start_ns[i] - this.view.from) * scale;
+      const to = from + frame.duration_ns[i] * scale;
+      if (from > width || to < 0) continue;
+      pen.fillStyle = fills[frame.name[i]];
+      pen.fillRect(from, top, Math.max(to - from, 0.6), row.height);
+    }
+  }
+
+  outside() {
+    const { pen, view, width, height, colours } = this;
+    pen.fillStyle = colours.page;
+    const [left, right] = [toX(view, width, 0), toX(view, width, view.span)];
+    if (left > 0) pen.fillRect(0, 0, left, height);
+    if (right < width) pen.fillRect(right, 0, width - right, height);
+  }
+
+  // Where steps begin, if that is not everywhere.
+  grid() {
+    const { pen, view, width, height, colours, run } = this;
+    const shown = run.steps.filter((step) => step.start_ns >= view.from && step.start_ns <= view.until);
+    if (shown.length > width / 24) return;
+    pen.fillStyle = colours.ink;
+    pen.globalAlpha = 0.16;
+    for (const step of shown) pen.fillRect(Math.round(toX(view, width, step.start_ns)), 0, 1, height);
+    pen.globalAlpha = 1;
+  }
+
+  selected() {
+    const { pen, view, width, height, colours } = this;
+    if (!view.selection) return;
+    const from = toX(view, width, view.selection.from);
+    const to = toX(view, width, view.selection.until);
+    pen.fillStyle = colours.accent;
+    pen.globalAlpha = 0.13;
+    pen.fillRect(from, 0, to - from, height);
+    pen.globalAlpha = 0.8;
+    pen.fillRect(from, 0, 1, height);
+    pen.fillRect(to - 1, 0, 1, height);
+    pen.globalAlpha = 1;
+  }
+}
+

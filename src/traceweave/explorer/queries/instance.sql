@@ -1,0 +1,1 @@
+SELECT * FROM collective_instances WHERE collective_id = $collective

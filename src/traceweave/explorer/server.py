@@ -1,0 +1,72 @@
+"""A server on this machine's loopback, for the browser of whoever knows its address."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Timer
+
+import uvicorn
+
+from traceweave.errors import UsageError
+from traceweave.explorer.app import build_app
+from traceweave.explorer.explorer import Explorer, explore
+from traceweave.explorer.guard import Guard
+
+_TOKEN_BYTES = 24
+_LOOPBACK = "127.0.0.1"
+
+
+class Server:
+    """A server of one run, bound to a port of the loopback."""
+
+    def __init__(self, explorer: Explorer, port: int) -> None:
+        """Bind. Raises UsageError for a port that is taken; 0 takes any that is free."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((_LOOPBACK, port))
+            self._socket.listen()  # who comes before `run` waits
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(
+                f"port {port} cannot be used ({error.strerror}); name another with --port,"
+                " or leave it out for any that is free"
+            ) from error
+        port = self._socket.getsockname()[1]
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self.url = f"http://{_LOOPBACK}:{port}/{token}/"
+        config = uvicorn.Config(
+            Guard(build_app(explorer), token, port),
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Answer until Ctrl-C or `stop`."""
+        self._server.run([self._socket])
+
+    def stop(self) -> None:
+        """Have `run` return."""
+        self._server.should_exit = True
+
+
+def serve_run(path: Path, port: int, open_browser: bool, say: Callable[[str], None]) -> None:
+    """Serve a run until Ctrl-C. Raises DatabaseError, UsageError for a port that is taken."""
+    with explore(path) as explorer:
+        server = Server(explorer, port)
+        say(server.url)
+        if open_browser:
+            timer = Timer(0.1, webbrowser.open, [server.url])
+            timer.daemon = True
+            timer.start()
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            server.run()

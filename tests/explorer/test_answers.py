@@ -1,0 +1,230 @@
+"""What is told of operations, selections and hits, against the public relations and analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+import traceweave
+from tests.explorer.reading import decode
+from traceweave.analyses import shared_rows
+from traceweave.errors import QueryError, UsageError
+from traceweave.explorer.asking import TakenBackError
+from traceweave.explorer.console import MOST_ROWS
+from traceweave.explorer.explorer import Explorer
+from traceweave.explorer.names import short_names
+from traceweave.explorer.views import Stretch
+
+
+@pytest.fixture(scope="module")
+def run(gpu_run: Path) -> Iterator[traceweave.Run]:
+    with traceweave.open(gpu_run) as run:
+        yield run
+
+
+def test_details_of_a_collective_say_who_came_last_and_how_long_it_waited(
+    explorer: Explorer, run: traceweave.Run
+) -> None:
+    row = run.sql(
+        "SELECT k.rank, gpu_op_id, collective_id, i.last_rank, w.wait_ns FROM collectives AS k"
+        " JOIN collective_instances AS i USING (collective_id)"
+        " JOIN collective_waits AS w USING (collective_id, rank)"
+        " WHERE NOT w.is_last ORDER BY w.wait_ns DESC LIMIT 1"
+    ).iloc[0]
+    with explorer.run.asking() as asking:
+        found = explorer.op(asking, "op", int(row["rank"]), int(row["gpu_op_id"]))
+    (told,) = found["collectives"]
+    assert told["call"]["collective_id"] == row["collective_id"]
+    assert [one["rank"] for one in told["members"]][-1] == row["last_rank"]
+    waits = {one["rank"]: one["wait_ns"] for one in told["members"]}
+    assert waits[row["rank"]] == row["wait_ns"]
+    assert set(waits) == {0, 1, 2, 3}
+    assert found["launch"][0]["id"] == found["columns"]["launch_op_id"]
+    # more digits than a double has
+    assert found["columns"]["start_ns"].isdecimal()
+
+
+def test_details_of_a_call_say_what_it_launched(explorer: Explorer, run: traceweave.Run) -> None:
+    row = run.sql("SELECT rank, op_id, launch_op_id FROM gpu_ops WHERE step = 3 LIMIT 1").iloc[0]
+    with explorer.run.asking() as asking:
+        found = explorer.op(asking, "host", int(row["rank"]), int(row["launch_op_id"]))
+    assert [one["id"] for one in found["launched"]] == [row["op_id"]]
+    with explorer.run.asking() as asking, pytest.raises(UsageError, match="no operation 5"):
+        explorer.op(asking, "op", 0, 5_000_000_000)
+
+
+def test_totals_of_a_selection_are_the_time_that_lies_in_it(
+    explorer: Explorer, run: traceweave.Run
+) -> None:
+    first, last = explorer.run.span_ns // 3, explorer.run.span_ns // 2
+    with explorer.run.asking() as asking:
+        found = explorer.totals(asking, Stretch(first, last, 1), [1, 2], -1)
+    truth = run.sql(
+        "SELECT class,"
+        " sum(least(start_ns + duration_ns, $last) - greatest(start_ns, $first))::BIGINT AS busy,"
+        " count(*) AS ops FROM gpu_ops WHERE rank IN (1, 2) AND start_ns < $last"
+        " AND start_ns + duration_ns > $first GROUP BY class",
+        {"first": explorer.run.origin_ns + first, "last": explorer.run.origin_ns + last},
+    )
+    told = {one["class"]: (one["busy_ns"], one["ops"]) for one in found["classes"]}
+    assert told == {
+        name: (busy, ops)
+        for name, busy, ops in zip(truth["class"], truth["busy"], truth["ops"], strict=True)
+    }
+    busy = sum(busy for busy, _ in told.values())
+    assert sum(one["busy_ns"] for one in found["lanes"]) == busy
+    assert sum(one["busy_ns"] for one in found["names"]) == busy
+    ranks = {explorer.run.lanes[one["lane"]].rank for one in found["lanes"]}
+    assert ranks == {1, 2}
+    with explorer.run.asking() as asking:
+        one = explorer.totals(asking, Stretch(first, last, 1), [1], found["lanes"][0]["lane"])
+    assert {row["lane"] for row in one["lanes"]} <= {found["lanes"][0]["lane"]}
+
+
+def test_search_goes_through_all_hits_both_ways(explorer: Explorer, run: traceweave.Run) -> None:
+    wanted = "AllReduce"
+    truth = run.sql(
+        "SELECT op_id, start_ns FROM gpu_ops WHERE name ILIKE '%allreduce%'"
+        " ORDER BY start_ns, op_id"
+    )["op_id"].tolist()
+    with explorer.run.asking() as asking:
+        told = explorer.search(asking, wanted)
+        assert (told["ops"], told["ready"]) == (len(truth), True)
+        hits = []
+        at, op = 0, -1
+        for _ in range(12):
+            hit = explorer.hit(asking, wanted, at, op, False)["hit"]
+            hits.append(hit["id"])
+            at, op = hit["start_ns"], hit["id"]
+        assert hits == truth[:12]
+        back = [hits[-1]]
+        while (hit := explorer.hit(asking, wanted, at, op, True)["hit"]) is not None:
+            back.append(hit["id"])
+            at, op = hit["start_ns"], hit["id"]
+        assert back == truth[11::-1]
+        last = run.sql("SELECT max(start_ns) AS at FROM gpu_ops")["at"][0]
+        assert (
+            explorer.hit(asking, wanted, int(last) - explorer.run.origin_ns, 2**52, False)["hit"]
+            is None
+        )
+        assert explorer.search(asking, "' OR 1=1 --%")["ops"] == 0
+
+
+def test_gaps_are_those_of_the_analysis(explorer: Explorer, run: traceweave.Run) -> None:
+    stretch = Stretch(0, explorer.run.span_ns + 1, 4096)
+    with explorer.run.asking() as asking:
+        found = decode(explorer.gaps(asking, stretch, 3))
+        idle = explorer.idle(asking, stretch, [0, 3])
+    gaps = run.gaps()
+    mine = gaps[gaps["rank"] == 3]
+    shown = mine[mine["duration_ns"] >= (1 << stretch.shift) // 3]
+    assert found["duration_ns"].tolist() == shown.sort_values("start_ns")["duration_ns"].tolist()
+    causes = [found["names"][i] for i in found["name"]]
+    assert causes == shown.sort_values("start_ns")["cause"].tolist()
+    sums = mine.groupby("cause")["duration_ns"].sum()
+    assert {one["cause"]: one["idle_ns"] for one in idle} == sums.to_dict()
+    assert {tuple(one["ranks"]) for one in idle} == {(3,)}
+
+
+def test_the_critical_path_is_the_one_of_the_analysis(
+    explorer: Explorer, run: traceweave.Run
+) -> None:
+    stretch = Stretch(0, explorer.run.span_ns + 1, 4096)
+    with explorer.run.asking() as asking:
+        found = decode(explorer.critical_path(asking, stretch, [0, 1, 2, 3]))
+        one = decode(explorer.critical_path(asking, stretch, [2]))
+    rows = shared_rows(run.con, "path_pieces").fetchall()
+    assert found["pieces"] == len(rows) > 50
+    least = (1 << stretch.shift) // 3
+    origin = explorer.run.origin_ns
+    truth = [(rank, a - origin, b - a) for _, rank, _, _, a, b in rows if b - a >= least]
+    drawn = list(zip(found["rank"], found["start_ns"], found["duration_ns"], strict=True))
+    assert drawn == sorted(truth, key=lambda piece: piece[1])
+    assert len(one["rank"]) == sum(rank == 2 for rank, _, _ in truth) > 0
+
+
+def test_the_trace_for_perfetto_has_what_was_selected(explorer: Explorer, tmp_path: Path) -> None:
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
+
+    stretch = Stretch(explorer.run.span_ns // 3, explorer.run.span_ns // 2, 1)
+    trace = Trace.FromString(explorer.trace(stretch, [1], host=False))
+    begins = sum(p.track_event.type == p.track_event.TYPE_SLICE_BEGIN for p in trace.packet)
+    with explorer.run.asking() as asking:
+        found = explorer.totals(asking, stretch, [1], -1)
+    assert begins >= sum(one["ops"] for one in found["classes"]) > 100
+    processes = {
+        p.track_descriptor.process.pid
+        for p in trace.packet
+        if p.track_descriptor.HasField("process")
+    }
+    assert processes == {1}
+
+
+def test_the_console_answers_as_query_does(explorer: Explorer) -> None:
+    asked = explorer.question("a", "SELECT rank, max(idle_ns) FROM breakdown() GROUP BY rank")
+    found = asked.answer()
+    assert [column["name"] for column in found["columns"]] == ["rank", "max(idle_ns)"]
+    assert {row[0] for row in found["rows"]} == {0, 1, 2, 3}
+    exact = explorer.question("a", "SELECT 9007199254740993, 1.5, NULL, [1, 2], 'x'").answer()
+    assert exact["rows"] == [["9007199254740993", 1.5, None, "[1,2]", "x"]]
+
+
+def test_the_console_keeps_what_a_page_makes_and_no_other_sees_it(explorer: Explorer) -> None:
+    explorer.question("b", "CREATE TEMP TABLE mine AS SELECT 7 AS n; FROM mine").answer()
+    assert explorer.question("b", "FROM mine").answer()["rows"] == [[7]]
+    with pytest.raises(QueryError, match="does not exist"):
+        explorer.question("c", "FROM mine").answer()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM read_text('/etc/passwd')",
+        "FROM '/etc/passwd'",
+        "COPY (SELECT 1) TO '/tmp/traceweave-out.csv'",
+        "ATTACH '/tmp/traceweave-other.duckdb'",
+        "CREATE TABLE run.main.t AS SELECT 1",
+        "DELETE FROM run.base.gpu_ops",
+        "INSTALL httpfs",
+        "SET lock_configuration = false",
+        "FROM memory.explorer.lanes",
+        "EXPORT DATABASE '/tmp/traceweave-out'",
+    ],
+)
+def test_sql_cannot_read_files_or_write(explorer: Explorer, sql: str) -> None:
+    with pytest.raises(QueryError):
+        explorer.question("d", sql).answer()
+    assert not list(Path("/tmp").glob("traceweave-o*"))
+
+
+def test_an_answer_has_bounds(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = explorer.question("e", "FROM range(1000000)").answer()
+    assert (len(found["rows"]), found["more"]) == (MOST_ROWS, True)
+    monkeypatch.setattr("traceweave.explorer.console.TIME_LIMIT_S", 0.2)
+    with pytest.raises(QueryError, match=r"given up after 0\.2 s"):
+        explorer.question(
+            "e", "SELECT count(*) FROM range(1000000000000) WHERE range % 7 = 3"
+        ).answer()
+
+
+def test_short_names_tell_kernels_apart() -> None:
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)"
+    assert short_names([name, "ampere_gemm_tn", name]) == [
+        "vectorized_elementwise_kernel<4, AddFunctor<float> >",
+        "ampere_gemm_tn",
+        "vectorized_elementwise_kernel<4, AddFunctor<float> >",
+    ]
+
+
+def test_who_waits_for_an_analysis_can_be_given_up(explorer: Explorer) -> None:
+    lock = Lock()
+    with lock, explorer.run.asking() as asking:
+        asking.take_back()
+        with pytest.raises(TakenBackError), asking.turn(lock):
+            pass
+    with explorer.run.asking() as asking, asking.turn(lock):
+        assert lock.locked()
+    assert not lock.locked()

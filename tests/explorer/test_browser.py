@@ -1,0 +1,448 @@
+"""The page in a real Chromium, with a real mouse and real keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.chromium import Chromium, Visit
+from tests.explorer.conftest import serving
+from traceweave.explorer.explorer import Explorer, explore
+from traceweave.explorer.server import Server
+from traceweave.explorer.views import Stretch
+
+pytestmark = pytest.mark.browser
+
+TIMEOUT_MS = 15_000
+"""Of a machine that is busy with something else."""
+
+HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}"
+
+
+@pytest.fixture(scope="module")
+def visit(chromium: Chromium, served: Server) -> Iterator[Visit]:
+    """The page, which all tests of this module look at."""
+    with chromium.open(served.url, 1440, 900) as visit:
+        visit.page.set_default_timeout(TIMEOUT_MS)
+        _drawn(visit.page)
+        yield visit
+
+
+@pytest.fixture
+def page(visit: Visit) -> Iterator[Page]:
+    """The page as it is at first; nothing may be said on its console."""
+    visit.page.keyboard.press("Escape")
+    visit.page.evaluate("() => window.traceweave.view.whole()")
+    _drawn(visit.page)
+    yield visit.page
+    assert visit.console == []
+
+
+def _drawn(page: Page) -> None:
+    """Wait until the lanes in view have come and are drawn."""
+    page.wait_for_function(
+        "() => window.traceweave?.data.lanes && window.traceweave.data.coming.size === 0"
+        " && !window.traceweave.frameAsked"
+    )
+
+
+def _view(page: Page) -> tuple[float, float]:
+    first, last = page.evaluate("() => [window.traceweave.view.from, window.traceweave.view.until]")
+    return first, last
+
+
+def _box(page: Page, selector: str) -> dict[str, float]:
+    box = page.locator(selector).bounding_box()
+    assert box is not None
+    return dict(box)
+
+
+def _spot(page: Page, category: int) -> tuple[float, float]:
+    """Look at the longest operation of a category in view, and return where it is on the page."""
+    i = page.evaluate(
+        """(category) => {
+          const { frame } = window.traceweave.scene;
+          const places = [...frame.op_id.keys()].filter((i) => frame.category[i] === category);
+          const lengths = frame.duration_ns;
+          const best = places.reduce((a, b) => (lengths[b] > lengths[a] ? b : a));
+          window.traceweave.view.look(frame.start_ns[best] - 5 * frame.duration_ns[best],
+            11 * frame.duration_ns[best]);
+          return frame.op_id[best];
+        }""",
+        category,
+    )
+    _drawn(page)
+    x, y = page.evaluate(
+        """(id) => {
+          const { scene, canvas, view } = window.traceweave;
+          const { frame, rows, scroll } = scene;
+          const i = frame.op_id.indexOf(id);
+          const row = rows.find((one) => one.kind === "stream" && one.lane.lane === frame.lane[i]);
+          const x = (frame.start_ns[i] + frame.duration_ns[i] / 2 - view.from) / view.length;
+          const box = canvas.getBoundingClientRect();
+          return [box.left + x * box.width, box.top + row.top - scroll + row.height / 2];
+        }""",
+        i,
+    )
+    return float(x), float(y)
+
+
+def _settled(page: Page, condition: str, given: object = None) -> None:
+    """Wait until a condition holds, and all is drawn: events of the wheel come when they come."""
+    page.wait_for_function(condition, arg=given)
+    _drawn(page)
+
+
+def test_the_first_view_shows_the_whole_run(page: Page, explorer: Explorer) -> None:
+    assert _view(page) == (0, explorer.run.span_ns)
+    expect(page.locator("#facts")).to_contain_text("4 ranks")
+    labels = page.locator("#gutter .rank").all_text_contents()
+    assert labels == [f"rank {rank}host" for rank in range(4)]
+    assert _colours(page, "#lanes") > 4
+    assert _colours(page, "#overview") > 2
+
+
+_PIXELS = """
+  const pixels = (canvas, x, width) => {
+    const copy = new OffscreenCanvas(width, canvas.height);
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, -x, 0);
+    return pen.getImageData(0, 0, width, canvas.height).data;
+  };
+"""
+
+
+def _colours(page: Page, canvas: str) -> int:
+    """How many colours there are on a canvas."""
+    return int(
+        page.evaluate(
+            f"""(name) => {{
+              {_PIXELS}
+              const canvas = document.querySelector(name);
+              const data = pixels(canvas, 0, canvas.width);
+              return new Set(new Uint32Array(data.buffer)).size;
+            }}""",
+            canvas,
+        )
+    )
+
+
+def test_the_wheel_zooms_at_the_pointer_down_to_nanoseconds(page: Page, explorer: Explorer) -> None:
+    box = _box(page, "#lanes")
+    x = box["x"] + box["width"] / 3
+    page.mouse.move(x, box["y"] + 40)
+    under = explorer.run.span_ns / 3
+    page.mouse.wheel(0, -300)
+    _settled(page, f"() => window.traceweave.view.length < {explorer.run.span_ns / 2}")
+    first, last = _view(page)
+    assert first + (last - first) / 3 == pytest.approx(under, rel=1e-3)
+    for _ in range(20):
+        page.mouse.wheel(0, -300)
+    _settled(page, "() => window.traceweave.view.length === 50")
+    pixel = explorer.run.span_ns / box["width"]
+    assert _view(page)[0] == pytest.approx(under, abs=pixel)
+    for _ in range(25):
+        page.mouse.wheel(0, 300)
+    _settled(page, "() => window.traceweave.view.length >= window.traceweave.view.span")
+
+
+def test_dragging_moves_and_sideways_wheel_too(page: Page) -> None:
+    box = _box(page, "#lanes")
+    page.mouse.move(box["x"] + 600, box["y"] + 200)
+    page.mouse.wheel(0, -300)
+    _settled(page, "() => window.traceweave.view.length < window.traceweave.view.span / 2")
+    first, last = _view(page)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 200, steps=3)
+    page.mouse.up()
+    moved, _ = _view(page)
+    assert moved - first == pytest.approx(100 / box["width"] * (last - first), rel=0.01)
+    page.mouse.wheel(50, 0)
+    _settled(page, "(moved) => window.traceweave.view.from > moved", moved)
+
+
+def test_keys_zoom_and_move_as_in_perfetto(page: Page, explorer: Explorer) -> None:
+    page.mouse.move(700, 500)
+    page.keyboard.press("w")
+    first, last = _view(page)
+    assert last - first == pytest.approx(0.6 * explorer.run.span_ns)
+    expect(page.locator("#status")).to_contain_text("Shown:")
+    page.keyboard.press("d")
+    assert _view(page)[0] == pytest.approx(first + 0.2 * (last - first))
+    page.keyboard.press("a")
+    page.keyboard.press("s")
+    page.keyboard.press("0")
+    assert _view(page) == (0, explorer.run.span_ns)
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+
+def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
+    before = page.locator("#gutter .row").count()
+    host = page.get_by_role("button", name="host threads of rank 0", exact=True)
+    host.focus()
+    page.keyboard.press("Enter")
+    _drawn(page)
+    page.wait_for_function("() => window.traceweave.data.host.has(0)")
+    assert page.locator("#gutter .thread").count() >= 1
+    assert page.locator("#gutter .row").count() > before
+    assert page.evaluate("() => window.traceweave.data.host.get(0).thread.length") > 50
+    expect(host).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#gutter .thread")).to_have_count(0)
+    page.wait_for_function("() => window.traceweave.data.gaps.size === 4")
+
+
+def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
+    page: Page, explorer: Explorer
+) -> None:
+    page.mouse.click(*_spot(page, 1))
+    pane = page.locator("#pane-details")
+    expect(pane).to_contain_text("came last")
+    expect(pane.locator("tbody tr")).to_have_count(4)
+    expect(pane).to_contain_text("launched by")
+    known = page.evaluate("() => window.traceweave.view.picked.known")
+    members = known["collectives"][0]["members"]
+    assert sorted(one["rank"] for one in members) == [0, 1, 2, 3]
+    # the line from the last rank to the others is drawn: in ink, from rank to rank
+    page.keyboard.press("f")
+    _drawn(page)
+    assert _inked_column(page, members[-1]["start_ns"]) > 60
+    pane.get_by_role("button", name=re.compile("cudaLaunch")).first.click()
+    expect(pane.locator("h2")).to_contain_text("cudaLaunch")
+    expect(pane).to_contain_text("launches")
+    assert page.evaluate("() => window.traceweave.view.host.size") == 1
+    page.evaluate("() => window.traceweave.view.host.clear()")
+
+
+def _inked_column(page: Page, ns: int) -> int:
+    """How many pixels of the column at a time have the colour of the arrows of collectives."""
+    return int(
+        page.evaluate(
+            f"""(ns) => {{
+              {_PIXELS}
+              const {{ canvas, view, colours }} = window.traceweave;
+              const x = Math.round(((ns - view.from) / view.length) * canvas.width);
+              const data = pixels(canvas, x - 1, 3);
+              const ink = [1, 3, 5].map((i) => parseInt(colours.ink.slice(i, i + 2), 16));
+              let found = 0;
+              for (let i = 0; i < data.length; i += 4)
+                found += ink.every((part, c) => Math.abs(data[i + c] - part) < 40);
+              return found;
+            }}""",
+            ns,
+        )
+    )
+
+
+def test_search_counts_and_goes_from_hit_to_hit(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("ALLREDUCE")
+    told = page.locator("#search output")
+    expect(told).to_have_text(re.compile(r"^\d+ hits, 2 names$"))
+    starts = []
+    for key in ("Enter", "Enter", "Shift+Enter"):
+        before = page.evaluate("() => window.traceweave.view.picked?.id ?? 0")
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "(id) => (window.traceweave.view.picked?.id ?? id) !== id", arg=before
+        )
+        starts.append(page.evaluate("() => window.traceweave.view.picked.start_ns"))
+        assert "AllReduce" in page.evaluate("() => window.traceweave.view.picked.name")
+    assert starts[0] <= starts[1]
+    assert starts[2] == starts[0]
+    page.fill("#search input", "")
+    expect(told).to_have_text("")
+    page.keyboard.press("Escape")
+
+
+def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> None:
+    ruler = _box(page, "#ruler")
+    page.mouse.move(ruler["x"] + 300, ruler["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(ruler["x"] + 600, ruler["y"] + 8, steps=3)
+    page.mouse.up()
+    pane = page.locator("#pane-totals")
+    expect(pane).to_contain_text("By class")
+    expect(pane).to_contain_text("of 4 ranks")
+    expect(pane).to_contain_text("Idle by cause")
+    selection = page.evaluate("() => window.traceweave.view.selection")
+    length = selection["until"] - selection["from"]
+    assert length == pytest.approx(300 / ruler["width"] * explorer.run.span_ns, rel=0.02)
+    pane.get_by_role("button", name="zoom to it").click()
+    first, last = _view(page)
+    assert last - first == pytest.approx(1.5 * length)
+    # with Shift on the lanes it is selected too
+    box = _box(page, "#lanes")
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 50, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert page.evaluate("() => window.traceweave.view.selection.from") != selection["from"]
+
+
+def test_the_console_shows_rows_charts_and_the_way_to_an_operation(page: Page) -> None:
+    page.get_by_role("button", name="SQL", exact=True).click()
+    field = page.get_by_role("textbox", name="SQL")
+    field.fill("SELECT rank, step, compute_ns FROM breakdown() ORDER BY ALL")
+    page.keyboard.press("Control+Enter")
+    pane = page.locator("#pane-console")
+    expect(pane.locator("tbody tr")).to_have_count(20)
+    expect(pane.locator("td").nth(2)).to_contain_text("ms")
+    pane.get_by_role("button", name="bars").click()
+    expect(pane.locator(".drawing canvas")).to_have_count(1)
+    pane.get_by_role("button", name="table", exact=True).click()
+    field.fill("SELECT rank, op_id, name FROM gpu_ops WHERE rank = 3 ORDER BY op_id LIMIT 1")
+    page.keyboard.press("Control+Enter")
+    expect(pane.locator("tbody tr")).to_have_count(1)
+    pane.locator("tbody button").click()
+    expect(page.locator("#pane-details")).to_be_visible()
+    expect(page.locator("#pane-details")).to_contain_text(re.compile(r"op_id3\d{9}"))
+    page.get_by_role("tab", name="SQL").click()
+    field.fill("FROM read_text('/etc/passwd')")
+    page.keyboard.press("Control+Enter")
+    expect(pane.locator(".error")).to_contain_text("queries only read this database")
+
+
+def test_a_query_is_stopped(page: Page) -> None:
+    page.get_by_role("button", name="SQL", exact=True).click()
+    page.get_by_role("textbox", name="SQL").fill(
+        "SELECT count(*) FROM range(1000000000000) AS a(i)"
+    )
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#pane-console .tools")).to_contain_text("stopped")
+
+
+def test_a_link_leads_back_to_the_view(page: Page, chromium: Chromium, served: Server) -> None:
+    page.mouse.click(*_spot(page, 0))
+    expect(page.locator("#pane-details")).to_contain_text("launched by")
+    page.evaluate("() => window.traceweave.view.look(1e6, 7e6)")
+    page.evaluate("() => window.traceweave.view.toggle('streams', 2)")
+    page.wait_for_function("() => location.hash.includes('t=1000000-8000000')")
+    address = page.url
+    with chromium.open(address) as other:
+        _drawn(other.page)
+        expect(other.page.locator("#pane-details")).to_contain_text("launched by")
+        assert _state(other.page) == _state(page)
+        assert other.console == []
+    page.evaluate("() => window.traceweave.view.toggle('streams', 2)")
+
+
+def _state(page: Page) -> Any:
+    return page.evaluate(
+        "() => { const { from, until, streams, host, picked } = window.traceweave.view;"
+        " return [from, until, [...streams], [...host], picked.id, picked.rank, picked.name]; }"
+    )
+
+
+def test_a_double_click_zooms_to_an_operation(page: Page) -> None:
+    page.mouse.dblclick(*_spot(page, 1))
+    picked = page.evaluate("() => window.traceweave.view.picked")
+    first, last = _view(page)
+    assert first < picked["start_ns"] < picked["start_ns"] + picked["duration_ns"] < last
+    assert last - first == pytest.approx(1.5 * picked["duration_ns"])
+
+
+def test_the_critical_path_has_a_lane(page: Page) -> None:
+    pressed = page.get_by_role("button", name="Critical path")
+    pressed.click()
+    expect(page.locator("#status")).to_contain_text("stretches", timeout=30_000)
+    expect(page.locator("#gutter .path")).to_have_count(4)
+    pressed.click()
+    expect(page.locator("#gutter .path")).to_have_count(0)
+
+
+def test_perfetto_gets_the_selection_by_its_own_messages(
+    page: Page, visit: Visit, explorer: Explorer
+) -> None:
+    """A page in place of Perfetto's, which cannot be reached here."""
+    stand_in = """
+      <script>
+        addEventListener("message", (event) => {
+          window.heard = window.heard || [];
+          if (event.data === "PING") {
+            window.heard.push("PING");
+            if (window.heard.length > 2) event.source.postMessage("PONG", event.origin);
+          } else window.trace = event.data.perfetto;
+        });
+      </script>"""
+    context = page.context
+    context.route(
+        "https://ui.perfetto.dev/**",
+        lambda route: route.fulfill(body=stand_in, content_type="text/html"),
+    )
+    page.evaluate("() => window.traceweave.view.select({ from: 5e6, until: 9e6, ranks: [1] })")
+    with context.expect_page() as opened:
+        page.get_by_role("button", name="Open in Perfetto").click()
+    other = opened.value
+    other.wait_for_function("() => window.trace?.buffer.byteLength > 0")
+    assert other.evaluate("() => window.trace.title") == explorer.path.name
+    assert other.evaluate("() => window.heard.length") > 2
+    size = other.evaluate("() => window.trace.buffer.byteLength")
+    assert size == len(explorer.trace(Stretch(5_000_000, 9_000_000, 1), [1], host=False))
+    expect(page.locator("#status")).to_contain_text("Perfetto has the trace")
+    other.close()
+    # nothing but the click has asked for anything elsewhere
+    assert [one for one in visit.requested if not one.startswith("http://127.0.0.1")] == [
+        "https://ui.perfetto.dev/"
+    ]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1024, False), (1920, True)])
+def test_the_page_fits_and_works_at_other_widths(
+    chromium: Chromium, served: Server, width: int, dark: bool
+) -> None:
+    with chromium.open(served.url, width, 800, dark=dark) as visit:
+        page = visit.page
+        _drawn(page)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        page.mouse.click(*_spot(page, 1))
+        expect(page.locator("#pane-details")).to_contain_text("came last")
+        lanes = _box(page, "#lanes")
+        assert lanes["width"] > width / 2
+        assert lanes["height"] > 150
+        for name in ("SQL", "Open in Perfetto", "Copy link"):
+            button = page.get_by_role("button", name=name, exact=True).bounding_box()
+            assert button is not None
+            assert 0 <= button["x"] < button["x"] + button["width"] <= width
+        assert visit.console == []
+
+
+def test_hostile_names_are_text(chromium: Chromium, gpu_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{HOSTILE.replace('/', '_')}.duckdb"
+    path.write_bytes(gpu_run.read_bytes())
+    with duckdb.connect(path) as con:
+        con.execute("UPDATE base.gpu_ops SET name = ?, class = ?", [HOSTILE, HOSTILE])
+        con.execute("UPDATE base.host_ops SET name = ?", [HOSTILE])
+        con.execute("UPDATE base.rank_sources SET host = ?, gpu_name = ?", [HOSTILE, HOSTILE])
+        con.execute("UPDATE groups SET description = ?", [HOSTILE])
+    with explore(path) as explorer, serving(explorer) as server, chromium.open(server.url) as visit:
+        page = visit.page
+        _drawn(page)
+        page.mouse.click(*_spot(page, 1))
+        expect(page.locator("#pane-details h2")).to_have_text(HOSTILE)
+        expect(page.locator("#card")).to_contain_text(HOSTILE)
+        page.keyboard.press("m")
+        expect(page.locator("#pane-totals")).to_contain_text(HOSTILE)
+        page.get_by_role("button", name="host threads of rank 0", exact=True).click()
+        page.wait_for_function("() => window.traceweave.data.host.has(0)")
+        page.get_by_role("button", name="SQL", exact=True).click()
+        page.get_by_role("textbox", name="SQL").fill(
+            'SELECT DISTINCT name, name AS "<b>" FROM gpu_ops'
+        )
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#pane-console td").first).to_have_text(HOSTILE)
+        assert page.locator("img, main b, td b").count() == 0
+        assert visit.console == []
+        assert all(one.startswith(server.url) for one in visit.requested)

@@ -1,0 +1,224 @@
+"""Who is answered and who is not, many at once, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.explorer.reading import decode
+from traceweave import explorer as explorer_package
+from traceweave.cli import main
+from traceweave.explorer.explorer import Explorer
+from traceweave.explorer.server import Server
+
+NOTHING = (403, b"")
+
+
+def _get(
+    server: Server, path: str, headers: dict[str, str] | None = None, method: str = "GET",
+    body: str | None = None,
+) -> tuple[int, bytes]:  # fmt: skip
+    """Ask for a path after the token; an absolute one is asked for as it is."""
+    place = urlsplit(server.url)
+    con = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    try:
+        con.putrequest(method, path if path.startswith("/") else place.path + path, skip_host=True)
+        for name, value in {"Host": place.netloc, **(headers or {})}.items():
+            con.putheader(name, value)
+        con.putheader("Content-Length", str(len(body or "")))
+        con.endheaders((body or "").encode())
+        answer = con.getresponse()
+        return answer.status, answer.read()
+    finally:
+        con.close()
+
+
+def _token(server: Server) -> str:
+    return urlsplit(server.url).path.strip("/")
+
+
+def test_the_page_is_there_for_who_has_the_token(served: Server) -> None:
+    status, page = _get(served, "")
+    assert (status, b"<canvas" in page) == (200, True)
+    assert _get(served, "ask/run")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/ask/run", "/page/main.js", "//", "/x/ask/run"])
+def test_without_the_token_there_is_nothing(served: Server, path: str) -> None:
+    assert _get(served, path) == NOTHING
+
+
+def test_a_wrong_token_gets_nothing(served: Server) -> None:
+    token = _token(served)
+    wrong = [token[:-1], token + "x", token.swapcase(), "", "%00", token.encode().hex()]
+    assert {_get(served, f"/{one}/ask/run") for one in wrong} == {NOTHING}
+    assert len(token) >= 32
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.2", ""])
+def test_a_foreign_host_gets_nothing(served: Server, host: str) -> None:
+    assert _get(served, "ask/run", {"Host": host}) == NOTHING
+
+
+def test_the_same_host_by_its_name_is_answered(served: Server) -> None:
+    port = urlsplit(served.url).port
+    assert _get(served, "ask/run", {"Host": f"localhost:{port}"})[0] == 200
+    assert _get(served, "ask/run", {"Host": f"localhost:{port}", "Origin": "null"}) == NOTHING
+
+
+def test_a_foreign_origin_gets_nothing(served: Server) -> None:
+    own = served.url.rsplit("/", 2)[0]
+    assert _get(served, "ask/run", {"Origin": own})[0] == 200
+    for origin in ("https://evil.example", "null", own.replace("http:", "https:"), own + "0"):
+        assert _get(served, "ask/run", {"Origin": origin}) == NOTHING
+        assert _get(served, "ask/query?page=x", {"Origin": origin}, "POST", "SELECT 1") == NOTHING
+
+
+def test_it_listens_on_the_loopback_only(served: Server) -> None:
+    port = urlsplit(served.url).port or 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing: it only chooses an address
+        except OSError:
+            pytest.skip("this machine has no other address")
+        other = probe.getsockname()[0]
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((other, port), timeout=5)
+
+
+def test_pages_load_nothing_from_elsewhere(served: Server) -> None:
+    place = urlsplit(served.url)
+    con = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    con.request("GET", place.path)
+    answer = con.getresponse()
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    con.close()
+
+
+def test_only_files_of_the_page_are_served(served: Server) -> None:
+    assert _get(served, "page/main.js")[0] == 200
+    assert _get(served, "shared/colours.css")[0] == 200
+    for path in (
+        "page/../explorer.py", "page/..%2fexplorer.py", "page/%2e%2e/%2e%2e/api.py", "page/",
+        "page//etc/passwd", "shared/vendor/echarts.LICENSE", "queries/within.sql", "page/no.js",
+    ):  # fmt: skip
+        assert _get(served, path)[0] in (404, 405)
+
+
+def test_what_makes_no_sense_is_refused_in_a_line(served: Server) -> None:
+    for path in (
+        "lanes?from=0&until=0&ranks=0", "lanes?from=x&until=9&ranks=0", "lanes?ranks=0",
+        "lanes?from=0&until=9&ranks=99", "lanes?from=0&until=9&ranks=0-999999999",
+        "op?kind=op&rank=0&id=123456", "host?from=0&until=9&rank=-1",
+    ):  # fmt: skip
+        status, said = _get(served, f"ask/{path}")
+        assert status == 400
+        assert json.loads(said)["error"]
+
+
+def test_ten_views_at_once_get_what_one_gets_alone(served: Server, explorer: Explorer) -> None:
+    span = explorer.run.span_ns
+    random.seed(7)
+    asked = []
+    for _ in range(10):
+        first = random.randrange(span - 1000)
+        last = first + random.randrange(1000, span)
+        asked += [
+            f"ask/lanes?from={first}&until={last}&blocks=500&ranks=0-3",
+            f"ask/host?from={first}&until={last}&blocks=500&rank={random.randrange(4)}",
+            f"ask/totals?from={first}&until={last}&ranks=0-3",
+            "ask/search?text=nccl",
+        ]
+    alone = [_get(served, path) for path in asked]
+    assert {status for status, _ in alone} == {200}
+    with ThreadPoolExecutor(10) as pool:
+        together = list(pool.map(lambda path: _get(served, path), asked))
+    for path, one, other in zip(asked, alone, together, strict=True):
+        assert _comparable(path, one[1]) == _comparable(path, other[1])
+
+
+def _comparable(path: str, answer: bytes) -> object:
+    """Return an answer regardless of the order of blocks and of rows that are equally long."""
+    if "totals" in path:
+        return {
+            key: sorted(map(json.dumps, value)) if isinstance(value, list) else value
+            for key, value in json.loads(answer).items()
+        }
+    if "search" in path:
+        return json.loads(answer)
+    found = decode(answer)
+    return {name: sorted(value) if name.startswith("block_") and name != "block_ns" else list(value)
+            if hasattr(value, "tolist") else value for name, value in found.items()}  # fmt: skip
+
+
+def test_what_nobody_waits_for_any_more_is_given_up(served: Server) -> None:
+    place = urlsplit(served.url)
+    query = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3"
+    con = http.client.HTTPConnection(place.hostname or "", place.port)
+    con.request("POST", f"{place.path}ask/query?page=left", query)
+    time.sleep(0.3)  # it is under way
+    con.close()
+    began = time.monotonic()
+    status, answer = _get(served, "ask/query?page=left", method="POST", body="SELECT 42 AS n")
+    assert (status, json.loads(answer)["rows"]) == (200, [[42]])
+    assert time.monotonic() - began < 20
+
+
+def test_ctrl_c_ends_it_without_a_word(gpu_run: Path) -> None:
+    command = [sys.executable, "-m", "traceweave", "serve", str(gpu_run), "--no-open"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        url = process.stdout.readline().strip()
+        place = urlsplit(url)
+        # it is bound before it says so: a connection waits until it is answered
+        with closing(http.client.HTTPConnection(place.netloc, timeout=20)) as con:
+            con.request("GET", f"{place.path}ask/run")
+            answer = con.getresponse()
+            assert (answer.status, len(answer.read()) > 100) == (200, True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr.read() == "Ctrl-C ends it\n"
+
+
+def test_a_port_that_is_taken_is_said(
+    gpu_run: Path, served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = urlsplit(served.url).port
+    assert main(["serve", str(gpu_run), "--no-open", "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert f"port {port} cannot be used" in said
+    assert said.count("\n") == 1
+
+
+def test_without_the_extra_one_line_says_what_to_install(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [one for one in sys.modules if one.startswith("traceweave.explorer.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(explorer_package, "server")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", str(gpu_run), "--no-open"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "traceweave: error: this needs a web server: pip install 'traceweave-ranks[serve]'\n"
+    )

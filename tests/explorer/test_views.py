@@ -1,0 +1,287 @@
+"""What is drawn: blocks hold exactly the time of the operations, and few operations stand alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import traceweave
+from tests.conftest import MakeOnce
+from tests.explorer.reading import decode
+from traceweave.errors import UsageError
+from traceweave.explorer import views
+from traceweave.explorer.explorer import Explorer, explore
+from traceweave.explorer.views import Stretch
+from traceweave.store.schema import create_tables
+
+T0 = 1_700_000_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks, whose clocks are 500 ns apart, with operations to count by hand."""
+    path = tmp_path_factory.mktemp("explorer") / "run.duckdb"
+    with duckdb.connect(path) as con:
+        create_tables(con)
+        con.execute(
+            f"""
+            INSERT INTO base.rank_sources BY NAME
+            SELECT r AS rank, r AS source_id, 'trace' AS rank_source, 'kineto' AS format,
+                {T0} + 500 * r AS first_local_ns, {T0} + 500 * r + 100 AS last_local_ns
+            FROM range(2) AS t(r);
+            INSERT INTO clocks BY NAME
+            SELECT r AS rank, 0 AS reference_rank, -500 * r AS offset_ns, 0 AS drift_ppm,
+                0 AS reference_local_ns, 1 AS anchors, 'ends' AS method, 'aligned' AS status
+            FROM range(2) AS t(r);
+            INSERT INTO base.gpu_ops BY NAME
+            SELECT r AS rank, r * 1000000000 + n AS op_id, r AS source_id, 'kernel' AS kind,
+                category, 'gemm' AS class, name, 0 AS device, stream,
+                {T0} + 500 * r + begins AS start_local_ns, length AS duration_ns
+            FROM range(2) AS t(r), (VALUES
+                (0, 'compute', 'first', 7, 0, 3), (1, 'compute', 'across', 7, 6, 4),
+                (2, 'communication', 'long', 20, 5, 25), (3, 'compute', 'nothing', 7, 12, 0)
+            ) AS ops(n, category, name, stream, begins, length);
+            """
+        )
+    return path
+
+
+def _lanes(explorer: Explorer, first: int, last: int, blocks: int) -> dict[str, object]:
+    ranks = list(explorer.run.ranks)
+    with explorer.run.asking() as asking:
+        return decode(explorer.lanes(asking, Stretch(first, last, blocks), ranks))
+
+
+def _blocks(explorer: Explorer, first: int, last: int, shift: int) -> set[tuple[int, ...]]:
+    bounds = explorer.run.bounds([0, 1], first, last)
+    with explorer.run.asking() as asking:
+        asking.do("hits", **bounds, named=False, least_ns=0)
+        rows = asking.rows("fine_blocks", **bounds, shift=shift)
+    return {tuple(row.values()) for row in rows}
+
+
+def test_blocks_by_hand(by_hand: Path) -> None:
+    with explore(by_hand) as explorer:
+        assert explorer.run.origin_ns == T0
+        assert [(lane.rank, lane.stream, lane.label) for lane in explorer.run.lanes] == [
+            (rank, *which) for rank in (0, 1) for which in ((7, "compute"), (20, "communication"))
+        ]
+        # lane, category, block of 8 ns, busy ns, operations that begin there, longest
+        rank_0 = {(0, 0, 0, 5, 2, 4), (0, 0, 1, 2, 1, 4)} | {
+            (1, 1, 0, 3, 1, 25), (1, 1, 1, 8, 0, 25), (1, 1, 2, 8, 0, 25), (1, 1, 3, 6, 0, 25)
+        }  # fmt: skip
+        rank_1 = {(lane + 2, *rest) for lane, *rest in rank_0}
+        assert _blocks(explorer, 0, 100, 3) == rank_0 | rank_1
+        # a part of it: what lies outside does not count, nor do blocks there exist
+        assert _blocks(explorer, 8, 16, 3) == {row for row in rank_0 | rank_1 if row[2] == 1}
+
+
+def test_few_operations_stand_alone_with_exact_times(by_hand: Path) -> None:
+    with explore(by_hand) as explorer:
+        found = _lanes(explorer, 0, 100, 1000)
+    assert len(found["block_lane"]) == 0
+    names = [found["names"][i] for i in found["name"]]
+    drawn = list(zip(found["lane"], names, found["start_ns"], found["duration_ns"], strict=True))
+    rank_0 = [
+        (0, "first", 0, 3), (0, "across", 6, 4), (0, "nothing", 12, 0), (1, "long", 5, 25)
+    ]  # fmt: skip
+    assert drawn == [*rank_0, *((lane + 2, *rest) for lane, *rest in rank_0)]
+    assert found["op_id"].tolist()[-1] == 1_000_000_002
+
+
+def test_levels_conserve_the_time_of_every_lane(explorer: Explorer) -> None:
+    with explorer.run.cursor() as con:
+        truth = con.execute(
+            "SELECT rank, stream, category, sum(duration_ns)::BIGINT, count(*) FROM base.gpu_ops"
+            " GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        levels = con.execute("SELECT DISTINCT shift FROM memory.explorer.levels").fetchall()
+        assert len(levels) == 4
+        for (shift,) in levels:
+            found = con.execute(
+                "SELECT rank, stream,"
+                " ['compute', 'communication', 'memory'][v.category + 1] AS category,"
+                " sum(v.busy_ns)::BIGINT, sum(v.ops)::BIGINT"
+                " FROM memory.explorer.levels AS v JOIN memory.explorer.lanes USING (lane)"
+                " WHERE shift = ? GROUP BY ALL ORDER BY ALL",
+                [shift],
+            ).fetchall()
+            assert found == truth
+
+
+def test_a_level_and_the_operations_give_the_same_blocks(explorer: Explorer) -> None:
+    shift = explorer.levels.shift + 4
+    bounds = explorer.run.bounds(explorer.run.ranks, 0, explorer.run.span_ns)
+    level = explorer.levels.level(shift)
+    assert level == (explorer.levels.shift + 3, 1)
+    with explorer.run.asking() as asking:
+        asking.do("hits", **bounds, named=False, least_ns=0)
+        fine = asking.table("fine_blocks", **bounds, shift=shift)
+        coarse = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
+    order = [("lane", "ascending"), ("category", "ascending"), ("block", "ascending")]
+    assert coarse.sort_by(order).to_pylist() == fine.sort_by(order).to_pylist()
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_blocks_of_any_stretch_are_those_of_its_operations(
+    explorer: Explorer, data: st.DataObject
+) -> None:
+    """A loop over every operation of one rank, against SQL."""
+    first = data.draw(st.integers(0, explorer.run.span_ns - 2))
+    last = data.draw(st.integers(first + 1, explorer.run.span_ns))
+    shift = data.draw(st.integers(max((last - first).bit_length() - 8, 0), 40))
+    bounds = explorer.run.bounds([1], first, last)
+    with explorer.run.asking() as asking:
+        everything = explorer.run.bounds([1], 0, explorer.run.span_ns + 1)
+        asking.do("hits", **everything, named=True, least_ns=0)
+        ops = asking.table("hits_alone", least_ns=0, most=1_000_000)
+        asking.do("hits", **bounds, named=False, least_ns=0)
+        found = asking.rows("fine_blocks", **bounds, shift=shift)
+    busy: dict[tuple[int, int], int] = {}
+    for lane, start, length in zip(
+        ops["lane"].to_pylist(), ops["start_ns"].to_pylist(), ops["duration_ns"].to_pylist(),
+        strict=True,
+    ):  # fmt: skip
+        if start >= last or (start + length <= first and start < first):
+            continue
+        low = max(start >> shift, first >> shift)
+        high = min(max(start, start + length - 1) >> shift, (last - 1) >> shift)
+        for block in range(low, high + 1):
+            until = min(start + length, (block + 1) << shift)
+            key = (lane, block)
+            busy[key] = busy.get(key, 0) + until - max(start, block << shift)
+    summed: dict[tuple[int, int], int] = {}
+    for row in found:
+        key = (row["lane"], row["block"])
+        summed[key] = summed.get(key, 0) + row["busy_ns"]
+    assert summed == busy
+
+
+def test_long_operations_stand_alone_where_others_are_blocks(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "FEW_OPS", 10)
+    found = _lanes(explorer, 0, explorer.run.span_ns, 1000)
+    block_ns = found["block_ns"]
+    assert len(found["block_lane"]) > 0
+    assert (found["duration_ns"] >= 3 * block_ns).all()
+    with explorer.run.cursor() as con:
+        ((long,),) = con.execute(
+            "SELECT count(*) FROM base.gpu_ops WHERE duration_ns >= ?", [3 * block_ns]
+        ).fetchall()
+        ((busy,),) = con.execute("SELECT sum(duration_ns)::BIGINT FROM base.gpu_ops").fetchall()
+    assert len(found["lane"]) == long > 0
+    assert np.isclose(found["block_busy"].sum() * block_ns, busy, rtol=1e-5)
+
+
+def test_operations_are_where_the_public_view_has_them(explorer: Explorer) -> None:
+    found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
+    with explorer.run.cursor() as con:
+        rows = con.execute(
+            "SELECT op_id, start_ns - ?, duration_ns FROM gpu_ops", [explorer.run.origin_ns]
+        ).fetchall()
+    drawn = zip(found["op_id"], found["start_ns"], found["duration_ns"], strict=True)
+    assert sorted(drawn) == sorted(rows)
+    assert found["pending"] == []
+
+
+def test_waits_of_collectives_are_those_of_the_public_view(explorer: Explorer) -> None:
+    found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
+    drawn = {
+        int(op): wait
+        for op, wait, category in zip(
+            found["op_id"], found["wait_ns"], found["category"], strict=True
+        )
+        if category == 1
+    }
+    with explorer.run.cursor() as con:
+        rows = con.execute(
+            "SELECT gpu_op_id, greatest(least(w.wait_ns, k.duration_ns), 0) FROM collectives AS k"
+            " JOIN collective_waits AS w USING (collective_id, rank)"
+        ).fetchall()
+    assert len(rows) > 50
+    assert drawn == dict(rows)
+
+
+def test_threads_nest_and_lose_no_operation(explorer: Explorer) -> None:
+    with explorer.run.asking() as asking:
+        threads = explorer.threads(asking, 2)
+        found = decode(explorer.host(asking, Stretch(0, explorer.run.span_ns + 1, 1000), 2))
+    with explorer.run.cursor() as con:
+        rows = con.execute(
+            "SELECT op_id, start_ns - ?, depth FROM host_ops WHERE rank = 2",
+            [explorer.run.origin_ns],
+        ).fetchall()
+    assert sum(thread["ops"] for thread in threads) == len(rows)
+    drawn = len(found["op_id"]) + int(found["block_ops"].sum())
+    assert drawn == len(rows)
+    known = {op: (start, depth) for op, start, depth in rows}
+    for op, start, depth in zip(found["op_id"], found["start_ns"], found["depth"], strict=True):
+        assert known[int(op)] == (start, depth)
+
+
+def test_the_whole_run_is_the_mean_of_its_ranks(explorer: Explorer) -> None:
+    with explorer.run.asking() as asking:
+        found = decode(explorer.whole(asking, 200))
+    with explorer.run.cursor() as con:
+        rows = con.execute("SELECT sum(duration_ns)::BIGINT FROM base.gpu_ops").fetchall()
+    mean = found["busy"].sum() * found["block_ns"]
+    assert np.isclose(mean * len(explorer.run.ranks), rows[0][0])
+
+
+def test_a_rank_that_is_not_there_is_named(explorer: Explorer) -> None:
+    with (
+        explorer.run.asking() as asking,
+        pytest.raises(UsageError, match="this run has no rank 9"),
+    ):
+        explorer.lanes(asking, Stretch(0, 1, 1), [0, 9])
+
+
+def test_a_run_without_a_gpu_shows_what_device_ops_has(fixtures: Path, database_of: object) -> None:
+    path = database_of(fixtures / "ddp_gloo_straggler")  # type: ignore[operator]
+    with explore(path) as explorer:
+        explorer.levels.wait()
+        found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
+        with explorer.run.cursor() as con:
+            truth = con.execute(
+                "SELECT count(*), sum(duration_ns)::BIGINT FROM device_ops"
+            ).fetchall()
+            levels = con.execute(
+                "SELECT sum(ops)::BIGINT, sum(busy_ns)::BIGINT FROM memory.explorer.levels"
+                f" WHERE shift = {explorer.levels.shift}"
+            ).fetchall()
+        assert explorer.run.timeline == "cpu"
+        assert levels == truth
+        assert found["block_ops"].sum() == truth[0][0]
+
+
+def test_a_run_folder_is_shown_as_its_file_is(fixtures: Path, once: MakeOnce) -> None:
+    traces = fixtures / "ddp_gloo_straggler"
+
+    def write(path: Path) -> None:
+        assert traceweave.ingest(traces, path).ok
+
+    answers = []
+    for ending in (".duckdb", ".tw"):
+        with explore(once("explored", ending, write)) as explorer:
+            explorer.levels.wait()
+            found = _lanes(explorer, 0, explorer.run.span_ns + 1, 500)
+            answers.append(sorted(zip(found["op_id"], found["start_ns"], strict=True)))
+            assert found["block_ops"].sum() > 1_000
+    assert answers[0] == answers[1]
+
+
+def test_a_run_of_nothing_is_shown_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "run.duckdb"
+    with duckdb.connect(path) as con:
+        create_tables(con)
+    with explore(path) as explorer, explorer.run.asking() as asking:
+        overview = explorer.overview(asking)
+        assert (overview["ranks"], overview["lanes"], overview["steps"]) == ([], [], [])
+        assert len(decode(explorer.whole(asking, 100))["block"]) == 0
