@@ -137,7 +137,7 @@ def test_it_needs_what_it_reads_and_nothing_else(
     analysis: Analysis, only_what_is_read: duckdb.DuckDBPyConnection
 ) -> None:
     assert set(analysis.reads) <= {relation.name for relation in public_relations()}
-    assert rows(only_what_is_read, analysis.name) == []
+    assert run(only_what_is_read, analysis.name).fetchall() == []
     for relation in analysis.reads:
         only_what_is_read.execute(f"ALTER TABLE {relation} RENAME TO away")
         with pytest.raises(QueryError, match=relation):

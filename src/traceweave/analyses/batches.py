@@ -70,16 +70,21 @@ def elsewhere(con: duckdb.DuckDBPyConnection) -> Elsewhere | None:
     return _elsewhere.get(con)
 
 
+def is_batch(con: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether a connection sees the events of some ranks only."""
+    return con.execute(f"SELECT getvariable('{_IN_BATCH}')").fetchall() == [(True,)]
+
+
 def divide(con: duckdb.DuckDBPyConnection, statement: Statement) -> list[Ranks]:
     """Return the batches of ranks, ascending, that a statement is to be asked of; none where it is
     asked of all ranks together.
 
     A database that can change is asked as a whole: other connections to it see what was committed.
     """
-    if not statement.within_rank or not is_read_only(con):
+    if not statement.within_rank or not is_read_only(con) or is_batch(con):
         return []
-    ((is_batch, ranks, ops),) = con.execute(_SIZE).fetchall()
-    if is_batch or len(ranks) < 2:
+    ((ranks, ops),) = con.execute(_SIZE).fetchall()
+    if len(ranks) < 2:
         return []
     where = elsewhere(con)
     at_once, most_bytes = (where.at_once, where.most_bytes) if where else (1, MOST_BYTES)
@@ -116,7 +121,6 @@ _OPS = "SELECT (SELECT count(*) FROM base.gpu_ops) + (SELECT count(*) FROM base.
 
 _SIZE = f"""
 SELECT
-    getvariable('{_IN_BATCH}'),
     (SELECT coalesce(list(DISTINCT rank ORDER BY rank), []) FROM base.rank_sources),
     ({_OPS})
 """

@@ -2,7 +2,8 @@
 
 These relations are views over views: DuckDB takes longer to read what they say than to compute
 their rows, and a question such as `findings` reads them dozens of times. Where nothing can change
-them, the first who reads one leaves its rows in a temporary table of the same name.
+them, the first who reads one leaves its rows in a temporary table of the same name. A batch of ranks
+is asked one question, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 
 import duckdb
 
+from traceweave.analyses.batches import is_batch
 from traceweave.store.database import is_read_only
 
 COMMON = (
@@ -42,9 +44,9 @@ def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str
     """
     wanted = [name for name in COMMON if name in relations and name not in made]
     made.update(wanted)
-    if not wanted or not is_read_only(con):
+    if not wanted or not is_read_only(con) or is_batch(con):
         return
     ((run, calls),) = con.execute(_SIZE).fetchall()
     if calls <= MOST_CALLS:
         for name in wanted:
-            con.execute(f"CREATE TEMP TABLE {name} AS FROM {run}.main.{name}")
+            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {run}.main.{name}")
