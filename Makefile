@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types contracts wheel docs format lock clean
+.PHONY: demo test nightly check lint types contracts wheel docs format lock clean
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ demo: $(STAMP)
 ## test: set up, run lint, types, import contracts and all tests
 test: $(STAMP) lint types contracts
 	$(BIN)/pytest -n auto --dist worksteal
+
+## nightly: what `make test` leaves out: the same checks on further runs, and what takes long
+nightly: $(STAMP)
+	$(BIN)/pytest -n auto --dist worksteal -m nightly
 
 check: test
 

@@ -2,8 +2,8 @@
 
 These relations are views over views: DuckDB takes longer to read what they say than to compute
 their rows, and a question such as `findings` reads them dozens of times. Where nothing can change
-them, the first who reads one leaves its rows in a temporary table of the same name. A batch of ranks
-is asked one question, and keeps nothing.
+them, the first who reads one leaves its rows in a temporary table of the same name. A batch of
+ranks is asked one question, and keeps nothing.
 """
 
 from __future__ import annotations
