@@ -26,7 +26,7 @@ demo: $(STAMP)
 	@echo "Open demo/report.html in a browser; ask your own questions with:"
 	@echo '  $(BIN)/traceweave query demo/run.duckdb "SELECT * FROM collective_instances LIMIT 10"'
 
-## test: set up, run lint, types, import contracts and all tests
+## test: set up, run lint, types, import contracts and all tests but the nightly ones
 test: $(STAMP) lint types contracts
 	$(BIN)/pytest -n auto --dist worksteal
 
