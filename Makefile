@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types contracts wheel docs format lock clean
+.PHONY: demo test nightly check lint types contracts wheel docs format lock clean
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
@@ -26,9 +26,13 @@ demo: $(STAMP)
 	@echo "Open demo/report.html in a browser; ask your own questions with:"
 	@echo '  $(BIN)/traceweave query demo/run.duckdb "SELECT * FROM collective_instances LIMIT 10"'
 
-## test: set up, run lint, types, import contracts and all tests
+## test: set up, run lint, types, import contracts and all tests but the nightly ones
 test: $(STAMP) lint types contracts
 	$(BIN)/pytest -n auto --dist worksteal
+
+## nightly: what `make test` leaves out: the same checks on further runs, and what takes long
+nightly: $(STAMP)
+	$(BIN)/pytest -n auto --dist worksteal -m nightly
 
 check: test
 

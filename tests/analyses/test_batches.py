@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import at_once, nightly
 from tests.sharded.equal import rows, same_rows
 from tests.simulated_runs import SLOW_GPU
 from traceweave import analyses
@@ -58,8 +59,9 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
-def test_recorded_on_cpus(fixtures: Path, database_of: DatabaseOf) -> None:
-    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), WITHIN) == []
+@pytest.mark.parametrize("at_a_time", at_once([1, 3], 3))
+def test_recorded_on_cpus(fixtures: Path, database_of: DatabaseOf, at_a_time: int) -> None:
+    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), WITHIN, [at_a_time]) == []
 
 
 def test_recorded_on_gpus(corpus: Path, database_of: DatabaseOf) -> None:
@@ -67,11 +69,13 @@ def test_recorded_on_gpus(corpus: Path, database_of: DatabaseOf) -> None:
     assert differing(eight, WITHIN, at_a_time=[3]) == []
 
 
+@nightly
 def test_exported_by_nsys(corpus: Path, database_of: DatabaseOf) -> None:
     two = database_of(corpus / "nsys" / "fsdp_2rank_after__2026.2.sqlite")
     assert differing(two, WITHIN, at_a_time=[1]) == []
 
 
+@nightly
 def test_simulated(simulated_database: Callable[[Config], Path]) -> None:
     assert differing(simulated_database(SLOW_GPU), WITHIN) == []
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import traceweave
@@ -211,6 +214,15 @@ def test_a_run_without_work_cannot_be_compared() -> None:
 STEADY = (1500, 1001, 999, 1000, 700)
 """Steps that count: mean 1000 ns, deviation 1."""
 
+Steady = Callable[[int], duckdb.DuckDBPyConnection]
+
+
+@pytest.fixture(scope="module")
+def steady() -> Iterator[Steady]:
+    """Runs whose steps are longer than STEADY by some ns; what one was asked once it knows."""
+    with ExitStack() as stack:
+        yield cache(lambda more: stack.enter_context(run_of([length + more for length in STEADY])))
+
 
 @pytest.mark.parametrize(
     ("more", "smallest_change", "verdict"),
@@ -225,10 +237,9 @@ STEADY = (1500, 1001, 999, 1000, 700)
     ],
 )
 def test_a_change_counts_from_the_smallest_one_on(
-    more: int, smallest_change: float, verdict: str
+    steady: Steady, more: int, smallest_change: float, verdict: str
 ) -> None:
-    with run_of(STEADY) as base, run_of(tuple(length + more for length in STEADY)) as new:
-        found = compare_runs(base, new, smallest_change=smallest_change)
+    found = compare_runs(steady(0), steady(more), smallest_change=smallest_change)
 
     assert found.verdict == verdict
     [mean, _] = found.table("step").to_pylist()
@@ -237,17 +248,17 @@ def test_a_change_counts_from_the_smallest_one_on(
         assert mean["welch_p"] < 0.001
 
 
-def test_of_an_item_a_tenth_counts() -> None:
+def test_of_an_item_a_tenth_counts(steady: Steady) -> None:
     # 2% of 1000 ns are 20; of a kernel 2 count. gemm takes 2 ns more in every step
     def change(least: float) -> str:
-        with run_of(STEADY) as base, run_of(STEADY, gemm=402) as new:
-            rows = compare_runs(base, new, smallest_change=least).table("kernels").to_pylist()
+        rows = compare_runs(steady(0), new, smallest_change=least).table("kernels").to_pylist()
         [found] = [row["change"] for row in rows if row["item"] == "gemm"]
         return str(found)
 
-    # it never varies, so there is no spread to test against
-    assert change(0.02) == "not testable"
-    assert change(0.021) == "same"
+    with run_of(STEADY, gemm=402) as new:
+        # it never varies, so there is no spread to test against
+        assert change(0.02) == "not testable"
+        assert change(0.021) == "same"
 
 
 def comparability(database_of: Callable[..., Path], base: Path, new: Path) -> Comparability:

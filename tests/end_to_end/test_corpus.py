@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 import traceweave
+from tests.marks import at_once
 from traceweave.api import Run
 from traceweave.errors import InputError
 
@@ -37,7 +38,10 @@ RANKS = {
 }
 
 
-@pytest.mark.parametrize("name", RANKS)
+@pytest.mark.parametrize(
+    "name",
+    at_once(RANKS, "amd_mi250", "cpu_gloo_1of300", "mtia", "nanogpt_8xh100", "ns_resolution"),
+)
 def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
     run = ingested(corpus / "kineto" / name)
     assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == RANKS[name]

@@ -14,6 +14,7 @@ import pytest
 
 import traceweave
 from tests import simulated_runs
+from tests.marks import at_once
 from tests.simulated_runs import MS
 from traceweave_simulator import Config, Gap, Truth, simulate
 
@@ -108,7 +109,18 @@ def mean_step_ns(config: Config, window: str) -> float:
     return float(Truth(simulate(config)).breakdown(window)["window_ns"].mean())
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize(
+    "name",
+    at_once(
+        CAUSES,
+        "slow GPU",
+        "slow data on one rank",
+        "slow host of one rank",
+        "small buckets",
+        "slow network",
+        "slow link of one rank",
+    ),
+)
 def test_an_injected_cause_is_found_with_its_rank_and_cost(
     name: str, simulated_database: Callable[[Config], Path]
 ) -> None:
@@ -138,7 +150,7 @@ CLEAN = {
 }
 
 
-@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("name", at_once(CLEAN, "ddp", "pp"))
 def test_a_clean_run_has_no_fault(name: str, simulated_database: Callable[[Config], Path]) -> None:
     with traceweave.open(simulated_database(CLEAN[name])) as run:
         found = run.analyze("findings")

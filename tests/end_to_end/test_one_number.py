@@ -17,6 +17,7 @@ import pytest
 import traceweave
 from tests.export.reading import Timeline
 from tests.export.reading import read as read_timeline
+from tests.marks import at_once
 from tests.report.reading import Page
 from tests.report.reading import read as read_page
 from traceweave.checks import check_run, read_rules
@@ -108,7 +109,10 @@ class Answers:
         ]
 
 
-@pytest.fixture(scope="module", params=RUNS)
+@pytest.fixture(
+    scope="module",
+    params=at_once(RUNS, "fixtures/ddp_gloo_straggler", "corpus/kineto/nanogpt_8xh100"),
+)
 def answers(
     request: pytest.FixtureRequest,
     database_of: Callable[..., Path],

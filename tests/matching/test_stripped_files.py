@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import at_once
 from tests.matching.stripping import strip_kineto, strip_nsys
 from traceweave.weave import weave
 
@@ -26,7 +27,9 @@ def instances(database: Path) -> set[frozenset[tuple[int, int]]]:
     return {frozenset(zip(p["rank"], p.start_local_ns, strict=True)) for _, p in parts}
 
 
-@pytest.mark.parametrize("name", ["megatron_tp8", "torchrec_4", "nanogpt_8xh100"])
+@pytest.mark.parametrize(
+    "name", at_once(["megatron_tp8", "torchrec_4", "nanogpt_8xh100"], "torchrec_4")
+)
 def test_kineto_files(corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str) -> None:
     source = corpus / "kineto" / name
     (tmp_path / "traces").mkdir()
@@ -40,7 +43,7 @@ def test_kineto_files(corpus: Path, database_of: DatabaseOf, tmp_path: Path, nam
     assert instances(tmp_path / "run.duckdb") == instances(database_of(source))
 
 
-@pytest.mark.parametrize("name", ["before", "after"])
+@pytest.mark.parametrize("name", at_once(["before", "after"], "after"))
 def test_nsys_reports(corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str) -> None:
     source = corpus / "nsys" / f"fsdp_2rank_{name}__2026.2.sqlite"
     assert strip_nsys(source, tmp_path / "report.sqlite") > 0

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import traceweave
+from tests.marks import at_once
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
@@ -133,7 +134,7 @@ def test_groups_side_by_side_are_found_and_not_joined(
         assert not reasons.empty
 
 
-@pytest.mark.parametrize("apart_ns", [0, 3_000_000])
+@pytest.mark.parametrize("apart_ns", at_once([0, 3_000_000], 0))
 def test_two_runs_are_not_joined(corpus: Path, tmp_path: Path, apart_ns: int) -> None:
     source = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
     with empty_database() as con:
@@ -189,7 +190,7 @@ def woven(con: Connection, job: Job) -> tuple[Traffic, float]:
     ],
     ids=["tp x dp", "tp x dp, all calls alike", "pp x dp"],
 )
-@pytest.mark.parametrize("labels", ["old", "bare"])
+@pytest.mark.parametrize("labels", at_once(["old", "bare"], "bare"))
 def test_simulated_groups_are_found_and_none_is_made_up(
     empty_run: Connection, program: tuple[Op, ...], kinds: tuple[str, ...], labels: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
+from tests.marks import at_once
 from tests.simulated_runs import FOUR_RANKS, PP, SKEWED, SLOW_GPU_TP, SLOW_HOST, SYNC
 from traceweave.replay.graph import build
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL, TRANSFER
@@ -82,27 +83,34 @@ def _measured(
     return known, found[0]
 
 
-@pytest.mark.parametrize("name", KINETO)
+@pytest.mark.parametrize(
+    "name", at_once(KINETO, "nanogpt_8xh100", "torchrec_4", "amd_mi250", "mtia", "cpu_gloo_1of300")
+)
 def test_a_real_kineto_run(name: str, database_of: Callable[..., Path], corpus: Path) -> None:
     check(database_of(corpus / "kineto" / name))
 
 
-@pytest.mark.parametrize("name", NSYS)
+@pytest.mark.parametrize(
+    "name", at_once(NSYS, "fsdp_2rank_before__2026.2", "mordred__pre2021", "vector__2022.4")
+)
 def test_a_real_nsys_run(name: str, database_of: Callable[..., Path], corpus: Path) -> None:
     check(database_of(corpus / "nsys" / f"{name}.sqlite"))
 
 
-@pytest.mark.parametrize("name", GLOO)
+@pytest.mark.parametrize(
+    "name",
+    at_once(GLOO, "ddp_gloo_4ranks", "ddp_gloo_straggler", "fsdp2_gloo", "pipeline_1f1b"),
+)
 def test_a_run_without_a_gpu(name: str, database_of: Callable[..., Path], fixtures: Path) -> None:
     check(database_of(fixtures / name))
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@pytest.mark.parametrize("name", at_once(SIMULATED, "ddp", "clocks apart", "pp", "cut"))
 def test_a_simulated_run(name: str, simulated_database: Callable[[Config], Path]) -> None:
     check(simulated_database(SIMULATED[name]))
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("mixed", at_once([False, True], True))
 def test_a_simulated_nsys_run(mixed: bool, once: MakeOnce) -> None:
     config = replace(FOUR_RANKS, steps=2, layers=2)
 

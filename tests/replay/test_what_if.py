@@ -12,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.marks import at_once
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
@@ -24,6 +25,7 @@ from traceweave_simulator import Config, Gap
 FSDP = replace(FOUR_RANKS, parallelism="fsdp")
 TP = replace(FOUR_RANKS, parallelism="tp", group_size=2)
 PP = replace(FOUR_RANKS, parallelism="pp", group_size=2)
+BASES = {"ddp": FOUR_RANKS, "fsdp": FSDP, "tp": TP, "pp": PP}
 
 
 @pytest.fixture
@@ -111,7 +113,7 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
         three_ranks.answers([text])
 
 
-@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP, PP], ids=["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize("base", at_once(BASES, "ddp", "pp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
     [
@@ -125,14 +127,14 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(
-    base: Config,
+    base: str,
     worse: dict[str, object],
     scenario: str,
     simulated_database: Callable[[Config], Path],
 ) -> None:
-    with traceweave.open(simulated_database(replace(base, **worse))) as run:  # type: ignore[arg-type]
+    with traceweave.open(simulated_database(replace(BASES[base], **worse))) as run:  # type: ignore[arg-type]
         (row,) = run.what_if(scenario).to_dict("records")
-    with traceweave.open(simulated_database(base)) as run:
+    with traceweave.open(simulated_database(BASES[base])) as run:
         without = run.steps()["length_ns"].mean()
     assert row["measured_step_ns"] == row["replayed_step_ns"]
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
@@ -140,7 +142,7 @@ def test_the_run_without_it_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
-@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP, PP], ids=["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize("base", at_once(BASES, "ddp", "pp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
     [
@@ -153,29 +155,29 @@ def test_the_run_without_it_takes_what_was_predicted(
     ids=["slow gpu", "late data"],
 )
 def test_recorded_waits_predict_gains_within_3_percent(
-    base: Config,
+    base: str,
     worse: dict[str, object],
     scenario: str,
     simulated_database: Callable[[Config], Path],
 ) -> None:
-    recorded = replace(base, cuda_sync_events=True)
+    recorded = replace(BASES[base], cuda_sync_events=True)
     with traceweave.open(simulated_database(replace(recorded, **worse))) as run:  # type: ignore[arg-type]
         assert run.replay_quality()["inferred_waits"].sum() == 0
         assert run.replay_quality()["stream_waits"].sum() > 0
         (row,) = run.what_if(scenario).to_dict("records")
-    with traceweave.open(simulated_database(base)) as run:
+    with traceweave.open(simulated_database(BASES[base])) as run:
         without = run.steps()["length_ns"].mean()
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
     gain = row["measured_step_ns"] - without
     assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
 
 
-@pytest.mark.parametrize("base", [FOUR_RANKS, FSDP, TP], ids=["ddp", "fsdp", "tp"])
+@pytest.mark.parametrize("base", at_once(["ddp", "fsdp", "tp"], "ddp"))
 def test_work_divided_evenly_takes_what_was_predicted(
-    base: Config, simulated_database: Callable[[Config], Path]
+    base: str, simulated_database: Callable[[Config], Path]
 ) -> None:
-    uneven = replace(base, straggler={0: 1 * MS, 1: 2 * MS, 2: 3 * MS, 3: 6 * MS})
-    even = replace(base, straggler=dict.fromkeys(range(4), 3 * MS))
+    uneven = replace(BASES[base], straggler={0: 1 * MS, 1: 2 * MS, 2: 3 * MS, 3: 6 * MS})
+    even = replace(BASES[base], straggler=dict.fromkeys(range(4), 3 * MS))
     with traceweave.open(simulated_database(uneven)) as run:
         (row,) = run.what_if("kind=compute like=mean").to_dict("records")
     with traceweave.open(simulated_database(even)) as run:

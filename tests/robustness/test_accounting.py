@@ -11,6 +11,7 @@ import duckdb
 import orjson
 import pytest
 
+from tests.marks import nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome, forget, load_file, unaccounted
 from traceweave.store.database import open_database
@@ -53,6 +54,7 @@ def test_every_event_of_every_fixture(
         check(con, outcome)
 
 
+@nightly
 def test_every_event_of_the_small_files_of_the_corpus(
     con: duckdb.DuckDBPyConnection, corpus: Path
 ) -> None:

@@ -5,6 +5,7 @@ A rule that no real trace at hand shows is tried on events of a real file that w
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import MakeOnce
 from traceweave.analyses import rules
 
 Database = Callable[..., Path]
@@ -332,24 +334,40 @@ def _path(corpus: Path, fixtures: Path, trace: str) -> Path:
     return corpus / trace if "/" in trace else fixtures / trace
 
 
-@cache
-def _found(path: Path) -> dict[str, list[dict[str, Any]]]:
+Found = Callable[[str], list[dict[str, Any]]]
+
+
+def _findings(path: Path) -> list[dict[str, Any]]:
     with traceweave.open(path) as run:
         # what they find does not depend on what it is worth
-        rows = run.findings(replay_ops=0).to_dict("records")
-    by_rule: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_rule.setdefault(row["rule"], []).append(row)
-    return by_rule
+        rows: list[dict[str, Any]] = (
+            run.stream_analysis("findings", replay_ops=0).read_all().to_pylist()
+        )
+    return rows
+
+
+@pytest.fixture(scope="session")
+def found_in(corpus: Path, fixtures: Path, database_of: Database, once: MakeOnce) -> Found:
+    """Return a function from a trace to its findings, asked once for all processes."""
+
+    @cache
+    def found(trace: str) -> list[dict[str, Any]]:
+        database = database_of(_path(corpus, fixtures, trace))
+        rows = once(
+            f"findings of {database}",
+            ".json",
+            lambda path: path.write_text(json.dumps(_findings(database))),
+        )
+        return list(json.loads(rows.read_text()))
+
+    return found
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_rule_speaks_where_it_is_true(
-    corpus: Path, fixtures: Path, database_of: Database, name: str
-) -> None:
+def test_a_rule_speaks_where_it_is_true(found_in: Found, name: str) -> None:
     for wanted in REAL[name].true:
-        found = _found(database_of(_path(corpus, fixtures, wanted.trace))).get(name, [])
-        ranks = [None if row["ranks"] is None else list(row["ranks"]) for row in found]
+        found = [row for row in found_in(wanted.trace) if row["rule"] == name]
+        ranks = [row["ranks"] for row in found]
         assert wanted.ranks in ranks, (wanted, ranks)
         row = found[ranks.index(wanted.ranks)]
         assert re.match(wanted.evidence, row["evidence"]), (wanted.trace, row["evidence"])
@@ -357,26 +375,28 @@ def test_a_rule_speaks_where_it_is_true(
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_rule_is_silent_where_it_is_not_true(
-    corpus: Path, fixtures: Path, database_of: Database, name: str
-) -> None:
+def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> None:
     for trace in REAL[name].silent:
-        found = _found(database_of(_path(corpus, fixtures, trace)))
-        assert name not in found, (trace, found[name])
+        found = [row for row in found_in(trace) if row["rule"] == name]
+        assert not found, (trace, found)
 
 
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
-    corpus: Path, fixtures: Path, database_of: Database, tmp_path: Path, name: str
+    corpus: Path,
+    fixtures: Path,
+    database_of: Database,
+    found_in: Found,
+    tmp_path: Path,
+    name: str,
 ) -> None:
     trace, change, evidence, advice = CHANGED[name]
-    original = database_of(_path(corpus, fixtures, trace))
-    assert name not in _found(original)
+    assert name not in [row["rule"] for row in found_in(trace)]
     path = tmp_path / "changed.duckdb"
-    shutil.copy(original, path)
+    shutil.copy(database_of(_path(corpus, fixtures, trace)), path)
     with duckdb.connect(path) as con:
         con.execute(change)
-    [row] = _found(path)[name]
+    [row] = [row for row in _findings(path) if row["rule"] == name]
     assert re.match(evidence, row["evidence"]), row["evidence"]
     assert re.match(advice, row["advice"]), row["advice"]
 

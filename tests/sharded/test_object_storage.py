@@ -15,6 +15,7 @@ import pytest
 from pyarrow import fs
 
 import traceweave
+from tests.marks import nightly
 from tests.sharded.equal import differing_tables
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError
@@ -81,6 +82,7 @@ def assert_nothing_secret(*texts: bytes | str) -> None:
             assert secret.encode() not in data
 
 
+@nightly
 def test_a_run_goes_from_bucket_to_bucket(
     bucket: str,
     traces: Path,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import at_once
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.sources import nsys
 
@@ -56,7 +57,9 @@ def loaded_of() -> Iterator[Callable[[str], LoadedExport]]:
         export.con.close()
 
 
-@pytest.fixture(params=EXPORTS)
+@pytest.fixture(
+    params=at_once(EXPORTS, "mordred__pre2021.sqlite", "perf_sandbox__2025.5.sqlite", EXPORTS[0])
+)
 def export(
     request: pytest.FixtureRequest, loaded_of: Callable[[str], LoadedExport]
 ) -> tuple[str, LoadedExport]:

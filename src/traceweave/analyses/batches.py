@@ -70,20 +70,24 @@ def elsewhere(con: duckdb.DuckDBPyConnection) -> Elsewhere | None:
     return _elsewhere.get(con)
 
 
+def is_batch(con: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether a connection sees the events of some ranks only."""
+    return con.execute(f"SELECT getvariable('{_IN_BATCH}')").fetchall() == [(True,)]
+
+
 def divide(con: duckdb.DuckDBPyConnection, statement: Statement) -> list[Ranks]:
     """Return the batches of ranks, ascending, that a statement is to be asked of; none where it is
     asked of all ranks together.
 
     A database that can change is asked as a whole: other connections to it see what was committed.
     """
-    if not statement.within_rank or not is_read_only(con) or _is_batch(con):
+    if not statement.within_rank or not is_read_only(con) or is_batch(con):
         return []
-    ranks = [rank for (rank,) in con.execute(_RANKS).fetchall()]
+    ((ranks, ops),) = con.execute(_SIZE).fetchall()
     if len(ranks) < 2:
         return []
     where = elsewhere(con)
     at_once, most_bytes = (where.at_once, where.most_bytes) if where else (1, MOST_BYTES)
-    ((ops,),) = con.execute(_OPS).fetchall()
     fitting = most_bytes * len(ranks) // max(ops * statement.bytes_per_op, 1)
     most = max(1, min(fitting, math.ceil(len(ranks) / at_once)))
     return conditions(ranks[most::most]) if most < len(ranks) else []
@@ -113,10 +117,10 @@ def batch(con: duckdb.DuckDBPyConnection, ranks: Ranks) -> Iterator[duckdb.DuckD
         yield part
 
 
-def _is_batch(con: duckdb.DuckDBPyConnection) -> bool:
-    return con.execute(f"SELECT getvariable('{_IN_BATCH}')").fetchall() == [(True,)]
-
-
-_RANKS = "SELECT DISTINCT rank FROM base.rank_sources ORDER BY rank"
-
 _OPS = "SELECT (SELECT count(*) FROM base.gpu_ops) + (SELECT count(*) FROM base.host_ops)"
+
+_SIZE = f"""
+SELECT
+    (SELECT coalesce(list(DISTINCT rank ORDER BY rank), []) FROM base.rank_sources),
+    ({_OPS})
+"""

@@ -55,7 +55,7 @@ reductions AS MATERIALIZED (
     LEFT JOIN roles AS r USING (group_id)
     LEFT JOIN issues AS i USING (call_id)
     WHERE k.op = 'all_reduce'
-        AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu'))
+        AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
         AND CASE WHEN $group_id IS NULL THEN coalesce(r.used_for, 'dp') = 'dp' ELSE k.group_id = $group_id END
 ),
 buckets AS MATERIALIZED (

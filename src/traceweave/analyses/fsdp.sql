@@ -57,7 +57,7 @@ units AS MATERIALIZED (
     LEFT JOIN issues AS i USING (call_id)
     WHERE k.op IN ('all_gather', 'reduce_scatter')
         AND CASE WHEN $group_id IS NULL THEN r.used_for = 'dp' ELSE k.group_id = $group_id END
-        AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu'))
+        AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
     WINDOW whole AS (PARTITION BY k.group_id)
 ),
 -- gradients are scattered in the backward pass, by autograd's thread if that is another one

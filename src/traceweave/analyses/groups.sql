@@ -49,7 +49,7 @@ calls AS MATERIALIZED (
         k.start_local_ns + k.duration_ns AS end_ns
     FROM collectives AS k LEFT JOIN roles AS r USING (group_id)
     -- what a host backend does is not on the timeline of a rank with a GPU
-    WHERE k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu')
+    WHERE k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu')
 ),
 counted AS (
     SELECT

@@ -191,7 +191,7 @@ rows AS (
     UNION ALL
     SELECT 36, 'no GPU work', count(*), '', 'ranks left out of all numbers', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
-    WHERE rank NOT IN (SELECT rank FROM device_ops) AND EXISTS (FROM device_ops WHERE timeline = 'gpu')
+    WHERE rank NOT IN (SELECT rank FROM tw_timelines) AND EXISTS (FROM tw_timelines WHERE timeline = 'gpu')
     HAVING count(*) > 0
 )
 SELECT

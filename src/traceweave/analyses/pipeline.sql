@@ -100,7 +100,7 @@ pipelines AS MATERIALIZED (
         max(stage) + 1 AS stages,
         arg_max(rank, stage) AS last_rank,
         count(*) = max(stage) + 1 AS is_chain,
-        bool_and(rank IN (SELECT rank FROM device_ops)) AS is_whole
+        bool_and(rank IN (SELECT rank FROM tw_timelines)) AS is_whole
     FROM placed
     GROUP BY first_rank
 ),

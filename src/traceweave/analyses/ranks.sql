@@ -51,5 +51,5 @@ LEFT JOIN (SELECT rank, count(*) AS n FROM gpu_ops GROUP BY rank) AS g USING (ra
 LEFT JOIN (SELECT rank, count(*) AS n FROM host_ops GROUP BY rank) AS h USING (rank)
 LEFT JOIN (SELECT rank, count(DISTINCT step) AS n FROM steps GROUP BY rank) AS s USING (rank)
 LEFT JOIN (SELECT rank, count(*) AS n, count(collective_id) AS matched FROM collectives GROUP BY rank) AS k USING (rank)
-LEFT JOIN (SELECT rank, any_value(timeline) AS timeline FROM device_ops GROUP BY rank) AS t USING (rank)
+LEFT JOIN tw_timelines AS t USING (rank)
 ORDER BY r.rank

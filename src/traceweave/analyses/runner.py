@@ -5,7 +5,8 @@ value is a literal or a parameter of its own; `shared_` and `rule_` rows get its
 parameters that they share. Such rows are computed once per question and set of values, into a
 temporary table, which DuckDB spills to disk if memory is short. Further questions use them again
 only where the database was opened read-only: then nothing can change it while it is open (fitting
-the clocks again opens it for writing, which a reader's lock forbids).
+the clocks again opens it for writing, which a reader's lock forbids). `made` is the set of tables
+that are there for a question.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import resources
+from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
 from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
 from traceweave.analyses.catalog import called, find, rules
+from traceweave.analyses.common import hold
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
@@ -29,13 +32,22 @@ from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line, is_read_only
+from traceweave.store.database import first_line
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
 _HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
 _TABLE = "-- table: "
+
+_KEPT = """
+SELECT table_name
+FROM duckdb_tables() JOIN duckdb_databases() AS run ON run.database_name = current_database()
+WHERE temporary AND run.readonly
+"""
+
+_with_macros: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+"""The macros that were created in a connection."""
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
@@ -100,10 +112,11 @@ def prepare(
     Creates in `con` what it needs: macros, inputs made in Python, and those tables; `made` are the
     tables that were created for the same question.
     """
-    made = set() if made is None else made
+    made = _kept(con) if made is None else made
+    hold(con, statement.reads, made)
     create_macros(con, statement.sql, made)
     for need in statement.needs:
-        if not _is_there(con, f"tw_{need}", made):
+        if f"tw_{need}" not in made:
             INPUTS[need](con)
         made.add(f"tw_{need}")
 
@@ -131,10 +144,10 @@ def materialize(
 
     What a read-only database has been asked before is not computed again, nor what is in `made`.
     """
-    made = set() if made is None else made
+    made = _kept(con) if made is None else made
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-    if not _is_there(con, name, made):
+    if name not in made:
         if batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
@@ -202,20 +215,19 @@ def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | Non
     What a file of macros calls a table is one: its rows are computed when they are first needed,
     as those of statements are (see `materialize`).
     """
-    made = set() if made is None else made
+    made = _kept(con) if made is None else made
+    there = _with_macros.setdefault(con, set())
     _create_functions(con, sql)
-    con.execute("CREATE TEMP TABLE IF NOT EXISTS tw_macros (name VARCHAR)")
-    there = {name for (name,) in con.execute("FROM tw_macros").fetchall()}
     for name in macros_of(sql):
         definition = macros()[name]
         _create_functions(con, definition)
         if definition.startswith(_TABLE):
-            if not _is_there(con, name, made):
+            if name not in made:
                 con.execute(definition)
             made.add(name)
         elif name not in there:
             con.execute(definition)
-            con.execute("INSERT INTO tw_macros VALUES (?)", [name])
+            there.add(name)
 
 
 def _create_functions(con: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -252,16 +264,9 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
     return part.bind(given)
 
 
-def _is_there(con: duckdb.DuckDBPyConnection, name: str, made: set[str]) -> bool:
-    """Whether a temporary table was made for this question, or for any while nothing changes."""
-    return name in made or (is_read_only(con) and _exists(con, name))
-
-
-def _exists(con: duckdb.DuckDBPyConnection, name: str) -> bool:
-    rows = con.execute(
-        "SELECT 1 FROM duckdb_tables() WHERE temporary AND table_name = ?", [name]
-    ).fetchall()
-    return bool(rows)
+def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return the temporary tables that still hold: none where the database can change."""
+    return {name for (name,) in con.execute(_KEPT).fetchall()}
 
 
 @cache

@@ -43,7 +43,7 @@ calls AS MATERIALIZED (
     FROM collectives
     WHERE call_id IN (SELECT call_id FROM query_table(of_calls))
         -- what a host backend does is not on the timeline of a rank with a GPU
-        AND (gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM device_ops WHERE timeline = 'cpu'))
+        AND (gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
 ),
 begun AS (
     SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns

@@ -8,3 +8,10 @@ SELECT
     start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
     launch_start_local_ns AS launch_start_ns, launch_start_local_ns + launch_duration_ns AS launch_end_ns
 FROM device_ops;
+
+-- table: tw_timelines | one row per rank with ops on the device timeline: rank, timeline, and from its first op to its last: start_ns and end_ns on its own clock
+-- reads: device_ops
+CREATE OR REPLACE TEMP TABLE tw_timelines AS
+SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+FROM tw_own_ops()
+GROUP BY rank;

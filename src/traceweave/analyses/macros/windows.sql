@@ -3,12 +3,7 @@
 -- macro: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
 -- reads: device_ops, steps
 CREATE TEMP MACRO IF NOT EXISTS tw_windows(kind) AS TABLE
-WITH spans AS (
-    SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) AS end_ns
-    FROM tw_own_ops()
-    GROUP BY rank
-),
-stepped AS (
+WITH stepped AS (
     SELECT
         spans.rank,
         spans.timeline,
@@ -18,7 +13,7 @@ stepped AS (
         CASE WHEN kind = 'device' AND timeline = 'gpu' THEN steps.device_end_local_ns
             ELSE steps.start_local_ns + steps.duration_ns END AS end_ns,
         CASE WHEN kind = 'device' AND timeline = 'cpu' THEN 'host window: no GPU ops' END AS note
-    FROM spans JOIN steps USING (rank)
+    FROM tw_timelines AS spans JOIN steps USING (rank)
     WHERE kind <> 'span'
 ),
 known AS (
@@ -33,7 +28,7 @@ SELECT
     start_ns,
     end_ns,
     CASE WHEN kind <> 'span' THEN 'no steps recorded: window is the span of the rank' END AS note
-FROM spans
+FROM tw_timelines
 WHERE rank NOT IN (SELECT rank FROM known);
 
 -- macro: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns, compute_transfer_ns, compute_parts_ns

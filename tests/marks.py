@@ -1,0 +1,20 @@
+"""What runs every time, and what only in the nightly run: the same check on further runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+nightly = pytest.mark.nightly
+
+
+def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
+    """Return parameters of a test, of which those that are not among `chosen` are left to nights.
+
+    Choose one of every kind: the others are there to find what nobody thought of.
+    """
+    values = list(values)
+    assert set(chosen) <= set(values)
+    return [value if value in chosen else pytest.param(value, marks=nightly) for value in values]
