@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
-from traceweave.clocks.bending import NEAREST, _as_told, _knots
+from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.joint_bends import Joint, Moment, Rows
 from traceweave.clocks.steps import clearest_step
@@ -192,3 +192,16 @@ def test_calls_of_clocks_that_stepped_together_do_not_tell_when() -> None:
     # alone, its calls with the other do
     joint.drop([0])
     assert _as_told(joint, together[0]) == together[0]
+
+
+def test_a_cluster_that_met_no_other_is_no_trouble() -> None:
+    # clocks of two hosts share calls, that of a third has none with either
+    moments = 1e6 * np.arange(40)
+    rest = np.column_stack([np.zeros(40), np.where(np.arange(40) < 20, 0.0, 300e3)])
+    rows = Rows(np.array([0, 2]), moments, rest, np.ones_like(rest), np.zeros(40, np.int64))
+    joint = Joint([rows], 3, _knots([rows]))
+    _find_steps(joint)
+    joint.settle()
+    assert {step.cluster for step in joint.steps} <= {0, 2}
+    assert len(joint.steps) >= 1
+    assert np.isfinite(joint.curve_errors()).all()
