@@ -22,6 +22,7 @@ import click
 import traceweave
 from traceweave.analyses.reference import catalog_markdown, findings_markdown, method_stubs
 from traceweave.cli.main import cli
+from traceweave.cli.options import Printing
 from traceweave.cli.output import print_rows
 from traceweave.store.schema import public_relations
 from traceweave.vocabulary import tables
@@ -125,7 +126,7 @@ def cookbook_page() -> str:
 def _answer(run: traceweave.Run, query: str) -> str:
     printed = io.StringIO()
     with redirect_stdout(printed):
-        print_rows(run.stream(query), "markdown", None)
+        print_rows(run.stream(query), Printing("markdown"))
     return printed.getvalue()
 
 

@@ -6,10 +6,9 @@ Chromium, 1440 and 390 pixels wide, light and dark. Needs Chromium on the PATH a
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,18 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 sys.path.insert(0, str(ROOT))
 
-from tests.chromium import Chromium, inject, title  # noqa: E402
+from tests.chromium import find_chromium, launch  # noqa: E402
 
-HEIGHT = {1440: 15_000, 390: 26_000}
 BOXES = """
-setTimeout(() => {
-  const boxes = {};
-  for (const one of document.querySelectorAll("section, figure")) {
-    const { top, height } = one.getBoundingClientRect();
-    boxes[one.id] = [Math.round(top + scrollY), Math.round(height)];
-  }
-  parent.document.title = JSON.stringify(boxes);
-}, 2000);
+() => Object.fromEntries([...document.querySelectorAll("section, figure")].map((one) => {
+  const { top, height } = one.getBoundingClientRect();
+  return [one.id, [Math.round(top + scrollY), Math.round(height)]];
+}))
 """
 
 
@@ -62,14 +56,15 @@ PICTURES = (
 
 def main() -> None:
     """Write every picture into docs/images."""
-    binary = shutil.which("chromium") or shutil.which("google-chrome")
+    binary = find_chromium()
     if binary is None:
         raise SystemExit("no Chromium on PATH")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        page = _page(folder)
+    with tempfile.TemporaryDirectory() as folder, launch(binary) as chromium:
+        page = _page(Path(folder))
         for width, dark in sorted({(one.width, one.dark) for one in PICTURES}):
-            shot, boxes = _photograph(Chromium(binary, folder / "profile"), page, width, dark=dark)
+            with chromium.open(page, width, dark=dark) as visit:
+                boxes = visit.ask(BOXES)
+                shot = Image.open(BytesIO(visit.page.screenshot(full_page=True))).convert("RGB")
             for one in PICTURES:
                 if (one.width, one.dark) == (width, dark):
                     _save(one, shot, boxes)
@@ -90,33 +85,6 @@ def _page(folder: Path) -> Path:
     traceweave.ingest([folder / "traces"], folder / "run.duckdb")
     with traceweave.open(folder / "run.duckdb") as run:
         return run.report(folder / "run.html")
-
-
-def _photograph(
-    chromium: Chromium, page: Path, width: int, *, dark: bool
-) -> tuple[Image.Image, dict[str, tuple[int, int]]]:
-    """Return the whole page as a picture, and where its parts begin and how tall they are."""
-    # a window cannot be as narrow as a telephone, a frame can; the page in it is the same
-    inner = page.with_name("inner.html")
-    shutil.copy(page, inner)
-    inject(inner, BOXES)
-    frame = page.with_name("frame.html")
-    frame.write_text(
-        "<!DOCTYPE html><title>0</title><style>body{margin:0}iframe{border:0}</style>"
-        f"<iframe src='inner.html' width={width} height={HEIGHT[width]}></iframe>",
-        encoding="utf-8",
-    )
-    flags = ["--allow-file-access-from-files", "--hide-scrollbars"]
-    flags += [f"--window-size={max(width, 600)},{HEIGHT[width]}"]
-    flags += ["--blink-settings=preferredColorScheme=0"] if dark else []
-    boxes = title(chromium.visit(frame, *flags))
-    target = page.with_suffix(".png")
-    command = [chromium.binary, "--headless", "--no-sandbox", "--disable-gpu", *flags]
-    command += ["--virtual-time-budget=4000", f"--user-data-dir={chromium.profile}"]
-    subprocess.run(
-        [*command, f"--screenshot={target}", frame.as_uri()], capture_output=True, check=True
-    )
-    return Image.open(target).convert("RGB"), boxes  # type: ignore[return-value]
 
 
 def _save(picture: Picture, shot: Image.Image, boxes: dict[str, tuple[int, int]]) -> None:

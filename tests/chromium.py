@@ -1,123 +1,97 @@
-"""Drives a headless Chromium from the command line: no driver, no protocol, no network."""
+"""A headless Chromium driven by Playwright: what a page becomes, says and asks for."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
-import subprocess
-from contextlib import suppress
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=4000",
-    "--window-size=1280,900",
-)
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+
+_FLAGS = ("--no-sandbox", "--disable-gpu")
+_LOCAL = ("file:", "data:", "blob:")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Visit:
-    """What a page became once its scripts had run."""
+    """A page that is open."""
 
-    dom: str
-    console: list[str]
-    requested: list[str]
-    """Addresses other than the page itself that the browser was asked for."""
+    page: Page
+    """For a real mouse and real keys."""
+
+    console: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
+    """Addresses other than local files that were asked for and no policy held back."""
+
+    @property
+    def dom(self) -> str:
+        """The document as the scripts have made it."""
+        return self.page.content()
+
+    def note(self, request: Request) -> None:
+        """Take down an address that is not a local file."""
+        if not request.url.startswith(_LOCAL):
+            self.requested.append(request.url)
+
+    def forget_if_blocked(self, request: Request) -> None:
+        """Strike what the page's own policy has kept from leaving."""
+        if request.failure == "csp":
+            self.requested.remove(request.url)
+
+    def ask(self, script: str) -> Any:
+        """Return what a function of JavaScript returns in the page."""
+        return self.page.evaluate(script)
 
 
 @dataclass(frozen=True)
 class Chromium:
-    """One browser binary and a profile folder of its own."""
+    """One browser, in which every page has a profile of its own."""
 
-    binary: str
-    profile: Path
+    browser: Browser
 
-    def visit(self, page: Path, *flags: str) -> Visit:
-        """Open `page` from disk and return what it became."""
-        log = self.profile.with_suffix(".netlog.json")
-        done = subprocess.run(
-            [
-                self.binary,
-                *_FLAGS,
-                *flags,
-                f"--user-data-dir={self.profile}",
-                f"--log-net-log={log}",
-                "--dump-dom",
-                page.as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
-        )
-        console = re.findall(r"CONSOLE[^\]]*\] (.*)", done.stderr)
-        return Visit(done.stdout, console, _requests(log))
-
-    def ask(self, page: Path, *flags: str) -> Visit:
-        """Open a page whose injected script leaves JSON in its title, until it has.
-
-        Time in the page is virtual and does not wait for other processes of the browser, which
-        decode images and read blobs: on a busy machine it may run out before they are done.
-        """
-        for _ in range(8):
-            visit = self.visit(page, *flags)
-            with suppress(json.JSONDecodeError):
-                title(visit)
-                break
-        return visit
-
-    def pdf(self, page: Path, target: Path) -> bytes:
-        """Print `page` to `target` and return what was printed."""
-        subprocess.run(
-            [
-                self.binary,
-                *_FLAGS,
-                f"--user-data-dir={self.profile}",
-                "--no-pdf-header-footer",
-                f"--print-to-pdf={target}",
-                page.as_uri(),
-            ],
-            capture_output=True,
-            timeout=300,
-            check=True,
-        )
-        return target.read_bytes()
+    @contextmanager
+    def open(
+        self, page: Path | str, width: int = 1280, height: int = 900, *, dark: bool = False
+    ) -> Iterator[Visit]:
+        """Open a page from disk or at an address until its scripts have drawn."""
+        with self.browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        ) as context:
+            visit = Visit(context.new_page())
+            visit.page.on("console", lambda message: visit.console.append(message.text))
+            visit.page.on("pageerror", lambda error: visit.console.append(str(error)))
+            context.on("request", visit.note)
+            context.on("requestfailed", visit.forget_if_blocked)
+            visit.page.goto(page.as_uri() if isinstance(page, Path) else page)
+            for frame in visit.page.frames:
+                # asked by the clock: a frame that is out of sight gets no animation frames
+                frame.wait_for_function(_DRAWN, polling=50)
+            visit.ask(_TWO_FRAMES)
+            yield visit
 
 
-def inject(page: Path, script: str) -> None:
-    """Let `page` run one more script, with leave of its Content-Security-Policy."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text = page.read_text(encoding="utf-8")
-    text = text.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
-    head, end = text.rsplit("</body>", 1)
-    page.write_text(f"{head}<script>{script}</script></body>{end}", encoding="utf-8")
+# charts are drawn one after the other, so that the page can be used meanwhile
+_DRAWN = """
+() => [...document.querySelectorAll("[data-chart], [data-timeline]")].every(
+  (one) => one.querySelector("svg, canvas"))
+"""
+_TWO_FRAMES = "() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(d)))"
 
 
-def title(visit: Visit) -> object:
-    """Return what the page's scripts left as JSON in its title."""
-    found = re.search("<title>(.*?)</title>", visit.dom, re.DOTALL)
-    return json.loads(html.unescape(found.group(1))) if found else None
+def find_chromium() -> str | None:
+    """Return where the browser is, if it is on the PATH."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
 
 
-def _requests(log: Path) -> list[str]:
-    text = log.read_text(encoding="utf-8")
-    try:
-        events = json.loads(text)["events"]
-    except json.JSONDecodeError:
-        events = json.loads(text.rstrip().rstrip(",") + "]}")["events"]
-    parameters = [event.get("params", {}) for event in events]
-    # the browser's own errands (updates, time) have no origin; what a page asks for has the page's
-    urls = {p["url"] for p in parameters if p.get("initiator", "not an origin") != "not an origin"}
-    return sorted(url for url in urls if not url.startswith(("file:", "data:")))
+@contextmanager
+def launch(binary: str) -> Iterator[Chromium]:
+    """Run the browser `binary`."""
+    with (
+        sync_playwright() as driver,
+        driver.chromium.launch(executable_path=binary, args=list(_FLAGS)) as browser,
+    ):
+        yield Chromium(browser)

@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 import traceweave
-from tests.chromium import Chromium
+from tests.chromium import Chromium, find_chromium, launch
 from tests.comparison.runs import run_of
 from tests.tables import create_tables, empty_database
 from traceweave_simulator import Config, simulate, write_kineto
@@ -123,10 +123,11 @@ def base_run() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
-@pytest.fixture
-def chromium(tmp_path: Path) -> Chromium:
-    """A headless Chromium with a fresh profile."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
-        if found := shutil.which(name):
-            return Chromium(found, tmp_path / "profile")
-    pytest.skip("no Chromium on PATH: apt-get install chromium")
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    """A headless Chromium. While it is open no other event loop can run in this thread."""
+    binary = find_chromium()
+    if binary is None:
+        pytest.skip("no Chromium on PATH: apt-get install chromium")
+    with launch(binary) as chromium:
+        yield chromium

@@ -192,27 +192,40 @@ def check(
     run: str | Path | Run,
     rules: str | Path,
     *,
-    baseline: str | Path | Run | None = None,
+    baseline: str | Path | Run | Sequence[str | Path | Run] | None = None,
     accept_differences: bool = False,
+    junit: str | Path | None = None,
+    annotations: tuple[Literal["github", "gitlab"], str | Path] | None = None,
 ) -> CheckResult:
     """Check a run against the rules of a TOML file; without a `baseline`, what needs it is skipped.
 
-    Runs that are not comparable fail what compares them, unless `accept_differences` says that they
-    are meant to differ, as in a study of world sizes. Raises UsageError for a rules file that is
-    wrong, QueryError for a metric that cannot be computed, DatabaseError for a run that cannot
-    be opened.
+    Several baselines, recordings of the same code, tell the noise that a change has to exceed. Runs
+    that are not comparable fail what compares them, unless `accept_differences` says that they are
+    meant to differ, as in a study of world sizes. The outcomes are also written as JUnit XML into
+    the file `junit`, and as `annotations` of a service into that file. Raises UsageError for a
+    rules file that is wrong, QueryError for a metric that cannot be computed, DatabaseError for a
+    run that cannot be opened.
     """
-    from traceweave.checks import check_run, read_rules
+    from traceweave.checks import check_run, read_rules, write_annotations, write_junit
 
     wanted = read_rules(Path(rules))
+    given = [baseline] if isinstance(baseline, str | Path | Run) else baseline or ()
     with ExitStack() as stack:
-        runs = [
-            one if one is None or isinstance(one, Run) else stack.enter_context(open(one))
-            for one in (run, baseline)
-        ]
-        cons = [None if one is None else one.con for one in runs]
-        assert cons[0] is not None
-        return check_run(cons[0], wanted, baseline=cons[1], accept_differences=accept_differences)
+        new, *baselines = (
+            one if isinstance(one, Run) else stack.enter_context(open(one)) for one in (run, *given)
+        )
+        result = check_run(
+            new.con,
+            wanted,
+            baselines=[one.con for one in baselines],
+            accept_differences=accept_differences,
+        )
+    if junit is not None:
+        write_junit(result, new.path.name, Path(junit))
+    if annotations is not None:
+        service, path = annotations
+        write_annotations(result, service, Path(rules), Path(path))
+    return result
 
 
 class Run(Analyses[Frame]):

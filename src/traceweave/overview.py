@@ -131,7 +131,7 @@ class Overview:
         parts = [f"<p>{escape(self.facts)}</p>"]
         for name, rows in (("Ranks", self.ranks), ("Clocks", self.clocks), ("Files", self.sources)):
             if rows:
-                cells = ([words.plain(value) for value in asdict(row).values()] for row in rows)
+                cells = ([words.cell(*item) for item in asdict(row).items()] for row in rows)
                 parts.append(f"<b>{name}</b>{table(list(asdict(rows[0])), cells)}")
         if self.warnings:
             items = "".join(f"<li>{escape(f'{w.kind}: {w.text}')}</li>" for w in self.warnings)

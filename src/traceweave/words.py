@@ -38,6 +38,15 @@ MOST_RUNS = 8
 LONG_NAME = 60
 """Characters of a name that stand in a sentence."""
 
+EPOCH_FROM_NS = 10**17
+"""A time in ns beyond this (1973) is a moment, anything shorter a duration."""
+
+LAST_NS = 2**63
+"""A time in ns beyond this (2262) is no moment that the tables can hold."""
+
+FRACTIONS = ("share", "_fraction", "_efficiency", "relative", "_balance", "mfu", "hfu")
+"""Columns whose names end like this hold shares of a whole, written in percent."""
+
 _TIMES: _Units = ((9, "s"), (6, "ms"), (3, "us"), (0, "ns"))
 _SIZES: _Units = ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB"), (0, "B"))
 _WORK: _Units = ((18, "EFLOP"), (15, "PFLOP"), (12, "TFLOP"), (9, "GFLOP"), (6, "MFLOP"),
@@ -80,13 +89,33 @@ def number(value: Number | None, digits: int = SENTENCE) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def plain(value: object) -> str:
-    """Write a value of a table whose unit is not known: a number, a text, or MISSING."""
+def cell(column: str, value: object) -> str:
+    """Write one value of a table's column; its unit is what the name of the column ends with.
+
+    Whole numbers without a unit are written as they are stored: they may be ids, for a next query.
+    """
     if value is None:
         return MISSING
-    if isinstance(value, float | Decimal):
-        return number(value, TABLE)
-    return count(value) if isinstance(value, int) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.endswith("ranks") and isinstance(value, list) and set(map(type, value)) == {int}:
+        return folded(value)
+    if isinstance(value, Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    return _in_column(column, value) if isinstance(value, int | float) else str(value)
+
+
+def _in_column(column: str, value: int | float) -> str:
+    if column.endswith("_ns"):
+        is_moment = EPOCH_FROM_NS < value < LAST_NS
+        return time_of_day(int(value)) if is_moment else duration(value, TABLE)
+    if column.startswith("bytes") or column.endswith("_bytes"):
+        return size(value, TABLE)
+    if column == "flops" or column.endswith("_flops"):
+        return work(value, TABLE)
+    if isinstance(value, int):
+        return str(value)
+    return percent(value) if column.endswith(FRACTIONS) else number(value, TABLE)
 
 
 def ratio(value: Number | None, digits: int = SENTENCE) -> str:

@@ -154,6 +154,10 @@ def test_its_rows_come_in_the_order_of_its_header(analysis: Analysis) -> None:
 
 @every_analysis
 def test_it_is_described_in_full(analysis: Analysis) -> None:
+    names = [column.name for column in analysis.columns]
+    assert len(set(analysis.main)) == len(analysis.main)
+    assert set(analysis.main) <= set(names)
+    assert len(analysis.main) <= 13, "so many columns hardly fit a terminal"
     assert analysis.topic in TOPICS
     assert analysis.answers.endswith("?")
     assert (Path(__file__).parent / f"test_{analysis.name}.py").is_file()
@@ -214,6 +218,7 @@ def test_a_header_is_read_as_it_is_written() -> None:
         ("size", "BIGINT", "bytes, or thousands")
     ]
     assert analysis.caveats == ("rough.", "very.")
+    assert analysis.main == ("size",)
     assert analysis.sql == HEADER
 
 

@@ -11,19 +11,25 @@ DEVICE = ("dependency", "kernel_delay", "device_delay")
 """Causes of what is left of a gap once the launch has returned."""
 
 
+def _gaps(build: Builder, **params: object) -> list[dict[str, Any]]:
+    """Return the rows of `gaps` in the order of time, by rank, device and stream."""
+    got = rows(build.con, "gaps", **params)
+    return sorted(got, key=lambda g: (g["rank"], g["device"] or 0, g["stream"] or 0, g["start_ns"]))
+
+
 def _one(build: Builder, **params: object) -> dict[str, Any]:
-    [row] = rows(build.con, "gaps", **params)
+    [row] = _gaps(build, **params)
     return row
 
 
 def _host_part(build: Builder) -> dict[str, Any]:
-    [row] = [row for row in rows(build.con, "gaps") if row["cause"] not in DEVICE]
+    [row] = [row for row in _gaps(build) if row["cause"] not in DEVICE]
     return row
 
 
 def _told(build: Builder, *columns: str, **params: object) -> list[tuple[Any, ...]]:
     """Return these columns of the host's parts of all gaps, in the order of the ranks."""
-    got = [row for row in rows(build.con, "gaps", **params) if row["cause"] not in DEVICE]
+    got = [row for row in _gaps(build, **params) if row["cause"] not in DEVICE]
     return [tuple(row[name] for name in columns) for row in got]
 
 
@@ -83,7 +89,7 @@ def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Buil
         "host_op_kind": None,
         "host_op_ns": None,
     }
-    assert rows(build.con, "gaps") == [whole | host, whole | device]
+    assert _gaps(build) == [whole | host, whole | device]
 
 
 def test_a_queued_kernel_that_starts_soon_is_kernel_delay(build: Builder) -> None:
@@ -107,10 +113,10 @@ def test_a_launch_that_is_under_way_when_its_kernel_starts_leaves_nothing_to_the
 def test_a_gap_is_cut_where_its_launch_returned(build: Builder) -> None:
     # megatron_tp2 of the corpus, in small: launched at once, started 2 ms later
     _two_kernels(build, 20 * US, 2040 * US, launch=(19 * US, 30 * US))
-    got = [(r["cause"], r["duration_ns"], r["whole_ns"]) for r in rows(build.con, "gaps")]
+    got = [(r["cause"], r["duration_ns"], r["whole_ns"]) for r in _gaps(build)]
     assert got == [("launch_bound", 10_000, 2_020_000), ("device_delay", 2_010_000, 2_020_000)]
     # the delay counts from the return of the call, not from the beginning of the gap
-    causes = [r["cause"] for r in rows(build.con, "gaps", kernel_delay_ns=2010 * US)]
+    causes = [r["cause"] for r in _gaps(build, kernel_delay_ns=2010 * US)]
     assert causes == ["launch_bound", "kernel_delay"]
 
 
@@ -236,7 +242,7 @@ def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> No
     build.gpu(0, (50 * US, 60 * US), name="second", launch=build.launch(0, (5 * US, 6 * US)))
     # the device is idle from 48 to 50
     assert _one(build, min_gap_ns=2 * US)["duration_ns"] == 2 * US
-    compute, *others = rows(build.con, "gaps", per="stream", min_gap_ns=5 * US)
+    compute, *others = _gaps(build, per="stream", min_gap_ns=5 * US)
     assert (compute["stream"], compute["start_ns"], compute["end_ns"]) == (7, 10_000, 50_000)
     assert (compute["cause"], compute["waited_for_op"]) == ("dependency", "all_reduce")
     assert [(g["stream"], g["start_ns"], g["end_ns"], g["cause"]) for g in others] == [
@@ -252,7 +258,7 @@ def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None
     build.step(0, 2, host=(30 * US, 70 * US))
     build.gpu(0, (10 * US, 20 * US), name="a")
     build.gpu(0, (50 * US, 60 * US), name="b")
-    got = rows(build.con, "gaps", window="host")
+    got = _gaps(build, window="host")
     assert [
         (g["step"], g["start_ns"], g["end_ns"], g["after_op"], g["before_op"]) for g in got
     ] == [
@@ -261,9 +267,9 @@ def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None
         (2, 30_000, 50_000, "a", "b"),
         (2, 60_000, 70_000, "b", None),
     ]
-    assert [
-        (g["step"], g["start_ns"], g["end_ns"]) for g in rows(build.con, "gaps", window="span")
-    ] == [(None, 20_000, 50_000)]
+    assert [(g["step"], g["start_ns"], g["end_ns"]) for g in _gaps(build, window="span")] == [
+        (None, 20_000, 50_000)
+    ]
 
 
 def test_time_between_windows_is_no_gap(build: Builder) -> None:
@@ -272,7 +278,7 @@ def test_time_between_windows_is_no_gap(build: Builder) -> None:
     build.step(0, 9, host=(900 * US, 910 * US), device=(900 * US, 910 * US))
     build.gpu(0, (0, 10 * US))
     build.gpu(0, (900 * US, 910 * US))
-    assert rows(build.con, "gaps") == []
+    assert _gaps(build) == []
 
 
 def test_what_lies_between_intervals(build: Builder) -> None:
@@ -298,9 +304,9 @@ def test_min_gap_ns_leaves_out_what_is_shorter(build: Builder) -> None:
     build.rank(0)
     for start in (0, 110, 221):
         build.gpu(0, (start, start + 10))
-    assert len(rows(build.con, "gaps", min_gap_ns=100)) == 2
-    assert len(rows(build.con, "gaps", min_gap_ns=101)) == 1
-    assert rows(build.con, "gaps") == []
+    assert len(_gaps(build, min_gap_ns=100)) == 2
+    assert len(_gaps(build, min_gap_ns=101)) == 1
+    assert _gaps(build) == []
 
 
 def test_devices_of_one_rank_have_their_own_gaps(build: Builder) -> None:
@@ -308,7 +314,7 @@ def test_devices_of_one_rank_have_their_own_gaps(build: Builder) -> None:
     build.gpu(0, (0, 10), device=0)
     build.gpu(0, (0, 100), device=1)
     build.gpu(0, (50, 100), device=0)
-    got = rows(build.con, "gaps", min_gap_ns=1)
+    got = _gaps(build, min_gap_ns=1)
     assert [(g["device"], g["start_ns"], g["end_ns"]) for g in got] == [(0, 10, 50)]
 
 
@@ -319,7 +325,7 @@ def test_a_rank_without_a_gpu_has_gaps_between_its_operators(build: Builder) -> 
     build.host(0, (12 * US, 58 * US), "enumerate(DataLoader)#x.__next__", kind="annotation")
     build.host(0, (60 * US, 70 * US), "aten::b")
     build.host(0, (80 * US, 100 * US), "aten::c")
-    got = rows(build.con, "gaps")
+    got = _gaps(build)
     names = ("device", "start_ns", "end_ns", "cause", "host_op", "timeline")
     loading = "enumerate(DataLoader)#x.__next__"
     assert [tuple(g[name] for name in names) for g in got] == [
@@ -342,11 +348,20 @@ def test_device_gaps_add_up_to_the_idle_time_of_the_breakdown(build: Builder) ->
             for row in rows(build.con, "breakdown", window=window)
         }
         gaps: dict[tuple[int, int], int] = dict.fromkeys(idle, 0)
-        for row in rows(build.con, "gaps", window=window, min_gap_ns=0):
+        for row in _gaps(build, window=window, min_gap_ns=0):
             gaps[row["rank"], row["step"]] += row["duration_ns"]
         assert gaps == idle
         assert sum(idle.values()) > 0
 
 
+def test_the_longest_comes_first(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 100 * US), device=(0, 100 * US))
+    for begin, end in ((0, 10), (12, 20), (50, 60), (70, 100)):
+        build.gpu(0, (begin * US, end * US))
+    lengths = [row["duration_ns"] for row in rows(build.con, "gaps")]
+    assert lengths == [30 * US, 10 * US, 2 * US]
+
+
 def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "gaps") == []
+    assert _gaps(build) == []

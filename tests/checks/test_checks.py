@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -20,7 +21,9 @@ from tests.analyses.builders import Builder
 from tests.comparison.runs import run_of
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
 from traceweave.checks.annotations import github, gitlab
+from traceweave.checks.counted import rows_behind
 from traceweave.checks.measure import crosses
+from traceweave.checks.noise import noise_of
 from traceweave.checks.rules import Limit
 from traceweave.cli.main import main
 from traceweave.errors import QueryError, TraceweaveError, UsageError
@@ -46,7 +49,9 @@ def checked(
     text: str,
     baseline: duckdb.DuckDBPyConnection | None = None,
 ) -> CheckResult:
-    return check_run(con, read_rules(rules_file(folder, text)), baseline=baseline)
+    return check_run(
+        con, read_rules(rules_file(folder, text)), baselines=[baseline] if baseline else []
+    )
 
 
 def test_columns_of_analyses_and_sql_are_measured(
@@ -154,6 +159,122 @@ def test_changes_are_limited_in_percent_or_in_units(
     assert "= 440 ns, baseline 400 ns (+10.0%); limit: max_increase" in found.outcomes[0].message
 
 
+CHANGES = """
+    [[rule]]
+    name = "step time"
+    analysis = "steps"
+    column = "length_ns"
+    aggregate = "median"
+    max_increase = "1 %"
+
+    [[rule]]
+    name = "beyond noise"
+    analysis = "steps"
+    column = "length_ns"
+    aggregate = "median"
+    max_increase = "noise"
+
+    [[rule]]
+    name = "significant"
+    compare = "step"
+    sql = "SELECT coalesce(max(relative), 0) FROM rows WHERE verdict = 'slower'"
+    max = "2 %"
+    """
+
+
+def results(
+    new: Path, *baselines: Path, folder: Path, accept: bool = False
+) -> dict[str, tuple[str, float | None]]:
+    rules = rules_file(folder, CHANGES)
+    found = traceweave.check(new, rules, baseline=baselines, accept_differences=accept)
+    return {one.rule.name: (one.result, one.noise) for one in found.outcomes}
+
+
+def test_noise_is_the_prediction_limit_of_one_more_recording() -> None:
+    # Student's t at 95 %, one-sided: 6.314 for one degree of freedom, 2.132 for four
+    assert noise_of([100, 110]) == pytest.approx(6.3138 * math.sqrt(50) * math.sqrt(1.5), rel=1e-4)
+    assert noise_of([1, 2, 3, 4, 5]) == pytest.approx(2.1318 * math.sqrt(2.5 * 1.2), rel=1e-4)
+    assert (noise_of([7, 7]), noise_of([7]), noise_of([])) == (0, None, None)
+
+
+def test_a_run_like_its_baselines_passes_and_the_straggler_fails(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    balanced = database_of(fixtures / "ddp_gloo_4ranks")
+    late = database_of(fixtures / "ddp_gloo_straggler")
+
+    equal = results(late, balanced, balanced, folder=tmp_path)
+    assert list(equal.values()) == [("crossed", 0), ("crossed", 0), ("crossed", None)]
+    one = results(late, balanced, folder=tmp_path)
+    assert one["beyond noise"] == ("skipped", None), "one recording does not tell its noise"
+    both = results(late, balanced, late, folder=tmp_path)
+    assert [result for result, _ in both.values()] == ["ok"] * 3
+
+
+def test_recordings_of_one_job_differ_by_their_noise(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    # the job was recorded three times: steps of 205 and 227 ms, and once of 1,210 ms
+    two = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+    slow, usual = (database_of(*sorted(two.glob(f"*_{pid}*"))) for pid in ("24", "26"))
+    other = database_of(corpus / "kineto" / "torchrec_4")
+
+    alone = results(usual, other, folder=tmp_path)
+    among = results(usual, other, slow, folder=tmp_path)
+    worse = results(slow, other, usual, folder=tmp_path)
+
+    assert alone["step time"][0] == "crossed", "it took 11 % longer than one other recording"
+    assert [result for result, _ in among.values()] == ["ok"] * 3
+    assert [result for result, _ in worse.values()] == ["crossed"] * 3
+    spread = (226_651_000 - 204_750_000) / math.sqrt(2)
+    assert worse["step time"][1] == pytest.approx(6.3138 * math.sqrt(1.5) * spread, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("sql", "behind"),
+    [
+        ("SELECT sum(idle_ns) / sum(window_ns) FROM rows", ('SELECT * FROM "rows"', "idle_ns")),
+        ("SELECT count(*) FROM gpu_ops WHERE rank = 1",
+         ('SELECT * FROM gpu_ops WHERE (rank = 1)', "")),
+        ("SELECT count(*) FILTER (WHERE rank = 1) FROM gpu_ops", None),
+        ("SELECT max(n) FROM (SELECT count(*) AS n FROM gpu_ops GROUP BY name)", "n"),
+        ("SELECT count(*) FROM gpu_ops GROUP BY rank HAVING rank = 1", None),
+        ("SELECT 7", None),
+        ("SELECT 1 UNION SELECT 1", None),
+    ],
+)  # fmt: skip
+def test_a_rule_in_sql_is_about_the_rows_of_its_from(sql: str, behind: object) -> None:
+    with duckdb.connect() as con:
+        found = rows_behind(con, sql)
+    assert behind in (found, found and found[1])
+
+
+def test_a_failing_rule_in_sql_names_its_rows(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    found = checked(
+        run,
+        tmp_path,
+        """
+        [[rule]]
+        name = "kernels"
+        sql = "SELECT count(*) FROM gpu_ops WHERE name = 'gemm'"
+        max = 9
+
+        [[rule]]
+        name = "share"
+        analysis = "breakdown"
+        sql = "SELECT sum(exposed_comm_ns) / sum(window_ns) FROM rows WHERE rank = 1"
+        max = "1 %"
+        """,
+    )
+
+    kernels, share = (outcome.where for outcome in found.outcomes)
+    assert kernels.startswith("gemm, rank 0, step 0: 1 row; gemm, rank 0, step 1: 1 row;")
+    assert kernels.endswith("and 7 more rows")
+    assert share.startswith("rank 1, step 0: 200 ns; ")
+
+
 def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     rules = """
     [[rule]]
@@ -251,9 +372,9 @@ def test_runs_that_are_not_comparable_fail_what_compares_them(tmp_path: Path) ->
     """
     parsed = read_rules(rules_file(tmp_path, rules))
     with run_of(change=one_gpu) as base, run_of(change=another_gpu) as new:
-        found = check_run(new, parsed, baseline=base)
-        accepted = check_run(new, parsed, baseline=base, accept_differences=True)
-        alone = check_run(new, [replace(parsed[0], limits=parsed[0].limits[:1])], baseline=base)
+        found = check_run(new, parsed, baselines=[base])
+        accepted = check_run(new, parsed, baselines=[base], accept_differences=True)
+        alone = check_run(new, [replace(parsed[0], limits=parsed[0].limits[:1])], baselines=[base])
 
     results = [(o.rule.name, o.limit.kind, o.result) for o in found.outcomes]
     assert results == [

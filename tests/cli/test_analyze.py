@@ -80,6 +80,25 @@ def test_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], database: Pat
     assert (code, "gaps has no column 'caus'; did you mean 'cause'?" in err) == (2, True)
 
 
+def test_a_table_has_the_main_columns_and_all_else_has_all(
+    capsys: pytest.CaptureFixture[str], database: Path, tmp_path: Path
+) -> None:
+    steps = analyses.find("steps")
+    names = [column.name for column in steps.columns]
+    csv = call(capsys, "analyze", "steps", database, "-f", "csv")[1]
+    some = call(capsys, "analyze", "steps", database, "--largest", "duration_min_ns")[1]
+    everything = call(capsys, "analyze", "steps", database, "--columns", "all")
+    call(capsys, "analyze", "steps", database, "-o", tmp_path / "steps.txt")
+    written = (tmp_path / "steps.txt").read_text().splitlines()
+
+    assert 0 < len(steps.main) < len(names)
+    assert csv.splitlines()[0].split(",") == names
+    assert [text in some for text in ("slowest", "min", "last_end")] == [True, True, False]
+    assert "last_end" in everything[1]
+    assert "more column" not in everything[2]
+    assert max(map(len, written)) > 100, "no file is cut to the width of a page"
+
+
 def test_tables_say_what_a_reader_has_to_know(
     capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:
@@ -92,7 +111,7 @@ def test_tables_say_what_a_reader_has_to_know(
         in findings
     )
     assert steps.endswith(
-        "'traceweave analyze steps --list' explains the columns, --columns chooses some\n"
+        "7 more columns: --columns all; 'traceweave analyze steps --list' explains them\n"
     )
     assert pipeline == f"no rows\npipeline has {analyses.find('pipeline').grain}\n"
     assert call(capsys, "analyze", "findings", database, "-f", "csv")[2] == ""

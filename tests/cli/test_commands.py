@@ -408,7 +408,7 @@ def test_hostile_names_cannot_steer_the_terminal(
 def test_wide_tables_go_on_below_and_fit_the_page(
     capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:
-    code, out, _ = call(capsys, "analyze", "breakdown", database)
+    code, out, _ = call(capsys, "analyze", "breakdown", database, "--columns", "all")
 
     assert code == 0
     assert max(map(len, out.splitlines())) <= 100

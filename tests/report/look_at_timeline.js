@@ -1,8 +1,5 @@
-// Looks at the drawing's pixels, points at it, zooms and moves it, and leaves what came of it in the page's title.
-// The clock of these looks is virtual and may run out before the browser draws a frame: frames come by the clock.
-window.requestAnimationFrame = (draw) => setTimeout(draw, 16);
-window.cancelAnimationFrame = clearTimeout;
-setTimeout(async () => {
+// Looks at the drawing's pixels, points at it, zooms and moves it, and returns what came of it.
+async () => {
   const host = document.querySelector("[data-timeline]");
   const canvas = host.querySelector("canvas");
   const style = getComputedStyle(host);
@@ -70,5 +67,5 @@ setTimeout(async () => {
   buttons[1].click();
   await wait();
   seen.pressed = buttons.slice(0, 2).map((button) => [button.textContent, button.getAttribute("aria-pressed")]);
-  document.title = JSON.stringify(seen);
-}, 200);
+  return seen;
+}

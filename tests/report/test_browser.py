@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
-from tests.chromium import Chromium, inject, title
+from tests.chromium import Chromium
 from tests.report.conftest import MakePage, MakeRun, write
 from tests.report.handmade import RUNS
 from traceweave import words
@@ -32,14 +30,14 @@ def _page_of_changed(folder: Path, changes: str, **options: object) -> Path:
 def test_charts_are_drawn_and_hostile_names_are_text(tmp_path: Path, chromium: Chromium) -> None:
     changes = "UPDATE groups SET description = getvariable('kernel')"
     page = _page_of_changed(tmp_path, changes, ranks=8, steps=3, kernel=HOSTILE)
-    visit = chromium.visit(page)
-    assert visit.console == []
-    assert visit.requested == []
-    charts = re.findall(r'data-chart="([^"]+)"', visit.dom)
-    drawn = re.findall(r'data-chart="([^"]+)"[^>]*>.*?<svg.*?(<path|<rect)', visit.dom, re.DOTALL)
+    with chromium.open(page) as visit:
+        assert (visit.console, visit.requested) == ([], [])
+        dom = visit.dom
+    charts = re.findall(r'data-chart="([^"]+)"', dom)
+    drawn = re.findall(r'data-chart="([^"]+)"[^>]*>.*?<svg.*?(<path|<rect)', dom, re.DOTALL)
     assert [name for name, _ in drawn] == charts
     assert len(charts) == 12
-    body = re.sub(r"<(script|style)\b.*?</\1>", "", visit.dom, flags=re.DOTALL)
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", dom, flags=re.DOTALL)
     assert "<img" not in body
     text = "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;{{7*7}}"
     assert f">{text}</td>" in body
@@ -56,12 +54,12 @@ def test_pages_of_all_kinds_of_runs_open_without_errors(
     frames = "".join(f"<iframe src='{n}.html' width=900 height=900></iframe>" for n in numbers)
     page = tmp_path / "all.html"
     page.write_text(frames, encoding="utf-8")
-    visit = chromium.visit(page)
-    assert (visit.console, visit.requested) == ([], [])
+    with chromium.open(page) as visit:
+        assert (visit.console, visit.requested) == ([], [])
 
 
 CLICKS = """
-setTimeout(() => {
+() => {
   const table = document.getElementById("table-budget");
   const heads = [...table.tHead.rows].at(-1).cells;
   const column = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
@@ -81,19 +79,18 @@ setTimeout(() => {
   share.click();
   seen.push(before !== step, step !== chart.innerHTML, chart.textContent.includes("100%"));
   seen.push(time.getAttribute("aria-pressed"), share.getAttribute("aria-pressed"));
-  document.title = JSON.stringify(seen);
-}, 200);
+  return seen;
+}
 """
 
 
 def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
-    page_of: MakePage, tmp_path: Path, chromium: Chromium
+    page_of: MakePage, chromium: Chromium
 ) -> None:
-    page = Path(shutil.copy(page_of(**RUNS["eight ranks"]), tmp_path / "run.html"))
-    inject(page, CLICKS)
-    visit = chromium.ask(page)
-    assert visit.console == []
-    assert title(visit) == [
+    with chromium.open(page_of(**RUNS["eight ranks"])) as visit:
+        seen = visit.ask(CLICKS)
+        assert visit.console == []
+    assert seen == [
         ["3", "0"],
         "descending",
         "3",
@@ -108,7 +105,7 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
 
 
 TOOLS = """
-setTimeout(async () => {
+async () => {
   const table = document.getElementById("table-tails");
   const tools = document.querySelector("[data-tools=table-tails]");
   const saved = [];
@@ -126,22 +123,22 @@ setTimeout(async () => {
   const shown = [...table.tBodies[0].rows].map((row) => row.hidden);
   const focusable = [box, csv, tools.querySelector("a")].map((element) => element.tabIndex);
   const [lines, nothing] = [(await saved[0].text()).split("\\r\\n"), await saved[2].text()];
-  document.title = JSON.stringify([saved[1], lines, hidden, told, nothing, shown, focusable]);
-}, 200);
+  return [saved[1], lines, hidden, told, nothing, shown, focusable];
+}
 """
 
 
 def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromium) -> None:
     changes = """UPDATE groups SET description = '=1+"2"'"""
     page = _page_of_changed(tmp_path, changes, ranks=4, steps=3)
-    inject(page, TOOLS)
-    visit = chromium.ask(page)
-    assert visit.console == []
+    with chromium.open(page) as visit:
+        seen = visit.ask(TOOLS)
+        assert visit.console == []
     names = ("p50", "p95", "p99", "max")
     heads = [f"{part} {q} (ns)" for part in ("Duration", "Wait", "Transfer") for q in names]
     last = ("Last most often Rank", "Last most often Share (fraction)")
     head = ",".join(("Operation", "Group", "Size", "Number", *heads, "Tail", *last))
-    name, lines, hidden, told, nothing, shown, focusable = cast(list[Any], title(visit))
+    name, lines, hidden, told, nothing, shown, focusable = seen
     assert (name, lines[0], lines[2:], told) == ("tails.csv", head, [""], "0 of 1 rows")
     assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB to 67.1 MB,3,30000000,""")
     assert lines[1].endswith(",1.0,3,1.0")
@@ -149,15 +146,12 @@ def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromiu
 
 
 WRITES = """
-setTimeout(() => {
-  const write = ([value, measure]) => TraceweaveCharts.text(value, measure);
-  document.title = JSON.stringify(ASKED.map(write));
-}, 200);
+(asked) => asked.map(([value, measure]) => TraceweaveCharts.text(value, measure))
 """
 
 
 def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
-    page_of: MakePage, tmp_path: Path, chromium: Chromium
+    page_of: MakePage, chromium: Chromium
 ) -> None:
     writers = {"duration": words.duration, "bytes": words.size, "fraction": words.percent}
     edges = [0, 1, 999, 999.4, 999.5, 999_499, 999_500, 12_350, 0.25, -12_345, 3_600_400_000_000]
@@ -167,11 +161,10 @@ def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
     asked = [(value, kind) for value in (*edges, *many) for kind in ("duration", "bytes")]
     asked += [(value, "fraction") for value in (*shares, *(chance.random() for _ in range(200)))]
     ratios = [(value, "ratio") for value in (1, 1.0004, 9.996, 0.5, 120.4, 1.25, 1.255)]
-    page = Path(shutil.copy(page_of(**RUNS["eight ranks"]), tmp_path / "run.html"))
-    inject(page, WRITES.replace("ASKED", json.dumps([*asked, *ratios, (None, "bytes")])))
-    visit = chromium.ask(page)
-    assert visit.console == []
-    assert title(visit) == [
+    with chromium.open(page_of(**RUNS["eight ranks"])) as visit:
+        seen = visit.page.evaluate(WRITES, [*asked, *ratios, (None, "bytes")])
+        assert visit.console == []
+    assert seen == [
         *(writers[kind](value) for value, kind in asked),
         *(words.ratio(value) for value, _ in ratios),
         words.MISSING,
@@ -179,7 +172,7 @@ def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
 
 
 PIXELS = """
-setTimeout(() => {
+() => {
   const heat = document.querySelector("[data-chart=budget-heat] canvas");
   const pen = heat.getContext("2d", { willReadFrequently: true });
   const { data } = pen.getImageData(0, 0, heat.width, heat.height);
@@ -187,8 +180,8 @@ setTimeout(() => {
   for (let i = 0; i < data.length; i += 4) {
     if (data[i + 3] === 255) colours.add(data.slice(i, i + 3).join());
   }
-  document.title = JSON.stringify([colours.size > 2, document.querySelectorAll("*").length]);
-}, 300);
+  return [colours.size > 2, document.querySelectorAll("*").length];
+}
 """
 
 
@@ -197,10 +190,9 @@ def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
 ) -> None:
     page = tmp_path / "run.html"
     write_report(shared_run(ranks=80, steps=20), page)
-    inject(page, PIXELS)
-    visit = chromium.ask(page)
-    assert (visit.console, visit.requested) == ([], [])
-    coloured, nodes = cast(list[Any], title(visit))
+    with chromium.open(page) as visit:
+        coloured, nodes = visit.ask(PIXELS)
+        assert (visit.console, visit.requested) == ([], [])
     assert coloured
     assert nodes < 25_000
     assert page.stat().st_size < 5_000_000
@@ -217,7 +209,7 @@ def test_a_script_that_slipped_into_the_page_would_not_run(
         .replace("<header>", f"<header>{intruder}")
     )
     page.write_text(html, encoding="utf-8")
-    visit = chromium.visit(page)
-    assert "<title>Training run report</title>" in visit.dom
-    assert visit.requested == []
-    assert any("Content Security Policy" in line for line in visit.console)
+    with chromium.open(page) as visit:
+        assert visit.page.title() == "Training run report"
+        assert visit.requested == []
+        assert any("Content Security Policy" in line for line in visit.console)

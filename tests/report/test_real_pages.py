@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tests.chromium import Chromium, inject, title
+from tests.chromium import Chromium
 from tests.conftest import MakeOnce
 from tests.report.real import report_on, simulated_page
 
@@ -26,12 +25,11 @@ def simulated(once: MakeOnce, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once("page of 64 ranks", ".html", lambda page: simulated_page(folder, page, 64))
 
 
-def _look(page: Path, chromium: Chromium, folder: Path, *flags: str) -> Mapping[str, Any]:
-    copy = Path(shutil.copy(page, folder / "looked.html"))
-    inject(copy, LOOK)
-    visit = chromium.ask(copy, *flags)
-    assert (visit.console, visit.requested) == ([], [])
-    return cast(Mapping[str, Any], title(visit))
+def _look(page: Path, chromium: Chromium, width: int = 1440) -> Mapping[str, Any]:
+    with chromium.open(page, width) as visit:
+        seen = visit.ask(LOOK)
+        assert (visit.console, visit.requested) == ([], [])
+    return cast(Mapping[str, Any], seen)
 
 
 def _expect(seen: Mapping[str, Any], charts: set[str]) -> None:
@@ -49,9 +47,9 @@ DRAWN = {
 
 
 def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
-    simulated: Path, tmp_path: Path, chromium: Chromium
+    simulated: Path, chromium: Chromium
 ) -> None:
-    seen = _look(simulated, chromium, tmp_path, "--window-size=1440,900")
+    seen = _look(simulated, chromium)
     _expect(seen, DRAWN | {"budget-spread", "budget-heat", "overlap"})
     assert seen["nodes"] < 15_000
     assert simulated.stat().st_size < 2_500_000
@@ -59,37 +57,15 @@ def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
     assert "Of 64 ranks, 20 are shown" in text
 
 
-def test_nothing_sticks_out_of_a_narrow_screen(
-    simulated: Path, tmp_path: Path, chromium: Chromium
-) -> None:
-    # the browser's window cannot be as narrow as a telephone, a frame can
-    frame = tmp_path / "frame.html"
-    shutil.copy(simulated, tmp_path / "narrow.html")
-    inject(
-        tmp_path / "narrow.html", LOOK.replace("document.title =", "document.body.dataset.seen =")
-    )
-    script = """
-    addEventListener("load", () => setTimeout(() => {
-      document.title = document.querySelector("iframe").contentDocument.body.dataset.seen;
-    }, 2500));
-    """
-    frame.write_text(
-        "<!DOCTYPE html><title>waiting</title>"
-        "<iframe src='narrow.html' width=390 height=844></iframe>"
-        f"<script>{script}</script>",
-        encoding="utf-8",
-    )
-    visit = chromium.ask(frame, "--allow-file-access-from-files")
-    assert (visit.console, visit.requested) == ([], [])
-    seen = cast(Mapping[str, Any], title(visit))
+def test_nothing_sticks_out_of_a_narrow_screen(simulated: Path, chromium: Chromium) -> None:
+    seen = _look(simulated, chromium, 390)
     assert (seen["wide"], seen["overflow"]) == ([], 0)
     assert all(seen["sorted"])
 
 
-def test_the_printed_pages_hold_the_whole_width(
-    simulated: Path, tmp_path: Path, chromium: Chromium
-) -> None:
-    printed = chromium.pdf(simulated, tmp_path / "run.pdf")
+def test_the_printed_pages_hold_the_whole_width(simulated: Path, chromium: Chromium) -> None:
+    with chromium.open(simulated) as visit:
+        printed = visit.page.pdf(prefer_css_page_size=True)
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
     boxes = {
         tuple(map(float, box.split())) for box in re.findall(rb"/MediaBox\s*\[([^\]]+)\]", printed)
@@ -103,6 +79,6 @@ def test_the_page_of_a_real_run_shows_every_chart(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path, chromium: Chromium
 ) -> None:
     page = report_on(database_of(corpus / "kineto" / "megatron_tp8"), tmp_path / "run.html")
-    seen = _look(page, chromium, tmp_path, "--window-size=1440,900")
+    seen = _look(page, chromium)
     _expect(seen, DRAWN)
     assert page.stat().st_size < 2_500_000

@@ -6,12 +6,12 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import pytest
 
-from tests.chromium import Chromium, inject, title
+from tests.chromium import Chromium
 from tests.report.conftest import MakePage, MakeRun
 from tests.report.handmade import MS, RUNS, T0
 from traceweave.analyses import analysis_relation
@@ -241,10 +241,9 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     hostile = "</script><img src=x onerror=alert(1)>{{7*7}}"
     page = tmp_path / "run.html"
     write_report(shared_run(ranks=4, steps=3, kernel=hostile), page)
-    inject(page, LOOK.read_text(encoding="utf-8"))
-    visit = chromium.ask(page)
-    assert (visit.console, visit.requested) == ([], [])
-    seen = cast(dict[str, Any], title(visit))
+    with chromium.open(page) as visit:
+        seen = visit.ask(LOOK.read_text(encoding="utf-8"))
+        assert (visit.console, visit.requested) == ([], [])
     assert seen["drawn"] == [True, True, True, True, False]
     assert (seen["nodes"], seen["images"], seen["left"]) == (2, 0, None)
     assert _lines(seen["kernel"]) == [

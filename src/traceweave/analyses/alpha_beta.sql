@@ -24,6 +24,7 @@
 -- column: algorithm VARCHAR | NCCL's algorithm for all sizes in the fit, by its logs; NULL if not known of all, and if they ran several: see note
 -- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
 -- column: note VARCHAR | why a value is NULL, what the times may include, and the algorithms where the sizes ran several; NULL if there is nothing to say
+-- main: op, group_id, ranks, alpha_ns, beta_gbps, half_bytes, sizes, instances, error_p50_share, note
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
 -- caveat: effective bytes are bytes times the operation's factor of nccl-tests, so beta is comparable with busbw and, over operations, with the links.

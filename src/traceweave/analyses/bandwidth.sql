@@ -27,6 +27,7 @@
 -- column: algorithm VARCHAR | NCCL's algorithm for this group, operation and size, by its logs (nccl_choices); NULL if not known, and if it ran several: see note
 -- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
 -- column: note VARCHAR | why a bandwidth is NULL, what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
+-- main: op, group_id, bytes, instances, transfer_p50_ns, algbw_p50_gbps, busbw_p50_gbps, busbw_best_gbps, slow, algorithm, protocol, note
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: a transfer is unresolved if it is shorter than resolution_ns of collective_instances; where that is NULL none is resolved.
 -- caveat: an unrecorded rank may have come last: where members are missing, transfers are upper bounds and bandwidths lower ones.

@@ -24,6 +24,7 @@
 -- column: exposed_unsplit_ns BIGINT | the rest: communication whose waiting and transfer cannot be separated
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
 -- column: note VARCHAR | why a value is NULL or the window is another one; NULL if there is nothing to say
+-- main: rank, step, window_ns, compute_ns, exposed_comm_ns, exposed_wait_ns, exposed_transfer_ns, exposed_memory_ns, idle_ns, comm_hidden_fraction, note
 -- order: rank, step NULLS FIRST, window_start_ns, window_ns
 -- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.

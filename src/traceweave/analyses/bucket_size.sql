@@ -22,6 +22,7 @@
 -- column: half_bytes BIGINT | size whose reduction is half latency: smaller buckets waste the bandwidth
 -- column: is_best BOOLEAN | the smallest predicted tail of the group, the fewest buckets merged of several; NULL if nothing is predicted
 -- column: note VARCHAR | why a value is NULL
+-- main: group_id, merged, buckets, bytes_max, reduce_ns, tail_ns, saved_ns, measured_tail_ns, is_best, note
 -- order: group_id NULLS LAST, merged
 -- caveat: a merged bucket is ready when its last gradients are; smaller buckets than the recorded ones are not predicted, since the trace does not say when parts of a bucket were ready.
 -- caveat: compute that shares the memory or the links with the reductions is as slow in the prediction as it was in the trace.

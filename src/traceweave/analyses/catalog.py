@@ -13,6 +13,8 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- param: name TYPE = default | meaning      or the bare name of one in parameters.txt
     -- choice: name 'value' | meaning            one per value, if the values are listed
     -- column: name TYPE | meaning, unit         in the order of the result
+    -- main: name, name                          what a table on the terminal has unless more is
+                                                 asked for, in this order; optional, else all
     -- order: column, column DESC
     -- caveat: what the numbers cannot tell
 
@@ -64,7 +66,7 @@ class Analysis(Statement):
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         dict.fromkeys(("analysis", "answers", "topic", "grain", "reads", "order"), ONCE)
         | _LISTS
-        | {"caveat": REPEATED}
+        | {"caveat": REPEATED, "main": OPTIONAL}
     )
 
     @property
@@ -81,6 +83,11 @@ class Analysis(Statement):
     def grain(self) -> str:
         """What one row is."""
         return self.text("grain")
+
+    @property
+    def main(self) -> tuple[str, ...]:
+        """The names of the columns that a table on the terminal has unless more is asked for."""
+        return names(self.fields["main"]) or tuple(column.name for column in self.columns)
 
     @property
     def order(self) -> str:

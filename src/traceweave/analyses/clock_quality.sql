@@ -19,6 +19,7 @@
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
 -- column: disagreements BIGINT | those whose wait on the common clock and whose wait without clocks differ by more than residual_p95_ns of this rank and the last one together; NULL without residuals
 -- column: disagreement_max_ns BIGINT | by how much at most; NULL without disagreements
+-- main: rank, from_local_ns, offset_ns, drift_ppm, bound_ns, residual_p95_ns, anchors, violations, status
 -- order: rank, from_local_ns NULLS FIRST
 -- caveat: a violation is counted for the rank that ended too early; the wrong clock may be that of the rank that began too late.
 -- caveat: a disagreement means that the split of this rank's time into wait and transfer is unreliable: its clock is wrong, or its ends come much later than the others'.

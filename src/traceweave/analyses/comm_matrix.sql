@@ -15,6 +15,7 @@
 -- column: bandwidth_gbps DOUBLE | send_recv: bytes / transfer_ns over the operations with both, decimal GB/s; NULL for all_to_all, whose transfers are shared by all pairs
 -- column: parts VARCHAR | where the bytes of a pair come from: 'message', 'split sizes', 'equal parts' (an assumption), or 'mixed'
 -- column: note VARCHAR | why a value is NULL
+-- main: group_id, op, from_rank, to_rank, messages, bytes, transfer_ns, bandwidth_gbps, note
 -- order: group_id NULLS LAST, op, from_rank NULLS LAST, to_rank NULLS LAST
 -- caveat: the part of an all_to_all that stays on its own rank is not counted.
 -- caveat: the trace lists at most 30 split sizes; beyond that equal parts are assumed.

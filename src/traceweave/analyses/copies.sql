@@ -23,6 +23,7 @@
 -- column: compute_overlap_ns BIGINT | part of time_ns in which compute ran on the rank
 -- column: hidden_fraction DOUBLE | compute_overlap_ns / time_ns, 0 to 1; NULL without time
 -- column: note VARCHAR | why a value is NULL; NULL if there is nothing to say
+-- main: rank, interval_start_ns, kind, copy_kind, host_memory, count, bytes, time_ns, rate_gbps, hidden_fraction, note
 -- order: rank, time_ns DESC, kind, copy_kind NULLS LAST, host_memory NULLS LAST, interval_start_ns
 -- caveat: durations add up over streams: two copies at once count twice, in time_ns as in compute_overlap_ns.
 -- caveat: a copy that spans several intervals is spread over them evenly.

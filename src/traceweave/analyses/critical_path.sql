@@ -16,6 +16,7 @@
 -- column: rank_share DOUBLE | share of the step's path that is this rank's, of any kind
 -- column: critical_imbalance DOUBLE | rank_share against the mean over the ranks of the run: 1 is as much as the mean, 0 for a rank that is not on the path
 -- column: pieces BIGINT | stretches that make path_ns
+-- main: step, rank, kind, what, path_ns, share, rank_ns, rank_share, pieces
 -- order: step NULLS FIRST, path_ns DESC, rank, kind, what, group_id
 -- caveat: the path as it was measured; what is next when something on it becomes shorter, 'traceweave what-if' says.
 -- caveat: it is one of several, if others are as long; and it rests on edges that replay_quality counts.

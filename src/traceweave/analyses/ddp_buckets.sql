@@ -24,6 +24,7 @@
 -- column: tail_ns BIGINT | of the group's last bucket of the step: from when its gradients were ready, which is when the backward pass has ended, to the end of the last reduction; NULL for the others
 -- column: evidence VARCHAR | 'gradient' (issued where autograd accumulates gradients), 'group' (any all-reduce of a data-parallel group) or 'operation' (any all-reduce: the traces do not show what the group is for)
 -- column: note VARCHAR | why a value is NULL or doubtful
+-- main: rank, step, group_id, bucket, bytes, start_ns, duration_ns, queue_ns, wait_ns, exposed_ns, note
 -- order: rank, step NULLS FIRST, group_id NULLS LAST, bucket
 -- caveat: where the trace shows gradients being accumulated on a rank, only all-reduces issued there are buckets; elsewhere size and group decide.
 -- caveat: launches are ordered by the profiler's correlation numbers, which grow in the order of the calls.

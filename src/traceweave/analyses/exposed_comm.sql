@@ -20,6 +20,7 @@
 -- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
 -- column: call_id BIGINT | as in collectives
+-- main: rank, step, op, group_id, bytes, duration_ns, exposed_ns, exposed_wait_ns, exposed_transfer_ns, late_rank, late_ns
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
 -- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.

@@ -19,6 +19,7 @@
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
 -- column: note VARCHAR | why its cost is a bound although it has a scenario, or how far to trust what is replayed
+-- main: severity, rule, ranks, cost_ns, step_share, evidence, advice, proof
 -- order: cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.

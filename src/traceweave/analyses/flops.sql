@@ -32,6 +32,7 @@
 -- column: roof_fraction DOUBLE | tflops / roof_tflops
 -- column: bound VARCHAR | which of the two peaks sets the roof: 'compute' or 'memory'
 -- column: note VARCHAR | why something is NULL; NULL if there is nothing to say
+-- main: gpu_name, op, dims, dtype, calls, device_ns, flops, tflops, peak_fraction, bound, note
 -- order: flops DESC NULLS LAST, device_ns DESC NULLS LAST, gpu_name, op, dims, class, dtype
 -- caveat: products only (matrix products, convolutions, attention), as torch counts them; norms, activations, optimizers and Triton kernels without a count of their own are the rows without FLOPs.
 -- caveat: attention counts as if nothing were masked: a causal mask halves the work that is needed, and some kernels skip it, so that a rate above the peak is possible.

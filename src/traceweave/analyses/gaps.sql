@@ -30,7 +30,8 @@
 -- column: after_op_id BIGINT | op_id of after_op
 -- column: before_op_id BIGINT | op_id of before_op
 -- column: whole_ns BIGINT | length of the whole gap within the window, of which this may be a part
--- order: rank, device NULLS FIRST, stream NULLS FIRST, start_ns
+-- main: rank, stream, step, start_ns, duration_ns, cause, host_op, before_op
+-- order: duration_ns DESC, rank, device NULLS FIRST, stream NULLS FIRST, start_ns
 -- caveat: until the launching call of the next op has returned, a gap is the host's part; after that it is the device's. If the op starts before its launch returns, there is no device's part.
 -- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.
 -- caveat: data_loading: a range of data loading covers more than half of the host's part; on the cpu timeline of the gap.
@@ -99,4 +100,4 @@ LEFT JOIN after_ops AS a USING (gap_id)
 LEFT JOIN named AS after_op ON after_op.op_id = a.after_op_id
 LEFT JOIN named AS before_op ON before_op.op_id = g.before_op_id
 LEFT JOIN named AS waited_for_op ON waited_for_op.op_id = g.waited_for_op_id
-ORDER BY g.rank, device NULLS FIRST, stream NULLS FIRST, start_ns
+ORDER BY duration_ns DESC, g.rank, device NULLS FIRST, stream NULLS FIRST, start_ns

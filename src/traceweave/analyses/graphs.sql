@@ -22,6 +22,7 @@
 -- column: call_per_op_ns DOUBLE | call_total_ns / gpu_ops: what a launch cost per op, to compare with call_mean_ns of launches
 -- column: launches_saved BIGINT | gpu_ops - launches: calls that the host did not make
 -- column: note VARCHAR | what the trace hides; NULL if nothing
+-- main: rank, call, graph, ops_per_launch, launches, device_ns, span_p50_ns, idle_in_span_ns, call_p50_ns, note
 -- order: device_ns DESC NULLS LAST, rank, device, call, graph, ops_per_launch
 -- caveat: the trace does not say which operator or range an op inside a graph belongs to: the host issued it when the graph was captured.
 -- caveat: nsys with --cuda-graph-trace=graph (its default) records a graph as one span named 'CUDA graph': kernels and collectives inside are not in the trace.

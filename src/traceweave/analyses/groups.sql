@@ -26,6 +26,7 @@
 -- column: comm_hidden_fraction DOUBLE | overlap_ns / comm_ns, 0 to 1; NULL without communication
 -- column: exposed_share DOUBLE | exposed_ns / the spans of these ranks from their first op to the end of their last
 -- column: note VARCHAR | why a value is NULL or doubtful
+-- main: group_id, role, used_for, size, ranks, ops, calls, bytes, comm_ns, exposed_ns, comm_hidden_fraction, note
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
 -- caveat: a role is read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel. role_source says which.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.

@@ -27,6 +27,7 @@
 -- column: note VARCHAR | why device_backward_ns is NULL; NULL if it is not
 -- column: host_p95_ns BIGINT | 95th percentile of the durations
 -- column: host_p99_ns BIGINT | 99th percentile
+-- main: op, count, host_total_ns, host_self_ns, host_p50_ns, host_max_ns, device_total_ns, note
 -- order: device_total_ns DESC, host_total_ns DESC, op
 -- caveat: the backward pass does not run in modules or annotations of the forward pass: their full cost is device_total_ns + device_backward_ns.
 -- caveat: totals count an operator inside another of the same name twice, and totals of different names overlap; self times do neither.

@@ -21,6 +21,7 @@
 -- column: idle_share DOUBLE | idle_ns / span_ns, 0 to 1; NULL for a stream without length
 -- column: unlaunched BIGINT | ops whose launch is not in the trace: the idle time before them cannot be host_wait
 -- column: note VARCHAR | what the classes cannot distinguish; NULL if there is nothing to say
+-- main: rank, device, stream, ops, busy_ns, idle_ns, host_wait_ns, kernel_wait_ns, other_ns, note
 -- order: rank, device, stream
 -- caveat: streams are idle at the same time: the sum over streams exceeds the idle time of the device, which breakdown and gaps have.
 -- caveat: the definition is that of HolisticTraceAnalysis 0.5, whose numbers differ where ops of a stream overlap: it measures from the end of the op before, this from the latest end so far, so nothing is negative.

@@ -20,6 +20,7 @@
 -- column: joined BIGINT | records that times identify as one call of the traces (NCCL_INSPECTOR_DUMP_VERBOSE=1)
 -- column: joined_difference_p50_ns BIGINT | median of Inspector's length minus the trace's, over these; NULL if there are none
 -- column: note VARCHAR | what to know when comparing; NULL if there is nothing to say
+-- main: op, group_id, bytes, records, inspector_p50_ns, duration_p50_ns, ratio, inspector_busbw_gbps, busbw_free_p50_gbps, note
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: needs files of NCCL Inspector beside the traces.
 -- caveat: Inspector records the whole job and the traces a part of it: medians are of different operations, except for joined ones.

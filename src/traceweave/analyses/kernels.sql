@@ -29,6 +29,7 @@
 -- column: slowest_p50_ns BIGINT | its median
 -- column: rank_spread DOUBLE | slowest_p50_ns / fastest_p50_ns; NULL with one rank or if the smaller is 0
 -- column: note VARCHAR | why rank_spread is NULL or means something else; NULL if there is nothing to say
+-- main: kernel, class, count, total_ns, p50_ns, max_ns, share
 -- order: total_ns DESC, kernel
 -- caveat: durations add up over streams, so the total can exceed the time that passed; breakdown counts that time once.
 -- caveat: a percentile is the nearest rank: always one of the measured values; nsys stats takes the mean of the two middle ones for its median.

@@ -42,6 +42,7 @@
 -- column: short_ops BIGINT | ops shorter than their own call: launching them costs more than they do
 -- column: slow_calls BIGINT | ops whose call took longer than slow_call_ns
 -- column: late_ops BIGINT | ops that started more than late_start_ns after the return of their call
+-- main: rank, call, op, count, call_p50_ns, queue_p50_ns, op_total_ns, short_ops, late_ops
 -- order: op_total_ns DESC, rank, device, pid, tid, call, op
 -- caveat: only work whose launching call is in the trace; a call that launches several ops (a CUDA graph) counts once for each.
 -- caveat: late work is not a problem if the queue is full on purpose: on a busy device all queued work is late.

@@ -19,6 +19,7 @@
 -- column: synchronizing BIGINT | of the shared ones, those that cannot end anywhere before the last rank has begun
 -- column: violations BIGINT | those that do so nevertheless on the common clock: impossible, so a clock is wrong
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
+-- main: op, group_id, calls, unmatched, instances, complete, incomplete, violations, violation_max_ns
 -- order: calls DESC, op, group_id NULLS LAST
 -- caveat: a call that was recorded on one rank alone still counts as a collective: its partners were not recorded.
 -- caveat: clock_quality says which rank's clock is wrong, and the resolution of the clocks.

@@ -23,6 +23,7 @@
 -- column: fragmentation_max DOUBLE | largest such share at any event
 -- column: note VARCHAR | where the numbers come from and why one is NULL; NULL if there is nothing to say
 -- column: on_host BOOLEAN | memory of the host, not of a GPU
+-- main: rank, device, step, allocations, peak_allocated_bytes, peak_reserved_bytes, fragmentation_max, on_host, note
 -- order: rank, device, step NULLS FIRST
 -- caveat: needs memory events: profile_memory=True of the PyTorch profiler, or --cuda-memory-usage=true of nsys.
 -- caveat: nsys counts what CUDA gave to the process, which is what PyTorch's caching allocator calls reserved; it starts at 0 when the recording starts.

@@ -34,6 +34,7 @@
 -- column: hfu DOUBLE | hardware FLOPs utilization: flops in place of model_flops
 -- column: covered_share DOUBLE | compute kernel time in operators with a formula / all compute kernel time, 0 to 1; the rest is in no FLOP count
 -- column: note VARCHAR | why a value is NULL or less than it says; NULL if there is nothing to say
+-- main: rank, step, window_ns, model_flops, model_tflops, mfu, hfu, covered_share, note
 -- order: rank NULLS FIRST, step NULLS FIRST
 -- caveat: from shapes, mfu is what formulas cover: a model whose attention runs in kernels without one has more (covered_share, and the flops analysis, show it).
 -- caveat: torch's formulas count attention without regard to masks, and the scores that a fused attention backward computes again as model FLOPs; 6 * parameters * tokens has neither.

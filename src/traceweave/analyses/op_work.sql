@@ -24,6 +24,7 @@
 -- column: flops BIGINT | floating point operations of one call, a multiplication and an addition counted as two; NULL if not counted
 -- column: bytes BIGINT | size of all inputs and outputs of one call, each touched once
 -- column: reason VARCHAR | why flops is NULL; NULL also for kernels of operators without a formula
+-- main: rank, step, op, dims, dtype, calls, device_ns, flops, bytes, reason
 -- order: rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason
 -- caveat: of nested counted operators the outermost counts, with all GPU ops launched during it on its thread.
 -- caveat: an operator that launched nothing, on a rank with a GPU, is left out: a checkpoint that has recomputed all it needs stops in an operator, before it computes.

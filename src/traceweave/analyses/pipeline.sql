@@ -32,6 +32,7 @@
 -- column: sends BIGINT | messages sent in the step
 -- column: send_wait_ns BIGINT | time from the start of each send to the start of its receive, where the receive came later; NULL if not matched
 -- column: note VARCHAR | why a value is NULL or doubtful
+-- main: rank, step, stage, schedule, microbatches, window_ns, busy_ns, bubble_ns, bubble_share, ideal_share, excess_ns, note
 -- order: first_rank NULLS LAST, step NULLS FIRST, stage NULLS LAST, rank
 -- caveat: of two ranks, the one that sends first in a step is the earlier stage: activations go before gradients.
 -- caveat: an interleaved schedule sends from the last stage to the first and so forms a ring, as ring attention does: such ranks are listed with the reason, without numbers.

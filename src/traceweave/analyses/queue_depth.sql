@@ -22,6 +22,7 @@
 -- column: blocked_ns BIGINT | time the host spent in those calls
 -- column: unlaunched BIGINT | GPU ops of the stream whose launch is not in the trace, over the whole time
 -- column: note VARCHAR | what is missing from the numbers; NULL if nothing
+-- main: rank, device, stream, interval_start_ns, launches, depth_p50, depth_max, empty_ns, full_ns, blocked_ns, note
 -- order: rank, device, stream, interval_start_ns
 -- caveat: a launch waits from the start of its call to the start of its first GPU op on the stream; work that runs is not in the queue.
 -- caveat: a launch whose work starts before its call, due to differences of the host's and the device's clock, has no waiting time.

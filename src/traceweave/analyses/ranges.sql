@@ -30,6 +30,7 @@
 -- column: launches BIGINT | launching calls in them that had GPU work
 -- column: gpu_ops BIGINT | GPU ops launched in them
 -- column: note VARCHAR | why the GPU's columns are NULL; NULL if they are not
+-- main: rank, kind, range, count, host_total_ns, host_p50_ns, gpu_span_total_ns, gpu_span_p50_ns, gpu_ops, note
 -- order: gpu_span_total_ns DESC NULLS LAST, rank, kind, domain, range
 -- caveat: the GPU span is that of nsys stats nvtx_gpu_proj_sum: what runs or idles in between counts too, whoever launched it, and ranges inside are not subtracted.
 -- caveat: a launch belongs to a range if its call began in it on the same thread; nsys also wants it to end in it, which differs for ranges that do not nest (nvtxRangeStart).

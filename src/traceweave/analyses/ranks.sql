@@ -23,6 +23,7 @@
 -- column: windows BIGINT | profiling windows (files) of this rank
 -- column: rank_source VARCHAR | the evidence for the rank number
 -- column: first_local_ns BIGINT | its first event, on its own clock
+-- main: rank, host, gpu_name, recorded_ns, steps, gpu_ops, host_ops, collectives, matched
 -- order: rank
 -- caveat: a rank of the job that is not here was not recorded; world_size says how many there were.
 SELECT

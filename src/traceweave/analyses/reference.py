@@ -45,6 +45,8 @@ def analysis_text(analysis: Analysis, written: Callable[[Parameter], str], width
         for choice, meaning in parameter.choices:
             lines.append(text_item(f"{choice}: {meaning}", width, indent=8))
     lines.append("\nColumns (names end in the unit; _ns: integer nanoseconds)")
+    if analysis.text("main"):
+        lines.append(text_item(f"A terminal shows {', '.join(analysis.main)}.", width))
     lines += [text_item(f"{c.name}  {c.type}: {c.meaning}", width) for c in analysis.columns]
     lines.append("\nCaveats")
     lines += [text_item(caveat, width) for caveat in analysis.caveats]
@@ -202,6 +204,9 @@ def _section(analysis: Analysis) -> str:
         parts.append(_table(("Parameter", "Type", "Default", "Meaning"), rows))
     columns = [(f"`{c.name}`", c.type, c.meaning) for c in analysis.columns]
     parts.append(_table(("Column", "Type", "Meaning"), columns))
+    if analysis.text("main"):
+        shown = ", ".join(f"`{name}`" for name in analysis.main)
+        parts.append(f"A terminal shows {shown}; `--columns all` shows the others too.")
     if analysis.caveats:
         parts.append("\n".join(f"- {_sentence(caveat)}" for caveat in analysis.caveats))
     return "\n\n".join(parts)

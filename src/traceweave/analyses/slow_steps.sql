@@ -23,6 +23,7 @@
 -- column: exposed_memory_ns BIGINT | the same for copies that nothing hid
 -- column: idle_ns BIGINT | the same for the time in which nothing ran
 -- column: slow_ranks BIGINT | ranks on which this step is slow
+-- main: rank, step, window_ns, excess_ns, excess_share, grew, grew_ns, grew_share, slow_ranks
 -- order: excess_ns DESC, rank, step
 -- caveat: a rank with fewer than three steps has no rows.
 -- caveat: where ranks wait for each other, one slow rank slows the step of all: exposed_comm grows on the others, something else on the slow rank. stragglers distinguishes them.

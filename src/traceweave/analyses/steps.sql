@@ -20,6 +20,7 @@
 -- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
 -- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not
 -- column: longest_rank INTEGER | the rank on which that is longest
+-- main: step, ranks, length_ns, longest_rank, duration_p50_ns, duration_max_ns, slowest_rank, device_p50_ns, device_max_ns, source
 -- order: step
 -- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the training loop's steps may begin elsewhere, and each rank counts from 0.
 -- caveat: device windows tile the timeline, but they vary with how far the host is ahead of the GPU: where that changes during the recording, and host ranges spread less than half as much, host ranges are the length of a step.

@@ -20,6 +20,7 @@
 -- column: max_ns BIGINT | longest
 -- column: copied_bytes BIGINT | bytes that the calls of reason 'copy' moved; NULL for others or if unknown
 -- column: steps BIGINT | different steps in which they happened
+-- main: rank, call, reason, host_op, annotation, count, total_ns, p50_ns, max_ns, copied_bytes
 -- order: total_ns DESC, rank, call, reason, host_op, annotation, python
 -- caveat: a wait for work that has to finish anyway, such as at the end of a step, costs nothing; gaps with cause 'sync' are the time the device lost.
 -- caveat: a call inside another waiting call (cuStreamSynchronize in cudaStreamSynchronize) counts once, as the outer one.

@@ -34,6 +34,7 @@
 -- column: algorithm VARCHAR | NCCL's algorithm for all sizes of the row, by its logs (nccl_choices); NULL if not known of all, and if they ran several: see note
 -- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
 -- column: note VARCHAR | what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
+-- main: op, group_id, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_ratio, last_rank, note
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.

@@ -23,6 +23,7 @@
 -- column: comm_hidden_fraction DOUBLE | (comm_ns - exposed_ns) / comm_ns, 0 to 1; NULL if that is 0
 -- column: used_source VARCHAR | evidence that the group is tensor parallel
 -- column: note VARCHAR | why a value is NULL
+-- main: rank, step, group_id, window_ns, calls, comm_ns, wait_ns, exposed_ns, blocked_ns, blocked_share, note
 -- order: rank, step NULLS FIRST, group_id
 -- caveat: operations of one group that run at the same time on a rank are each counted in full.
 -- caveat: waiting for another rank blocks compute just as the transfer does: wait_ns is that part.

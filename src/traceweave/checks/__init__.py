@@ -1,6 +1,6 @@
 """The gate: limits on any number of a run, absolute or against a baseline, for CI."""
 
-from traceweave.checks.annotations import ANNOTATIONS
+from traceweave.checks.annotations import ANNOTATIONS, write_annotations
 from traceweave.checks.junit import junit_xml, write_junit
 from traceweave.checks.measure import CheckResult, Outcome, check_run
 from traceweave.checks.rules import Rule, read_rules
@@ -15,5 +15,6 @@ __all__ = [
     "junit_xml",
     "read_rules",
     "starter_rules",
+    "write_annotations",
     "write_junit",
 ]

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from traceweave.checks.measure import CheckResult
+from traceweave.errors import UsageError, suggest
+from traceweave.outputs import write_whole
 
 
 def github(result: CheckResult, rules: Path) -> str:
@@ -49,6 +51,15 @@ ANNOTATIONS: Mapping[str, Callable[[CheckResult, Path], str]] = MappingProxyType
     {"github": github, "gitlab": gitlab}
 )
 """By the name of the service: what writes the outcomes as it reads them."""
+
+
+def write_annotations(result: CheckResult, service: str, rules: Path, path: Path) -> None:
+    """Write the outcomes as `service` reads them. Raises UsageError if there is no such service,
+    InputError if the file cannot be written.
+    """
+    if service not in ANNOTATIONS:
+        raise UsageError(f"no annotations for {service!r}{suggest(service, ANNOTATIONS)}")
+    write_whole(path, ANNOTATIONS[service](result, rules).encode())
 
 
 def _fingerprint(*parts: str) -> str:

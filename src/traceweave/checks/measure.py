@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, partial
+from statistics import fmean
+from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
+from traceweave.checks.counted import rows_behind
+from traceweave.checks.noise import noise_of
 from traceweave.checks.rows import worst_rows
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs
+from traceweave.comparison.comparability import COMPARABLE, NOT_COMPARABLE, WITH_CARE
 from traceweave.errors import QueryError, UsageError
 from traceweave.replay import what_if
 from traceweave.store.database import first_line
@@ -29,6 +34,7 @@ class Outcome:
     limit: Limit
     value: float | None
     baseline: float | None
+    """The mean of the baselines."""
     crossed: bool
     missing: str = ""
     """Why there is no value, or none to compare it with, if so."""
@@ -38,6 +44,8 @@ class Outcome:
     """Whether it needs a baseline and there is none."""
     where: str = ""
     """The rows that a crossed limit is about: their ranks, steps, kernels and values."""
+    noise: float | None = None
+    """How far from `baseline` one more recording may be, as far as several of them tell."""
 
     @property
     def result(self) -> str:
@@ -65,6 +73,12 @@ class Outcome:
         return self.unchecked or (self.result == "no value" and not self.crossed)
 
     @property
+    def was(self) -> str:
+        """The mean of the baselines, with the noise that several tell."""
+        text = written(self.baseline, self.rule.unit)
+        return text if self.noise is None else f"{text} ± {written(self.noise, self.rule.unit)}"
+
+    @property
     def message(self) -> str:
         """What was found, in a line."""
         if self.unchecked:
@@ -72,7 +86,7 @@ class Outcome:
         against = f"not comparable: {self.incomparable}; " if self.incomparable else ""
         found = written(self.value, self.rule.unit)
         if self.limit.needs_baseline:
-            found += f", baseline {written(self.baseline, self.rule.unit)}"
+            found += f", baseline {self.was}"
             if self.value is not None and self.baseline:
                 found += f" ({percent(self.value / self.baseline - 1, signed=True)})"
         if self.missing:
@@ -82,6 +96,10 @@ class Outcome:
         return f"{against}{self.rule.metric} = {found}; {limit}{rows}"
 
 
+Behind: TypeAlias = tuple[duckdb.DuckDBPyRelation, str]
+"""Rows and the column of them that a number is made of; '' where it is none, as their number."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """The number that a rule is about, in one run."""
@@ -89,8 +107,8 @@ class Measured:
     value: float | None
     missing: str = ""
     """Why it is None."""
-    rows: duckdb.DuckDBPyRelation | None = None
-    """The rows that it is made of, where it is one of a column."""
+    behind: Callable[[], Behind | None] | None = None
+    """Returns the rows that it is made of, as far as the rule tells."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +117,9 @@ class CheckResult:
 
     outcomes: tuple[Outcome, ...]
     comparability: Comparability | None = None
-    """Whether run and baseline can be compared; None if no rule compares them."""
+    """Whether run and baseline can be compared, of several the one that can least; None if no rule
+    compares them.
+    """
 
     @property
     def ok(self) -> bool:
@@ -125,8 +145,9 @@ class CheckResult:
                 "result": outcome.result,
                 "value": outcome.value,
                 "baseline": outcome.baseline,
+                "noise": outcome.noise,
                 "found": written(outcome.value, outcome.rule.unit),
-                "was": written(outcome.baseline, outcome.rule.unit),
+                "was": outcome.was,
                 "limit": f"{outcome.limit.kind} {outcome.limit.text}",
                 "message": outcome.message,
                 "comparability": comparability if outcome.compares else None,
@@ -142,6 +163,7 @@ _SCHEMA = pa.schema(
         ("result", pa.string()),
         ("value", pa.float64()),
         ("baseline", pa.float64()),
+        ("noise", pa.float64()),
         ("found", pa.string()),
         ("was", pa.string()),
         ("limit", pa.string()),
@@ -155,67 +177,112 @@ def check_run(
     con: duckdb.DuckDBPyConnection,
     rules: Sequence[Rule],
     *,
-    baseline: duckdb.DuckDBPyConnection | None = None,
+    baselines: Sequence[duckdb.DuckDBPyConnection] = (),
     accept_differences: bool = False,
 ) -> CheckResult:
     """Check the run in `con`; a number that is NULL cannot be vouched for and counts as crossed.
 
     So does a limit that compares runs which are not comparable, unless its rule accepts that or
-    `accept_differences` does for all. What needs a baseline is skipped if there is none. Raises
-    UsageError if a rule names what is not there, QueryError if its SQL is wrong.
+    `accept_differences` does for all. What needs a baseline is skipped if there is none. Several
+    tell the noise that a change has to exceed, and a rule that asks a comparison holds if it does
+    with one of them. Raises UsageError if a rule names what is not there, QueryError if its SQL is
+    wrong.
     """
 
     @cache
-    def comparison(smallest_change: float) -> Comparison:
-        assert baseline is not None
-        return compare_runs(baseline, con, smallest_change=smallest_change)
+    def comparison(place: int, smallest_change: float) -> Comparison:
+        return compare_runs(baselines[place], con, smallest_change=smallest_change)
 
     comparing = [rule for rule in rules if any(map(rule.needs_baseline, rule.limits))]
-    comparability = can_be_compared(baseline, con) if baseline and comparing else None
-    reasons = comparability.reasons if comparability and not accept_differences else ""
+    comparable = [can_be_compared(one, con) for one in baselines] if comparing else []
+    reasons = "; ".join(dict.fromkeys(c.reasons for c in comparable if c.reasons))
     outcomes = []
     for rule in rules:
-        if baseline is None and rule.compare is not None:
-            outcomes += [_unchecked(rule, limit) for limit in rule.limits]
-            continue
-        now, old = measure(con, rule, comparison), Measured(None)
-        if baseline is not None and any(limit.needs_baseline for limit in rule.limits):
-            old = measure(baseline, rule, comparison)
-        against = "" if rule.accept_differences else reasons
-        outcomes += [
-            _unchecked(rule, limit, now.value)
-            if baseline is None and rule.needs_baseline(limit)
-            else _outcome(rule, limit, now, old, against if rule.needs_baseline(limit) else "")
-            for limit in rule.limits
-        ]
-    return CheckResult(tuple(outcomes), comparability)
+        places = range(len(baselines)) if rule.compare else (0,)
+        now = [measure(con, rule, partial(comparison, place)) for place in places]
+        of_change = any(limit.needs_baseline for limit in rule.limits)
+        asked = baselines if of_change else ()
+        before = _before([measure(one, rule, partial(comparison, 0)) for one in asked])
+        accepted = accept_differences or rule.accept_differences
+        for limit in rule.limits:
+            if reason := _why_skipped(rule, limit, len(baselines)):
+                value = now[0].value if now else None
+                outcomes.append(Outcome(rule, limit, value, None, False, reason, unchecked=True))
+                continue
+            against = "" if accepted or not rule.needs_baseline(limit) else reasons
+            outcomes.append(_outcome(rule, limit, _mildest(limit, now), before, against))
+    return CheckResult(tuple(outcomes), min(comparable, key=_can_be, default=None))
 
 
-def _unchecked(rule: Rule, limit: Limit, value: float | None = None) -> Outcome:
-    """Return the outcome of a limit that needs a baseline, where there is none."""
-    missing = "skipped, there is no baseline to compare with"
-    return Outcome(rule, limit, value, None, False, missing, unchecked=True)
+def _can_be(comparability: Comparability) -> int:
+    return (NOT_COMPARABLE, WITH_CARE, COMPARABLE).index(comparability.verdict)
 
 
-def _outcome(rule: Rule, limit: Limit, now: Measured, old: Measured, against: str) -> Outcome:
+@dataclass(frozen=True)
+class _Before:
+    """What the baselines say of a number."""
+
+    value: float | None
+    """Their mean."""
+    noise: float | None
+    missing: str
+
+
+def _before(measured: Sequence[Measured]) -> _Before:
+    values = [one.value for one in measured if one.value is not None]
+    if not values:
+        return _Before(None, None, measured[0].missing if measured else "")
+    return _Before(fmean(values), noise_of(values), "")
+
+
+def _why_skipped(rule: Rule, limit: Limit, baselines: int) -> str:
+    """Say why a limit cannot be checked with so many baselines; '' if it can."""
+    if not baselines and rule.needs_baseline(limit):
+        return "skipped, there is no baseline to compare with"
+    if limit.of_noise and baselines < 2:
+        return "skipped, one baseline does not tell its noise: give several"
+    return ""
+
+
+def _mildest(limit: Limit, now: Sequence[Measured]) -> Measured:
+    """Return of what a rule found, with every baseline, what is nearest to holding."""
+    known = [one for one in now if one.value is not None]
+    choose = max if limit.kind == "min" else min
+    return choose(known, key=lambda one: one.value or 0.0) if known else now[0]
+
+
+def _outcome(rule: Rule, limit: Limit, now: Measured, before: _Before, against: str) -> Outcome:
     missing = [now.missing] if now.missing else []
-    if limit.needs_baseline and old.missing:
-        missing.append(f"baseline: {old.missing}")
+    if limit.needs_baseline and before.missing:
+        missing.append(f"baseline: {before.missing}")
     if missing:
         against = ""  # there is nothing to compare
-    crossed = crosses(limit, now.value, old.value, optional=rule.optional) or bool(against)
-    where = ""
-    if crossed and not against and now.rows is not None and rule.column is not None:
-        where = worst_rows(now.rows, rule.column, least=limit.kind in ("min", "max_decrease"))
-    return Outcome(
-        rule, limit, now.value, old.value, crossed, "; ".join(missing), against, where=where
+    noise = before.noise if limit.needs_baseline else None
+    crossed = bool(against) or crosses(
+        limit, now.value, before.value, noise or 0.0, optional=rule.optional
     )
+    where = ""
+    if crossed and not against and now.behind is not None and (found := now.behind()) is not None:
+        rows, column = found
+        where = worst_rows(rows, column, least=limit.kind in ("min", "max_decrease"))
+    return Outcome(
+        rule, limit, now.value, before.value, crossed, "; ".join(missing), against,
+        where=where, noise=noise,
+    )  # fmt: skip
 
 
 def crosses(
-    limit: Limit, value: float | None, baseline: float | None, *, optional: bool = False
+    limit: Limit,
+    value: float | None,
+    baseline: float | None,
+    noise: float = 0.0,
+    *,
+    optional: bool = False,
 ) -> bool:
-    """Tell whether a value is beyond its limit; an unknown one is, unless it is `optional`."""
+    """Tell whether a value is beyond its limit; an unknown one is, unless it is `optional`.
+
+    A change has to be larger than its limit and than the `noise`.
+    """
     if value is None or (limit.needs_baseline and baseline is None):
         return not optional
     if limit.kind == "max":
@@ -223,7 +290,7 @@ def crosses(
     if limit.kind == "min":
         return value < limit.value
     assert baseline is not None
-    room = limit.value * abs(baseline) if limit.relative else limit.value
+    room = max(limit.value * abs(baseline) if limit.relative else limit.value, noise)
     change = value - baseline
     return change > room if limit.kind == "max_increase" else -change > room
 
@@ -234,11 +301,13 @@ def measure(
     """Return the number that a rule is about; without a value for NULL, and for NaN."""
     try:
         given = _given(con, rule, comparison)
-        about = None
+        behind: Callable[[], Behind | None]
         if rule.sql is not None:
             rows = _scalar(con, rule, given)
+            behind = partial(_counted, con, rule.sql, given)
         else:
             about = _asked(rule, given)
+            behind = partial(_of_column, about, str(rule.column))
             rows = about.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
         if len(rows) == 1 and rows[0] == (None,):
             return Measured(None, _why_null(rule, given))
@@ -256,7 +325,7 @@ def measure(
     # no limit is ever crossed by NaN
     if math.isnan(value):
         return Measured(None, "it is NaN")
-    return Measured(float(value), rows=about)
+    return Measured(float(value), behind=behind)
 
 
 def written(value: float | None, unit: str) -> str:
@@ -287,10 +356,30 @@ def _scalar(
     assert rule.sql is not None
     if not _is_one_select(con, rule.sql):
         raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
-    ask = partial(con.sql, rule.sql) if given is None else partial(given.query, "rows", rule.sql)
-    rows = analyses.with_analyses(con, rule.sql, ask)
+    return _rows_of(con, rule.sql, given).fetchall()
+
+
+def _rows_of(
+    con: duckdb.DuckDBPyConnection, sql: str, given: duckdb.DuckDBPyRelation | None
+) -> duckdb.DuckDBPyRelation:
+    ask = partial(con.sql, sql) if given is None else partial(given.query, "rows", sql)
+    rows = analyses.with_analyses(con, sql, ask)
     assert rows is not None  # it is a SELECT
-    return rows.fetchall()
+    return rows
+
+
+def _counted(
+    con: duckdb.DuckDBPyConnection, sql: str, given: duckdb.DuckDBPyRelation | None
+) -> Behind | None:
+    """Return the rows that a rule in SQL counts, and the first column that it names."""
+    if (found := rows_behind(con, sql)) is None:
+        return None
+    query, column = found
+    return _rows_of(con, query, given), column
+
+
+def _of_column(rows: duckdb.DuckDBPyRelation, column: str) -> Behind:
+    return rows, column
 
 
 def _why_null(rule: Rule, given: duckdb.DuckDBPyRelation | None) -> str:

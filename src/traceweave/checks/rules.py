@@ -33,6 +33,9 @@ rank, as in the analyses."""
 LIMITS = ("max", "min", "max_increase", "max_decrease")
 """Limits on the value itself, and on its change against the baseline."""
 
+NOISE = "noise"
+"""A change that is limited by no more than what several baselines differ by."""
+
 _COLUMN = ("column", "aggregate", "where")
 _ROWS = ("analysis", "compare", "what_if")
 _KNOWN = frozenset(
@@ -57,6 +60,8 @@ class Limit:
     """As the rules file says it."""
     relative: bool = False
     """Whether `value` is a fraction of the baseline's value."""
+    of_noise: bool = False
+    """Whether nothing limits the change but the noise that several baselines tell."""
 
     @property
     def needs_baseline(self) -> bool:
@@ -253,6 +258,8 @@ def _limits(where: str, table: dict[str, Any], unit: str, column: str | None) ->
 
 
 def _limit(where: str, kind: str, given: object, unit: str, column: str | None) -> Limit:
+    if given == NOISE and kind.endswith("crease"):
+        return Limit(kind, 0.0, NOISE, of_noise=True)
     value, own = _quantity(where, kind, given)
     relative = kind.endswith("crease") and own == "fraction"
     if own and not relative and own != unit:

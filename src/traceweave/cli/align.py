@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, Printing, example, printing_rows
 
 
 @click.command(
@@ -35,9 +35,7 @@ def align(
     reference_rank: int | None,
     clock_per_rank: bool,
     method: str,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    printing: Printing,
 ) -> None:
     """Refit the clocks of DATABASE to its collectives, in place, and print them."""
     from traceweave import api
@@ -46,8 +44,5 @@ def align(
     api.align(database, reference_rank=reference_rank, same_host=not clock_per_rank, method=method)
     with api.open(database) as run:
         print_rows(
-            run.stream("SELECT * FROM clocks ORDER BY rank, from_local_ns NULLS FIRST"),
-            format_,
-            output,
-            most_rows,
+            run.stream("SELECT * FROM clocks ORDER BY rank, from_local_ns NULLS FIRST"), printing
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from traceweave import words
 from traceweave.cli.names import beginning_names
-from traceweave.cli.options import example, on_dask, printing_rows, require
+from traceweave.cli.options import Printing, example, on_dask, printing_rows, require
 from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
         "traceweave analyze --list",
         "traceweave analyze breakdown run.duckdb",
         "traceweave analyze breakdown run.duckdb -p window=span --format csv",
-        "traceweave analyze gaps run.duckdb --largest duration_ns --rows 10",
+        "traceweave analyze steps run.duckdb --largest length_ns --rows 10",
         "traceweave analyze gaps run.duckdb --columns rank,step,duration,cause,host_op",
         "traceweave analyze gaps --list",
     ),
@@ -48,7 +51,10 @@ if TYPE_CHECKING:
     help="Rows with the largest values of this column first, in place of their usual order.",
 )
 @click.option(
-    "--columns", metavar="COLUMN,COLUMN", help="Only these columns, in this order; default: all."
+    "--columns",
+    metavar="all | COLUMN,COLUMN",
+    help="All columns, or only these, in this order. A table on the terminal has the main ones"
+    " unless this says otherwise; files and other formats have all.",
 )
 @on_dask("Answer on Dask's workers, where an analysis can be asked some ranks at a time", "core")
 @printing_rows
@@ -60,48 +66,64 @@ def analyze(
     largest: str | None,
     columns: str | None,
     dask: str | None,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    printing: Printing,
 ) -> None:
     """Print the rows of the analysis NAME of DATABASE."""
     from traceweave.cli.names import analysis_and_database
-    from traceweave.cli.output import largest_first, note, only_columns, print_rows
+    from traceweave.cli.output import largest_first, note, only_columns, print_rows, ready
+    from traceweave.cli.progress import waiting
 
-    as_text = format_ == "table" and output is None
     if list_:
-        _list(name, as_text, format_, output)
+        _list(name, printing)
         return
     name, database = analysis_and_database(name, database)
     values = dict(_parameter(text) for text in params)
     analysis = _checked(name, values, database)
     order = None if largest is None else _column(analysis, largest)
-    wanted = None if columns is None else [_column(analysis, c) for c in columns.split(",")]
+    wanted = _wanted(analysis, columns, order, printing)
 
     from traceweave import api
 
     with api.open(database, dask=dask) as run:
-        rows = run.stream_analysis(name, **values)
+        with waiting(f"asking {name}"):
+            rows = ready(run.stream_analysis(name, **values))
         if order is not None:
             rows = largest_first(rows, order)
-        if wanted is not None:
+        if wanted != [column.name for column in analysis.columns]:
             rows = only_columns(rows, wanted)
-        any_rows = print_rows(rows, format_, output, most_rows)
-    if as_text:
-        note(_below(analysis, any_rows))
+        any_rows = print_rows(rows, replace(printing, only_filled=columns is None))
+    if printing.to_read:
+        hidden = len(analysis.columns) - len(wanted) if columns is None else 0
+        for text in _below(analysis, any_rows, hidden):
+            note(text)
 
 
-def _below(analysis: Analysis, any_rows: bool) -> str:
-    """Say what a reader has to know below a table."""
+def _wanted(
+    analysis: Analysis, columns: str | None, order: str | None, printing: Printing
+) -> list[str]:
+    """Return the columns to print: those asked for, else the main ones of what is read at once."""
+    if columns is None and printing.to_read:
+        return list(dict.fromkeys([*analysis.main, *([order] if order else [])]))
+    if columns is None or columns == "all":
+        return [column.name for column in analysis.columns]
+    return [_column(analysis, name) for name in columns.split(",")]
+
+
+def _below(analysis: Analysis, any_rows: bool, hidden: int) -> Iterator[str]:
+    """Say what a reader has to know below a table that leaves out so many columns."""
     if not any_rows:
-        return "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
+        yield "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
+        return
     if analysis.topic == "overview":
-        return analysis.caveats[0]
-    line = f"traceweave analyze {analysis.name} --list"
-    return f"'{line}' explains the columns, --columns chooses some"
+        yield analysis.caveats[0]
+    line = f"'traceweave analyze {analysis.name} --list' explains"
+    if hidden:
+        yield f"{words.plural(hidden, 'more column')}: --columns all; {line} them"
+    elif analysis.topic != "overview":
+        yield f"{line} the columns, --columns chooses some"
 
 
-def _list(name: str | None, as_text: bool, format_: str, output: Path | None) -> None:
+def _list(name: str | None, printing: Printing) -> None:
     from traceweave import analyses
     from traceweave.cli import catalog
     from traceweave.cli.names import known_analysis
@@ -109,10 +131,10 @@ def _list(name: str | None, as_text: bool, format_: str, output: Path | None) ->
 
     if name is not None:
         catalog.print_analysis(known_analysis(name))
-    elif as_text:
+    elif printing.to_read:
         catalog.print_catalog()
     else:
-        print_rows(as_table(analyses.catalog_rows()), format_, output)
+        print_rows(as_table(analyses.catalog_rows()), printing)
 
 
 def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:

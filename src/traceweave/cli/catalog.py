@@ -8,26 +8,26 @@ import click
 
 from traceweave import analyses
 from traceweave.analyses.reference import text_item
-from traceweave.cli.layout import WIDTH
+from traceweave.cli.output import text_width
 
 
 def print_catalog() -> None:
     """Print every analysis with its question and parameters, by topic."""
-    topic = ""
+    topic, width = "", text_width()
     for analysis in analyses.catalog():
         if analysis.topic != topic:
             click.echo(f"{chr(10) if topic else ''}{analysis.topic.capitalize()}\n")
             topic = analysis.topic
-        click.echo(textwrap.fill(f"{analysis.name}: {analysis.answers}", WIDTH))
+        click.echo(textwrap.fill(f"{analysis.name}: {analysis.answers}", width))
         for parameter in analysis.parameters:
             choices = ", ".join(choice for choice, _ in parameter.choices)
             meaning = f"{parameter.meaning} ({choices})" if choices else parameter.meaning
-            click.echo(text_item(f"{_option(parameter)}  {meaning}", WIDTH))
+            click.echo(text_item(f"{_option(parameter)}  {meaning}", width))
 
 
 def print_analysis(analysis: analyses.Analysis) -> None:
     """Print all that an analysis says of itself: parameters, columns, what it cannot tell."""
-    click.echo(analyses.analysis_text(analysis, _option, WIDTH))
+    click.echo(analyses.analysis_text(analysis, _option, text_width()))
 
 
 def _option(parameter: analyses.Parameter) -> str:

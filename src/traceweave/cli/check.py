@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, Printing, example, printing_rows
 from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ CROSSED = 1
         "traceweave check run.duckdb --rules rules.toml --init",
         "traceweave check run.duckdb --rules rules.toml",
         "traceweave check run.duckdb --rules rules.toml --baseline base.duckdb --junit check.xml",
+        "traceweave check run.duckdb --rules rules.toml --baseline a.duckdb --baseline b.duckdb",
         "traceweave check run.duckdb --rules rules.toml --annotations gitlab quality.json",
     ),
 )
@@ -41,8 +42,11 @@ CROSSED = 1
 )
 @click.option(
     "--baseline",
+    "baselines",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Run that rules with compare, max_increase or max_decrease compare with.",
+    help="Run that rules with compare, max_increase or max_decrease compare with. Several, recorded"
+    " from the same code, tell the noise that a change has to exceed.",
 )
 @click.option(
     "--accept-differences",
@@ -69,13 +73,11 @@ def check(
     database: Path,
     rules: Path,
     init: bool,
-    baseline: Path | None,
+    baselines: tuple[Path, ...],
     accept_differences: bool,
     junit: Path | None,
-    annotations: tuple[str, Path] | None,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    annotations: tuple[Literal["github", "gitlab"], Path] | None,
+    printing: Printing,
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
 
@@ -83,9 +85,9 @@ def check(
     is skipped. Exit code 1 if a limit is crossed, a number is unknown, or a rule compares runs that
     are not comparable; 2 if the rules file is wrong.
     """
-    from traceweave.checks import ANNOTATIONS, read_rules, write_junit
+    from traceweave.checks import read_rules
     from traceweave.cli.output import note, print_rows
-    from traceweave.outputs import write_whole
+    from traceweave.cli.progress import waiting
 
     if init:
         _write_starter_rules(database, rules)
@@ -94,29 +96,33 @@ def check(
 
     from traceweave import api
 
-    result = api.check(database, rules, baseline=baseline, accept_differences=accept_differences)
+    with waiting("checking"):
+        result = api.check(
+            database,
+            rules,
+            baseline=baselines,
+            accept_differences=accept_differences,
+            junit=junit,
+            annotations=annotations,
+        )
     sentences = result.comparability.sentences if result.comparability else ()
     table = result.table()
-    if format_ in ("table", "markdown"):
+    if printing.format_ in ("table", "markdown"):
         for sentence in sentences:
             print(sentence)
         print("\n" if sentences else "", end="")
         table = table.select(["rule", "result", "found", "was", "limit"])
-        print_rows(table.to_reader(), format_, output, most_rows)
+        print_rows(table.to_reader(), printing)
         for text in _remarks(result):
             note(text)
     else:
         for sentence in sentences:
             note(sentence)
-        print_rows(table.to_reader(), format_, output, most_rows)
+        print_rows(table.to_reader(), printing)
     note(result.summary)
-    if junit is not None:
-        write_junit(result, database.name, junit)
-        note(f"wrote {junit}")
-    if annotations is not None:
-        service, path = annotations
-        write_whole(path, ANNOTATIONS[service](result, rules).encode())
-        note(f"wrote {path}")
+    for path in (junit, annotations[1] if annotations else None):
+        if path is not None:
+            note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import OneOf, example, existing, printing_rows
+from traceweave.cli.options import OneOf, Printing, example, existing, printing_rows
 from traceweave.errors import UsageError
 from traceweave.words import plural
 
@@ -76,9 +76,7 @@ def compare(
     warmup: int,
     alpha: float,
     smallest_change: float,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    printing: Printing,
 ) -> None:
     """Compare the run in NEW with the one in BASE, per step and rank.
 
@@ -87,7 +85,9 @@ def compare(
     """
     from traceweave import api
     from traceweave.cli.output import note, print_object, print_rows
+    from traceweave.cli.progress import waiting
 
+    format_, output = printing.format_, printing.output
     page = output is not None and output.suffix.lower() in (".html", ".htm")
     if page and format_ != "table":
         raise UsageError(f"{output}: is a page; name another file for --format {format_}")
@@ -96,12 +96,13 @@ def compare(
         raise click.UsageError(
             "one file holds one table: name it with --table", click.get_current_context()
         )
-    found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
+    with waiting("comparing"):
+        found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
     if page and output is not None:
         note(f"wrote {found.report(output)}")
         return
     if name is not None:
-        print_rows(found.table(name).to_reader(), format_, output, most_rows)
+        print_rows(found.table(name).to_reader(), printing)
         return
     if format_ == "json":
         print_object(found.to_dict(), output)
@@ -113,7 +114,7 @@ def compare(
         shown = len(table) if title == "comparability" else SHORT
         if len(table):
             print(f"\n{title}: {found.meaning(title)}\n")
-            print_rows(table.slice(0, shown).to_reader(), format_, None, most_rows)
+            print_rows(table.slice(0, shown).to_reader(), printing)
         if len(table) > shown:
             more = plural(len(table) - shown, "more row")
             note(f"{title}: {more}; --table {title} prints them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -90,8 +91,8 @@ def print_overview(run: Run) -> None:
 def _print_warnings(overview: Overview) -> None:
     import textwrap
 
-    from traceweave.cli import layout
     from traceweave.cli.cells import printable
+    from traceweave.cli.output import text_width
 
     if overview.warnings:
         print("\nWarnings")
@@ -100,7 +101,7 @@ def _print_warnings(overview: Overview) -> None:
         print(
             textwrap.fill(
                 printable(f"{warning.kind}{events}: {warning.text}"),
-                layout.WIDTH,
+                text_width(),
                 initial_indent="  ",
                 subsequent_indent="      ",
                 break_long_words=False,
@@ -168,11 +169,12 @@ def _print_section(
     """Print rows as a table; of very many those that differ from most in `telling`, and some."""
     from traceweave.cli import layout
     from traceweave.cli.cells import cell, headings
+    from traceweave.cli.output import page_width
 
     used = [c for c in columns if _tells(c, rows)]
     cells = [[cell(c, row[c]) for c in used] for row in some_rows(rows, telling)]
     numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
-    lines, _ = layout.lay_out(headings(used), cells, numeric, layout.WIDTH - 2)
+    lines, _ = layout.lay_out(headings(used), cells, numeric, page_width(sys.stdout) - 2)
     print(f"\n{title}")
     for line in lines if rows else ["none"]:
         print(f"  {line}")

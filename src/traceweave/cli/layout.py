@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
+from typing import TypeAlias
 
+from traceweave.vocabulary import fitted
 from traceweave.words import MISSING
 
 WIDTH = 100
+WIDEST = 160
+"""Characters to a line of a note, however wide the page is."""
 GAP = "  "
 MOST_BLOCKS = 4
 """A table too wide for the page goes on below itself this often; then columns are left out."""
@@ -18,10 +22,21 @@ KEYS = frozenset(
     | {"severity", "rule"}
 )
 """Leading columns of these names, or else the first one, say what a row is."""
-PROSE = frozenset({"evidence", "advice", "note", "message", "verdict", "scenario"})
+PROSE = frozenset({"evidence", "advice", "note", "reason", "message", "verdict", "scenario"})
 """Columns of these names hold sentences, which are broken over lines, never cut."""
+NOTES = frozenset({"note", "reason"})
+"""Columns of these names say why a value is missing or how it is meant, of many rows the same."""
 LEAST_WIDTH = dict.fromkeys(PROSE, 32) | {"rule": 20}
 """Characters to a line that text gets at least, where that is not 12."""
+
+
+Paint: TypeAlias = Callable[[str, str], str]
+"""Colours a cell: from the heading of its column ('' for headings) and its text, as it is shown."""
+
+
+def plain(_: str, text: str) -> str:
+    """Leave a cell without colours."""
+    return text
 
 
 @dataclass(frozen=True)
@@ -56,11 +71,13 @@ class _Column:
             return self.wanted
         return min(self.wanted, max(LEAST_WIDTH.get(self.heading, 12), *map(len, self.head)))
 
-    def lines(self, cell: str, width: int) -> list[str]:
-        """Return what a cell shows in a column of this width, line by line."""
+    def lines(self, width: int) -> Iterator[list[str]]:
+        """Yield what each cell shows in a column of this width, line by line."""
         if self.heading in PROSE:
-            return textwrap.wrap(cell, width) or [""]
-        return [cell if len(cell) <= width else cell[: width - 1] + "…"]
+            yield from (textwrap.wrap(cell, width) or [""] for cell in self.cells)
+        else:
+            shown = fitted(self.cells, width)
+            yield from ([shown[cell]] for cell in self.cells)
 
 
 def lay_out(
@@ -68,35 +85,38 @@ def lay_out(
     rows: Sequence[Sequence[str]],
     numeric: Sequence[bool],
     width: int = WIDTH,
+    only_filled: bool = False,
+    paint: Paint = plain,
 ) -> tuple[list[str], list[str]]:
     """Return the lines of a table, and the headings of the columns that found no room.
 
-    Text wider than the room is cut with an ellipsis, sentences are broken over lines. A table still
-    too wide drops the columns without any value, says once below what others have in every row,
-    and goes on below itself, its key columns repeated. Without rows there is nothing to say beyond
-    the first columns.
+    Text wider than the room is shortened, and stays different where it is; sentences are broken
+    over lines. A table still too wide, or that is to have `only_filled` columns, drops those
+    without any value. If that is not enough, it says once below what others have in every row, and
+    goes on below itself, its key columns repeated. Notes that several rows share are below it, once
+    each. Without rows there is nothing to say beyond the first columns.
     """
     columns = [
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
     ]
+    columns, footnotes, alike = _with_footnotes(columns)
     left_out: list[str] = []
-    alike: list[_Column] = []
-    if rows and _needed(columns) > width:
+    if rows and (only_filled or _needed(columns) > width):
         left_out = [column.heading for column in columns if column.empty]
         columns = [column for column in columns if not column.empty]
     if len(rows) > 1 and _needed(columns) > width:
         others = columns[len(_keys(columns)) :]
-        alike = [column for column in others if len(set(column.cells)) == 1]
-        if len(alike) == len(others):  # rows that are equal are a table all the same
-            alike = []
-        columns = [column for column in columns if column not in alike]
+        same = [column for column in others if len(set(column.cells)) == 1]
+        if len(same) < len(others):  # rows that are equal are a table all the same
+            alike = same + alike
+            columns = [column for column in columns if column not in alike]
     blocks = _blocks(columns, width)[: None if rows else 1]
     lines: list[str] = []
     for block in blocks[:MOST_BLOCKS]:
-        lines += [*([""] if lines else []), *_draw(block, width)]
+        lines += [*([""] if lines else []), *_draw(block, width, paint)]
     if not rows:
         return lines, []
-    lines += _said_once(alike, width)
+    lines += [*_said_once(alike, width), *_numbered(footnotes, width)]
     shown = {id(column) for block in blocks[:MOST_BLOCKS] for column in block}
     return lines, left_out + [c.heading for c in columns if id(c) not in shown]
 
@@ -133,19 +153,60 @@ def _said_once(columns: Sequence[_Column], width: int) -> list[str]:
     if not columns:
         return []
     values = "; ".join(f"{column.heading} = {column.cells[0]}" for column in columns)
-    return ["", *textwrap.wrap(f"In every row above: {values}", width)]
+    return ["", *_wrapped(f"In every row above: {values}", width)]
 
 
-def _draw(block: Sequence[_Column], width: int) -> list[str]:
+def _with_footnotes(
+    columns: Sequence[_Column],
+) -> tuple[list[_Column], list[str], list[_Column]]:
+    """Return columns with numbers in place of notes that rows share, those notes, and the columns
+    whose note is that of every row.
+    """
+    found: list[_Column] = []
+    notes: list[str] = []
+    alike: list[_Column] = []
+    for column in columns:
+        said = [cell for cell in column.cells if cell not in ("", MISSING)]
+        if column.heading not in NOTES or len(set(said)) == len(said):
+            found.append(column)
+        elif len(set(column.cells)) == 1:
+            alike.append(column)
+        else:
+            notes += [note for note in dict.fromkeys(said) if note not in notes]
+            cells = [
+                f"[{notes.index(cell) + 1}]" if cell in notes else cell for cell in column.cells
+            ]
+            found.append(replace(column, cells=cells))
+    return found, notes, alike
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    width = min(width, WIDEST)
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _numbered(notes: Sequence[str], width: int) -> list[str]:
+    lines = [""] if notes else []
+    for number, note in enumerate(notes, start=1):
+        lines += _wrapped(f"[{number}] {note}", width, indent="    ")
+    return lines
+
+
+def _draw(block: Sequence[_Column], width: int, paint: Paint) -> list[str]:
     widths = _shrunk([column.wanted for column in block], [c.needed for c in block], width)
     depth = max((len(column.head) for column in block), default=0)
     heads = [[""] * (depth - len(column.head)) + column.head for column in block]
     numeric = [column.numeric for column in block]
-    lines = [_line(level, widths, numeric) for level in zip(*heads, strict=True)]
-    lines.append(GAP.join("─" * w for w in widths))
-    for row in zip(*(column.cells for column in block), strict=True):
-        cells = [c.lines(cell, w) for c, cell, w in zip(block, row, widths, strict=True)]
-        lines += [_line(line, widths, numeric) for line in zip_longest(*cells, fillvalue="")]
+    headings = [column.heading for column in block]
+    unnamed = [""] * len(block)
+    lines = [_line(level, widths, numeric, unnamed, paint) for level in zip(*heads, strict=True)]
+    lines.append(paint("", GAP.join("─" * w for w in widths)))
+    columns = [column.lines(w) for column, w in zip(block, widths, strict=True)]
+    for cells in zip(*columns, strict=True):
+        lines += [
+            _line(line, widths, numeric, headings, paint)
+            for line in zip_longest(*cells, fillvalue="")
+        ]
     return lines
 
 
@@ -167,10 +228,18 @@ def _shrunk(widths: list[int], least: Sequence[int], width: int) -> list[int]:
     return widths
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+def _line(
+    cells: Sequence[str],
+    widths: Sequence[int],
+    numeric: Sequence[bool],
+    headings: Sequence[str],
+    paint: Paint,
+) -> str:
     parts = []
-    for cell, width, number in zip(cells, widths, numeric, strict=True):
-        parts.append(cell.rjust(width) if number else cell.ljust(width))
+    for cell, width, number, heading in zip(cells, widths, numeric, headings, strict=True):
+        room = " " * (width - len(cell))
+        shown = paint(heading, cell) if cell else ""
+        parts.append(room + shown if number else shown + room)
     return GAP.join(parts).rstrip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,6 +21,27 @@ ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parqu
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = click.Command
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How and where rows are printed."""
+
+    format_: str = "table"
+    """One of FORMATS."""
+    output: Path | None = None
+    """The file; None is stdout."""
+    most_rows: int = 0
+    """How many rows a table on stdout has; 0: all."""
+    full_names: bool = False
+    """Whether names in it are as they were recorded, and it as wide as they are."""
+    only_filled: bool = False
+    """Whether it leaves out columns without any value."""
+
+    @property
+    def to_read(self) -> bool:
+        """Whether it is a table that somebody reads at once: what is long is shortened."""
+        return self.format_ == "table" and self.output is None
 
 
 def require(database: Path) -> None:
@@ -71,14 +93,28 @@ def on_dask(what: str, per: str) -> Callable[[F], F]:
 
 
 def printing_rows(function: F) -> F:
-    """Add --format, --output and --rows to a command that prints rows."""
+    """Add --format, --output, --rows and --full-names to a command, which gets a `Printing`."""
 
     @wraps(function)
-    def command(*arguments: Any, format_: str | None, output: Path | None, **others: Any) -> Any:
-        return function(*arguments, format_=_format_of(output, format_), output=output, **others)
+    def command(
+        *arguments: Any,
+        format_: str | None,
+        output: Path | None,
+        most_rows: int,
+        full_names: bool,
+        **others: Any,
+    ) -> Any:
+        printing = Printing(_format_of(output, format_), output, most_rows, full_names)
+        return function(*arguments, printing=printing, **others)
 
     decorated = cast("F", command)
     for option in (
+        click.option(
+            "--full-names",
+            is_flag=True,
+            help="Names in a table as they were recorded, however wide it gets. Files and other"
+            " formats always have them.",
+        ),
         click.option(
             "--rows",
             "most_rows",

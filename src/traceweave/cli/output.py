@@ -8,27 +8,31 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from traceweave import records, words
 from traceweave.cli import cells, layout
+from traceweave.cli.colour import painter
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
+from traceweave.vocabulary import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from traceweave.cli.options import Printing
 
-def print_rows(
-    reader: pa.RecordBatchReader, format_: str, output: Path | None, most_rows: int = 0
-) -> bool:
-    """Print the rows of `reader` in one of options.FORMATS to a file, or to stdout.
+
+def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
+    """Print the rows of `reader`.
 
     Returns whether there were any, as far as that is known: False only for a table without rows.
     """
     any_rows = True
+    format_, output = printing.format_, printing.output
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
@@ -38,7 +42,7 @@ def print_rows(
         elif format_ == "json":
             _write_json(reader, stream)
         else:
-            any_rows = _write_text(reader, stream, format_, most_rows if output is None else 0)
+            any_rows = _write_text(reader, stream, printing)
     if output is not None:
         note(f"wrote {shown(output)}")
     return any_rows
@@ -74,6 +78,15 @@ def only_columns(reader: pa.RecordBatchReader, names: list[str]) -> pa.RecordBat
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
+def ready(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the rows of `reader` once the first of them are there."""
+    import pyarrow as pa
+
+    batches = records.batches(reader)
+    first = list(islice(batches, 1))
+    return pa.RecordBatchReader.from_batches(reader.schema, chain(first, batches))
+
+
 def _read(reader: pa.RecordBatchReader) -> pa.Table:
     import pyarrow as pa
 
@@ -88,6 +101,11 @@ def note(text: str) -> None:
 def page_width(stream: IO[str]) -> int:
     """Return the columns that text may fill: the terminal's, or 100 where there is none."""
     return shutil.get_terminal_size((layout.WIDTH, 24)).columns if stream.isatty() else layout.WIDTH
+
+
+def text_width() -> int:
+    """Return the characters to a line of text on stdout, where no more than 100 read well."""
+    return min(page_width(sys.stdout), layout.WIDTH)
 
 
 @contextmanager
@@ -136,33 +154,49 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
     stream.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
-def _write_text(
-    reader: pa.RecordBatchReader, stream: IO[str], format_: str, most_rows: int
-) -> bool:
+def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printing) -> bool:
     names = reader.schema.names
+    most_rows = printing.most_rows if printing.to_read else 0
     rows: list[list[str]] = []
     hidden = 0
     for batch in records.batches(reader):
-        room = batch.num_rows if format_ == "markdown" or not most_rows else most_rows - len(rows)
+        room = most_rows - len(rows) if most_rows else batch.num_rows
         hidden += max(batch.num_rows - room, 0)
         rows += [
             [cells.cell(name, value) for name, value in zip(names, row, strict=True)]
             for row in records.rows(batch.slice(0, max(room, 0)))
         ]
     numeric = [_is_numeric(field.type) for field in reader.schema]
+    recorded = rows
+    if printing.to_read and not printing.full_names:
+        rows = _with_readable_names(rows, numeric)
     headings = cells.headings([cells.printable(name) for name in names])
-    if format_ == "markdown":
+    if printing.format_ == "markdown":
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
-    lines, left_out = layout.lay_out(headings, rows, numeric, page_width(stream))
+    width = sys.maxsize if printing.full_names or not printing.to_read else page_width(stream)
+    lines, left_out = layout.lay_out(
+        headings, rows, numeric, width, printing.only_filled, painter(stream)
+    )
     stream.writelines(f"{line}\n" for line in lines)
     if not rows and not hidden:
         note("no rows")
     elif left_out:
-        note(f"empty, or no room for: {', '.join(left_out)}; --format csv has all columns")
+        more = "" if printing.only_filled else "; --format csv has all columns"
+        note(f"empty, or no room for: {', '.join(left_out)}{more}")
+    if rows != recorded:
+        note("names are shortened; --full-names has them as they were recorded")
     if hidden:
         note(f"{words.plural(hidden, 'more row')}; --rows 0 shows all")
     return bool(rows) or hidden > 0
+
+
+def _with_readable_names(rows: list[list[str]], numeric: list[bool]) -> list[list[str]]:
+    columns = [
+        column if number else map(readable(column).__getitem__, column)
+        for column, number in zip(zip(*rows, strict=True), numeric, strict=bool(rows))
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _is_numeric(type_: pa.DataType) -> bool:

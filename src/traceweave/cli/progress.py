@@ -1,8 +1,9 @@
-"""Progress on stderr, for people: one bar per file with rate and remaining time."""
+"""Progress on stderr, for people: a bar per file, or what else takes longer than a second."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from traceweave.ingestion import Progress as IngestProgress
+
+PATIENCE_S = 1.0
+"""Seconds for which nobody wonders what happens."""
 
 MOST_BARS = 16
 """Beyond this many files only those being read have a bar."""
@@ -46,6 +50,36 @@ def progress_bars(*, quiet: bool = False) -> Iterator[IngestProgress | None]:
     )
     with bars:
         yield Bars(bars)
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Say what takes so long, and for how long, after a second and where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    teller = threading.Thread(target=_tell, args=(text, done), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(text: str, done: threading.Event) -> None:
+    if done.wait(PATIENCE_S):
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        shown.add_task(text)
+        done.wait()
 
 
 class Bars:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from traceweave.cli.names import analysis_names, is_file, is_run
-from traceweave.cli.options import example, printing_rows, require
+from traceweave.cli.options import Printing, example, printing_rows, require
 from traceweave.errors import QueryError, UsageError
 
 
@@ -25,7 +25,7 @@ from traceweave.errors import QueryError, UsageError
 @click.argument("database", type=click.Path(path_type=Path))
 @click.argument("sql")
 @printing_rows
-def query(database: Path, sql: str, format_: str, output: Path | None, most_rows: int) -> None:
+def query(database: Path, sql: str, printing: Printing) -> None:
     """Print the rows of a query. SQL is DuckDB's; '-' reads it from stdin.
 
     The database is opened read-only, without access to other files. 'traceweave schema' lists the
@@ -37,15 +37,17 @@ def query(database: Path, sql: str, format_: str, output: Path | None, most_rows
     require(database)
 
     from traceweave import api
-    from traceweave.cli.output import print_rows
+    from traceweave.cli.output import print_rows, ready
+    from traceweave.cli.progress import waiting
 
     text = sys.stdin.read() if sql == "-" else sql
     with api.open(database) as run:
         try:
-            rows = run.stream(text)
+            with waiting("asking"):
+                rows = ready(run.stream(text))
         except QueryError as error:
             raise QueryError(_explained(str(error))) from error
-        print_rows(rows, format_, output, most_rows)
+        print_rows(rows, printing)
 
 
 def _explained(message: str) -> str:

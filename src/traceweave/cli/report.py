@@ -25,7 +25,8 @@ def report(database: Path, output: Path | None) -> None:
     """Write one self-contained HTML page on DATABASE: where the time went, and what to do."""
     from traceweave import api
     from traceweave.cli.output import note
+    from traceweave.cli.progress import waiting
 
-    with api.open(database) as run:
+    with api.open(database) as run, waiting("writing the page"):
         path = run.report(output or database.with_suffix(".html"))
     note(f"wrote {shown(path)}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from traceweave.cli.names import analysis_names
-from traceweave.cli.options import example, printing_rows
+from traceweave.cli.options import Printing, example, printing_rows
 from traceweave.errors import UsageError, suggest
 
 
@@ -19,7 +17,7 @@ from traceweave.errors import UsageError, suggest
 )
 @click.argument("tables", nargs=-1)
 @printing_rows
-def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows: int) -> None:
+def schema(tables: tuple[str, ...], printing: Printing) -> None:
     """Print the meaning of every column of TABLES; of all public tables if none is named."""
     from traceweave.cli.output import as_table, print_rows
     from traceweave.store.schema import public_relations
@@ -33,7 +31,7 @@ def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows
             hint = suggest(name, relations) or f"; available: {', '.join(relations)}"
             raise UsageError(f"no such table: {name!r}{hint}")
     chosen = [relations[name] for name in tables] or list(relations.values())
-    if format_ == "table" and output is None:
+    if printing.to_read:
         _print_prose(chosen)
         return
     rows = [
@@ -41,21 +39,21 @@ def schema(tables: tuple[str, ...], format_: str, output: Path | None, most_rows
         for r in chosen
         for c in r.columns
     ]
-    print_rows(as_table(rows), format_, output, most_rows)
+    print_rows(as_table(rows), printing)
 
 
 def _print_prose(relations: list) -> None:  # type: ignore[type-arg]
     import textwrap
 
-    from traceweave.cli.layout import WIDTH
+    from traceweave.cli.output import text_width
 
     for relation in relations:
-        click.echo(textwrap.fill(f"{relation.name}: {relation.meaning}", WIDTH))
+        click.echo(textwrap.fill(f"{relation.name}: {relation.meaning}", text_width()))
         name_width = max(len(column.name) for column in relation.columns)
         type_width = max(len(column.type) for column in relation.columns)
         indent = name_width + type_width + 6
         for column in relation.columns:
-            lines = textwrap.wrap(column.meaning, WIDTH - indent)
+            lines = textwrap.wrap(column.meaning, max(text_width() - indent, 24))
             click.echo(f"  {column.name:{name_width}}  {column.type:{type_width}}  {lines[0]}")
             for line in lines[1:]:
                 click.echo(" " * indent + line)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from traceweave.cli.options import DATABASE, OneOf, example, printing_rows
+from traceweave.cli.options import DATABASE, OneOf, Printing, example, printing_rows
 
 VIEWS = ("scenario", "rank", "path")
 """Those of traceweave.replay.answers.VIEWS, which a test compares; importing it takes a second."""
@@ -36,9 +36,7 @@ def what_if(
     database: Path,
     scenarios: tuple[str, ...],
     by: str,
-    format_: str,
-    output: Path | None,
-    most_rows: int,
+    printing: Printing,
 ) -> None:
     """Replay the run in DATABASE with each SCENARIO, and with all of them at once.
 
@@ -49,6 +47,9 @@ def what_if(
     """
     from traceweave import api
     from traceweave.cli.output import print_rows
+    from traceweave.cli.progress import waiting
 
     with api.open(database) as run:
-        print_rows(run.stream_what_if(*scenarios, by=by), format_, output, most_rows)
+        with waiting("replaying"):
+            rows = run.stream_what_if(*scenarios, by=by)
+        print_rows(rows, printing)

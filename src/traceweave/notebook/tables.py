@@ -21,4 +21,4 @@ def run_html(con: duckdb.DuckDBPyConnection, name: str) -> str:
 
 
 def _cells(row: tuple[object, ...]) -> list[str]:
-    return [words.plain(value) for value in row]
+    return [words.cell(column, value) for column, value in zip(_COLUMNS, row, strict=True)]

@@ -27,7 +27,7 @@ _TYPE = re.compile(r"[\w:<>()\[\],.*& -]*")
 _BRACKETS = re.compile(r"->|[<> ]")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MANGLED = re.compile(
-    r"L[a-z]\d+E|DF\d+[b_]|[ST]\d*_|(?P<length>\d{1,5})(?=[A-Za-z_])|(?P<begin>I)|(?P<end>EEv)"
+    r"L[a-z](?P<literal>\d+)E|DF\d+[b_]|[ST]\d*_|(?P<length>\d{1,5})(?=[A-Za-z_])|(?P<begin>I)|(?P<end>EEv)"
 )
 
 
@@ -45,7 +45,7 @@ class Spelling(NamedTuple):
 def spell(name: str) -> Spelling:
     """Return how a kernel's name is read."""
     name = name[:_LONGEST]
-    text = _demangled(name) if name.startswith("_Z") else name
+    text = demangled(name, literals=False) if name.startswith("_Z") else name
     text = _SUFFIX.sub("", text.strip())
     before = None
     while text != before:
@@ -68,8 +68,8 @@ def _without_return_type(text: str) -> str:
     return text[begin:] if _TYPE.fullmatch(text, 0, begin) else text
 
 
-def _demangled(name: str) -> str:
-    """Return the identifiers of a mangled name as `a::b::function<c, d>`.
+def demangled(name: str, *, literals: bool = True) -> str:
+    """Return the identifiers of a mangled name as `a::b::function<c, d>`, numbers among them.
 
     Profilers leave names mangled that their demangler does not know, such as those with `_Float16`.
     """
@@ -83,6 +83,9 @@ def _demangled(name: str) -> str:
             (scope if inside is None else inside).append(name[found.end() : at])
             if name[2] != "N" and name[at : at + 1] != "I":
                 break
+        elif found["literal"]:
+            if literals and inside is not None:
+                inside.append(found["literal"])
         elif found["begin"] and scope and inside is None:
             inside = []
         elif found["end"]:

@@ -21,7 +21,7 @@ LISTED_NS = 10_000
 
 _SHOWN = ("rank", "step", "duration_ns", "cause", "host_op", "after_op", "before_op")
 _CAUSES = "traceweave analyze idle_causes run.duckdb"
-_WORST = f"traceweave analyze gaps run.duckdb --largest duration_ns --rows {LONGEST}"
+_WORST = f"traceweave analyze gaps run.duckdb --rows {LONGEST}"
 
 
 @dataclass(frozen=True)
