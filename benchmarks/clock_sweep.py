@@ -165,6 +165,7 @@ def apart_cases() -> Iterator[Case]:
     yield Case("apart: hosts wander", replace(plain, wander_apart_us=100), 3)
     yield Case("apart: drift, step and wander", replace(plain, **apart), 5)
     yield Case("apart: the same, tp x dp", replace(tp, **apart), 5)
+    yield Case("apart: tp x dp, steady", tp)
     yield Case("apart: tp x dp, hosts step", replace(tp, step_apart_us=300), 5)
     yield Case("apart: tp x dp, hosts wander", replace(tp, wander_apart_us=100), 6)
     yield Case("apart: end skew times 3", replace(plain, skew_scale=3), 10)

@@ -66,7 +66,9 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     if len(calls):
         calls.label[:] = group_of_label[calls.label]
     clock_of = read_known_clocks(con)
-    job = Job(len(ranks), read_world_size(con))
+    size = read_world_size(con)
+    # of a rank without calls nothing is recorded that matching could miss
+    job = Job(len(ranks) if size is None else len(np.unique(calls.rank)), size)
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
     clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
     groups = [*groups, *recorded_groups(con, groups)]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
-from traceweave.clocks.bending import NEAREST, _knots
+from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots
 from traceweave.clocks.bends import Bend, Step
-from traceweave.clocks.joint_bends import Joint, Rows
+from traceweave.clocks.joint_bends import Joint, Moment, Rows
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
 from traceweave.weave import weave
@@ -174,3 +174,34 @@ def test_knots_do_not_crowd() -> None:
     joint = Joint([rows], 2, knots)
     joint.settle()
     assert np.abs(joint.values).max() < 1
+
+
+def test_calls_of_clocks_that_stepped_together_do_not_tell_when() -> None:
+    def rows(clusters: list[int], moments: list[float]) -> Rows:
+        shape = len(moments), len(clusters)
+        return Rows(
+            np.array(clusters), 1e6 * np.array(moments), np.zeros(shape), np.ones(shape),
+            np.zeros(len(moments), np.int64),
+        )  # fmt: skip
+
+    tables = [rows([0, 1, 2], [0, 10, 20, 30]), rows([0, 1], [12, 14, 16, 18])]
+    together = [Moment(0, 14e6, 16e6), Moment(1, 14e6, 16e6)]
+    joint = Joint(tables, 3, 1e6 * np.array([0.0, 15.0, 30.0]), together)
+    told = [_as_told(joint, step) for step in together]
+    assert [(step.since, step.until) for step in told] == [(10e6, 20e6)] * 2
+    # alone, its calls with the other do
+    joint.drop([0])
+    assert _as_told(joint, together[0]) == together[0]
+
+
+def test_a_cluster_that_met_no_other_is_no_trouble() -> None:
+    # clocks of two hosts share calls, that of a third has none with either
+    moments = 1e6 * np.arange(40)
+    rest = np.column_stack([np.zeros(40), np.where(np.arange(40) < 20, 0.0, 300e3)])
+    rows = Rows(np.array([0, 2]), moments, rest, np.ones_like(rest), np.zeros(40, np.int64))
+    joint = Joint([rows], 3, _knots([rows]))
+    _find_steps(joint)
+    joint.settle()
+    assert {step.cluster for step in joint.steps} <= {0, 2}
+    assert len(joint.steps) >= 1
+    assert np.isfinite(joint.curve_errors()).all()

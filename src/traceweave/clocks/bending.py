@@ -36,13 +36,16 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     """Return every rank's bend beside its line in `piece`, which `bends` have straightened, on the
     rank's own clock; None where lines describe the clocks.
     """
-    if all(bend.straight for bend in bends) and not bends_show(blocks, piece.fit.clean):
+    first = all(bend.straight for bend in bends)
+    if first and not bends_show(blocks, piece.fit.clean):
         return None
+    # beside lines that are far off, lags and waves explain what clocks have done
+    found = piece.fit.whole if first else piece.fit.rests
     every = [-(-len(block.end) // SAMPLE) for block in blocks]
     few = [block.thinned(step) for block, step in zip(blocks, every, strict=True)]
     rests = [
         rest[::step] - ahead(block, bends)
-        for rest, step, block in zip(piece.fit.rests, every, few, strict=True)
+        for rest, step, block in zip(found, every, few, strict=True)
     ]
     of_rank = cluster(few, rests, piece.host, _named(piece))
     if of_rank.max() == 0:
@@ -57,6 +60,7 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     joint.settle()
     _place(joint)
     _prune(joint)
+    joint.steps = [_as_told(joint, step) for step in joint.steps]
     return _of_ranks(joint, piece, of_rank, blocks)
 
 
@@ -188,7 +192,7 @@ def _series(joint: Joint, number: int) -> tuple[Floats, Floats]:
     """How far the ends of one cluster lie behind those of the others, straightened, in the order of
     time; its own steps are taken out.
     """
-    found = []
+    found = [(np.zeros(0), np.zeros(0))]
     for place, rows in enumerate(joint.tables):
         if number not in rows.clusters:
             continue
@@ -203,6 +207,34 @@ def _series(joint: Joint, number: int) -> tuple[Floats, Floats]:
     behind = np.concatenate([behind for _, behind in found])
     order = np.argsort(moment, kind="stable")
     return moment[order], behind[order]
+
+
+def _as_told(joint: Joint, step: Moment) -> Moment:
+    """Let a step lie anywhere between the anchors that tell it from what others did then: ends that
+    clusters share which stepped together tell nothing of when.
+    """
+    together = {step.cluster}
+    while True:
+        moments = _told_apart(joint, step.cluster, together)
+        since = np.max(moments[moments <= step.since], initial=-np.inf)
+        until = np.min(moments[moments >= step.until], initial=np.inf)
+        near = {s.cluster for s in joint.steps if s.since < until and s.until > since}
+        if near <= together:
+            break
+        together |= near
+    since, until = max(since, joint.knots[0]), min(until, joint.knots[-1])
+    return replace(step, since=float(min(since, step.since)), until=float(max(until, step.until)))
+
+
+def _told_apart(joint: Joint, cluster: int, together: set[int]) -> Floats:
+    """When a cluster shared an instance with one that is not among those `together`."""
+    found = [np.zeros(0)]
+    for rows in joint.tables:
+        known = np.isfinite(rows.rest)
+        others = ~np.isin(rows.clusters, list(together))
+        mine = rows.clusters == cluster
+        found.append(rows.moment[known[:, mine].any(axis=1) & known[:, others].any(axis=1)])
+    return np.concatenate(found)
 
 
 def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) -> list[Bend]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Floats
 from traceweave.clocks.matrices import Block
 
 
@@ -36,6 +36,11 @@ class Bend:
     steps: tuple[Step, ...] = ()
 
     @property
+    def unsure(self) -> float:
+        """By how much the curve may be wrong, ns."""
+        return 3 * self.error
+
+    @property
     def straight(self) -> bool:
         """Whether it adds nothing."""
         return not self.steps and not self.ahead.any()
@@ -47,12 +52,12 @@ class Bend:
             total = total + step.height * passed(times, step)
         return total
 
-    def unsure(self, times: Floats) -> Flags:
-        """Whether nobody knows if a step has been made at these times."""
-        unsure = np.zeros(times.shape, dtype=np.bool_)
+    def doubt(self, times: Floats) -> Floats:
+        """Return by how much that may be wrong since nobody knows if a step has been made, ns."""
+        doubt = np.zeros(times.shape)
         for step in self.steps:
-            unsure |= passed(times, step) == 0.5
-        return unsure
+            doubt += np.where(passed(times, step) == 0.5, abs(step.height) / 2, 0.0)
+        return doubt
 
     def curve(self, times: Floats) -> Floats:
         """Return the same without steps."""
@@ -81,22 +86,40 @@ def passed(times: Floats, step: Step) -> Floats:
 
 
 def straightened(blocks: list[Block], bends: Sequence[Bend]) -> list[Block]:
-    """Return the blocks with what each rank's bend adds; what lies beside a step proves nothing."""
+    """Return the blocks with what each rank's bend adds, and how far that is in doubt: beside a
+    step, and where a call begins between two anchors.
+    """
+    anchors = _anchors(blocks, len(bends))
     result = []
     for block in blocks:
-        columns = list(enumerate(block.ranks.tolist()))
-        start = np.column_stack([bends[r](block.start[:, c]) for c, r in columns]) + block.start
-        early = np.column_stack([bends[r].unsure(block.start[:, c]) for c, r in columns])
-        late = np.column_stack([bends[r].unsure(block.end[:, c]) for c, r in columns])
-        result.append(
-            replace(
-                block,
-                start=np.where(early, np.nan, start),
-                end=block.end + ahead(block, bends),
-                unsure=late,
-            )
-        )
+        columns = [(block.start[:, c], block.end[:, c], r) for c, r in enumerate(block.ranks)]
+        start = np.column_stack([start + bends[r](start) for start, _, r in columns])
+        early = np.column_stack([start + _least(bends[r], start, anchors[r])
+                                 for start, _, r in columns])  # fmt: skip
+        late = np.column_stack([bends[r].doubt(end) for _, end, r in columns])
+        end = block.end + ahead(block, bends)
+        result.append(replace(block, start=start, end=end, doubt=(start - early, late)))
     return result
+
+
+def _anchors(blocks: list[Block], ranks: int) -> list[Floats]:
+    """The ends of every rank, ascending."""
+    found: list[list[Floats]] = [[np.empty(0)] for _ in range(ranks)]
+    for block in blocks:
+        for column, rank in enumerate(block.ranks.tolist()):
+            end = block.end[:, column]
+            found[rank].append(end[np.isfinite(end)])
+    return [np.sort(np.concatenate(ends)) for ends in found]
+
+
+def _least(bend: Bend, times: Floats, anchors: Floats) -> Floats:
+    """The least that a bend may add at these times, being known at anchors only."""
+    if bend.straight:
+        return bend(times)
+    after = np.searchsorted(anchors, times)
+    before, after = (np.clip(n, 0, len(anchors) - 1) for n in (after - 1, after))
+    near = [bend(t) - bend.doubt(t) for t in (times, anchors[before], anchors[after])]
+    return np.asarray(np.min(near, axis=0))
 
 
 def ahead(block: Block, bends: Sequence[Bend]) -> Floats:

@@ -58,10 +58,10 @@ def pairwise(blocks: list[Block], ranks: int) -> Floats:
     """Direct bounds on o_i - o_j from the instances that i and j share; inf if they share none."""
     upper = np.full((ranks, ranks), np.inf)
     for block in blocks:
-        end = block.proven_end
+        end, start = block.late, block.early
         if block.proves:
             for column, rank in enumerate(block.ranks):
-                room = end - block.start[:, column : column + 1]
+                room = end - start[:, column : column + 1]
                 best = np.fmin.reduce(room, axis=0, initial=np.inf)
                 upper[rank, block.ranks] = np.minimum(upper[rank, block.ranks], best)
         elif block.sends is not None:
@@ -76,9 +76,9 @@ def _messages(block: Block, sends: Floats) -> Orderings:
     row = np.arange(len(sender))
     return Orderings(
         block.ranks[sender],
-        block.start[row, sender],
+        block.early[row, sender],
         block.ranks[receiver],
-        block.proven_end[row, receiver],
+        block.late[row, receiver],
     )
 
 

@@ -10,14 +10,25 @@ from traceweave.arrays import Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block, columns_of_ranks
-from traceweave.clocks.piece import EPOCH_NS, Options, Piece, RankInfo, fit_piece, on_common_clock
+from traceweave.clocks.piece import (
+    EPOCH_NS,
+    Options,
+    Piece,
+    RankInfo,
+    bounds_of,
+    fit_piece,
+    on_common_clock,
+)
 from traceweave.clocks.probes import quickest
-from traceweave.clocks.residuals import of_rank
+from traceweave.clocks.residuals import of_rank, strays
+from traceweave.clocks.steps import LEAST_NS
 from traceweave.clocks.stretches import Stretch, stretches_of
 
+DRIFT_LIMIT = 2e-4
+"""No clock runs faster against another."""
 DRIFT_MARGIN = 1e-4
 """Largest drift of a clock whose drift could not be fitted; widens its bound."""
-TURNS = 5
+TURNS = 8
 """How often at most lines and bends are found beside each other."""
 SETTLED_NS = 500.0
 DAY_NS = 86_400_000_000_000
@@ -56,13 +67,17 @@ def fit_clocks(
         return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
+    slack = int(piece.bounds.slack_ns)
+    doubt = _doubt(piece, bends)
+    if doubt.any():
+        piece.bounds = bounds_of(piece, doubt)
     columns = columns_of_ranks(blocks, len(ranks))
     clocks = [
         row
         for rank, bend in enumerate(bends)
         for row in _rows(piece, blocks, rank, columns[rank], bend, options)
     ]
-    return clocks, int(piece.bounds.slack_ns)
+    return clocks, slack
 
 
 def _fit_bent(piece: Piece, options: Options) -> tuple[Piece, list[Bend]]:
@@ -74,18 +89,34 @@ def _fit_bent(piece: Piece, options: Options) -> tuple[Piece, list[Bend]]:
             break
         before, bends = piece, found
         piece = fit_piece(piece.ranks, straightened(blocks, bends), options)
-        if _moved(before, piece) < SETTLED_NS:
+        if _settled(before, piece):
             break
     return piece, bends
 
 
-def _moved(before: Piece, after: Piece) -> float:
-    """By how much most ends have moved on the common clock, ns."""
+def _settled(before: Piece, after: Piece) -> bool:
+    """Whether most ends stay where they were on the common clock, and none changes sides of a
+    step."""
     moves = [
-        np.abs(new.end - old.end)
+        np.abs(new.end - old.end).ravel()
         for new, old in zip(on_common_clock(after), on_common_clock(before), strict=True)
     ]
-    return float(np.nanpercentile(np.concatenate([move.ravel() for move in moves]), 95))
+    most, farthest = np.nanpercentile(np.concatenate(moves), [95, 100])
+    return bool(most < SETTLED_NS and farthest < LEAST_NS)
+
+
+def _doubt(piece: Piece, bends: list[Bend]) -> Floats:
+    """By how much every clock may at times be off what was fitted, ns."""
+    doubt = strays(piece.blocks, piece.fit.clean, len(bends)) + [bend.unsure for bend in bends]
+    # no clock runs so fast: it has moved in a way that ends do not show
+    doubt += np.maximum(np.abs(piece.fit.drift) - DRIFT_LIMIT, 0) * piece.span / 2
+    if piece.bounds.slack_ns:
+        # some clock has moved by that at least, and a transfer is what single calls prove it to
+        longest = np.zeros(len(bends))
+        for block in piece.blocks:
+            np.maximum.at(longest, block.ranks, np.median(block.transfer))
+        doubt = doubt + piece.bounds.slack_ns + longest
+    return np.asarray(doubt, dtype=np.float64)
 
 
 def _single(info: RankInfo) -> Clock:
@@ -110,12 +141,13 @@ def _rows(
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     lines = stretches_of(bend, first, last)
-    ends = of_rank(blocks, piece.fit.residuals, columns)[0]
+    ends = np.sort(of_rank(blocks, piece.fit.residuals, columns)[0])
     wanders = len({line.turn for line in lines}) > 1
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
         at = round(line.middle)
+        unsure = line.unsure + abs(line.turn) * _widest_gap(ends, line)
         turn = drift * (1 + line.turn) + line.turn
         moved = line.ahead + line.turn * (at - line.middle)
         rows.append(
@@ -125,8 +157,8 @@ def _rows(
                 offset_ns=row.offset_ns + round(float(moved + drift * (at + moved - middle))),
                 drift_ppm=float(turn * 1e6),
                 reference_local_ns=options.origin_ns + at,
-                bound_ns=_wider(row.bound_ns, line.unsure),
-                residual_p95_ns=_wider(row.residual_p95_ns, line.unsure),
+                bound_ns=_wider(row.bound_ns, unsure),
+                residual_p95_ns=_wider(row.residual_p95_ns, bend.unsure + unsure),
                 anchors=0 if line.stepping else _count(ends, line),
                 method=", ".join(model),
             )
@@ -137,6 +169,13 @@ def _rows(
 def _since(line: Stretch, options: Options) -> int:
     """Start of a row; the anchor before a step still belongs to the row before."""
     return options.origin_ns + (int(line.low) + 1 if line.stepping else round(line.low))
+
+
+def _widest_gap(ends: Floats, line: Stretch) -> float:
+    """Longest time of a line without an anchor, ns: nobody knows when in it the clock moved."""
+    low, high = np.searchsorted(ends, [line.low, line.high])
+    edges = np.clip(ends[max(low - 1, 0) : high + 1], line.low, line.high)
+    return float(np.diff(edges, prepend=line.low, append=line.high).max())
 
 
 def _count(ends: Floats, line: Stretch) -> int:

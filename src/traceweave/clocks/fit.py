@@ -93,6 +93,8 @@ class Fit:
     """The same without the lags that the fit explains."""
     rests: list[Floats] = field(default_factory=list)
     """Per block: end minus the median of its instance, without the lags that the fit explains."""
+    whole: list[Floats] = field(default_factory=list)
+    """The same with them."""
 
 
 def unfitted(offset: Floats, drift: Floats) -> Fit:
@@ -165,7 +167,8 @@ def refine(
         drift_errors(blocks, clean, middle),
         residuals,
         clean,
-        _rests(problem, blocks),
+        _rests(problem, blocks, problem.unknowns),
+        _rests(problem, blocks, np.zeros(layout.size + 1)),
     )
 
 
@@ -278,11 +281,11 @@ def _residuals(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list
     return result
 
 
-def _rests(problem: _Problem, blocks: list[Block]) -> list[Floats]:
+def _rests(problem: _Problem, blocks: list[Block], unknowns: Floats) -> list[Floats]:
     """Distance of each end from the middle of its instance, lags taken out."""
     result = [np.full(block.end.shape, np.nan) for block in blocks]
     for cell in problem.cells:
-        _put(result, cell, _rest(problem, cell, problem.unknowns)[0])
+        _put(result, cell, _rest(problem, cell, unknowns)[0])
     return result
 
 

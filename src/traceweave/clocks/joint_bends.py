@@ -267,6 +267,8 @@ class Joint:
                         value = own[:, column] * first * second
                         np.add.at(precision[cluster], (left + a, left + b), value)
         said = precision.diagonal(axis1=1, axis2=2).mean(axis=1)
+        # nothing may be said of a cluster that shares no instance with others
+        said = np.maximum(said, 1e-3 * said.mean())
         precision += RIDGE * said[:, None, None] * np.eye(len(self.knots))
         for knot, turn in enumerate(_turns(self.knots)):
             place = np.ix_(np.arange(self.clusters), knot + np.arange(3), knot + np.arange(3))

@@ -13,8 +13,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import PROVES, RECV, SEND, Calls
+
+SHORTEST_NS = 100
+"""No collective is over sooner. A call that seems to be had its clock set back meanwhile, and its
+end is made up."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,24 @@ class Block:
     """Causality holds between every two ranks of a row."""
     sends: Floats | None = None
     """For send with recv: per cell 1 for the sender, 0 for the receiver."""
-    unsure: Flags | None = None
-    """Ends that prove nothing, since nobody knows whether the clock had stepped."""
+    doubt: tuple[Floats, Floats] | None = None
+    """By how much, ns, each start may lie earlier and each end later than is told."""
 
     @property
-    def proven_end(self) -> Floats:
-        """Ends, NaN where they prove nothing."""
-        return self.end if self.unsure is None else np.where(self.unsure, np.nan, self.end)
+    def early(self) -> Floats:
+        """Starts, as early as they may have been."""
+        return self.start if self.doubt is None else self.start - self.doubt[0]
+
+    @property
+    def late(self) -> Floats:
+        """Ends, as late as they may have been."""
+        return self.end if self.doubt is None else self.end + self.doubt[1]
+
+    def doubted(self, of_rank: Floats) -> Block:
+        """Return the block with starts and ends of each rank in doubt by so much more, ns."""
+        more = np.broadcast_to(of_rank[self.ranks], self.start.shape)
+        start, end = (0.0, 0.0) if self.doubt is None else self.doubt
+        return replace(self, doubt=(start + more, end + more))
 
     def thinned(self, step: int) -> Block:
         """Return every `step`-th instance."""
@@ -53,6 +68,7 @@ class Block:
             end=self.end[rows],
             transfer=self.transfer[rows],
             sends=sends,
+            doubt=None if self.doubt is None else (self.doubt[0][rows], self.doubt[1][rows]),
         )
 
     def of_columns(self, columns: Ints, ranks: Ints) -> Block:
@@ -66,7 +82,7 @@ class Block:
             end=self.end[place],
             transfer=self.transfer[shared],
             sends=None if self.sends is None else self.sends[place],
-            unsure=None if self.unsure is None else self.unsure[place],
+            doubt=None if self.doubt is None else (self.doubt[0][place], self.doubt[1][place]),
         )
 
     def shifted(self, offset: Floats, drift: Floats, middle: Floats) -> Block:
@@ -81,7 +97,9 @@ class Block:
 
 def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     """Arrange the matched calls (instance >= 0) in blocks; `ranks` lists all ranks, ascending."""
-    matched = np.flatnonzero(instance >= 0)
+    matched = np.flatnonzero((instance >= 0) & (calls.end - calls.start >= SHORTEST_NS))
+    count = np.bincount(instance[matched], minlength=1)
+    matched = matched[count[instance[matched]] > 1]
     if not len(matched):
         return []
     op = calls.op[matched]

@@ -75,15 +75,19 @@ def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> P
     piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
         piece.fit = _fit(piece)
-    piece.bounds = _bounds(piece)
+    piece.bounds = bounds_of(piece)
     order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
     piece.moved = piece.bounds.moved(order)
     return piece
 
 
-def _bounds(piece: Piece) -> Bounds | WideBounds:
-    """What causality proves of clocks as they are fitted."""
+def bounds_of(piece: Piece, doubt: Floats | None = None) -> Bounds | WideBounds:
+    """Return what causality proves of clocks as they are fitted, each of which may at times be off
+    by its `doubt`, ns.
+    """
     blocks, count = on_common_clock(piece), len(piece.ranks)
+    if doubt is not None:
+        blocks = [block.doubted(doubt) for block in blocks]
     if count > MANY and blocks:
         return bound_widely(blocks, count, sorted(piece.roots.values()))
     return close(pairwise(blocks, count))
@@ -173,7 +177,7 @@ def _tie_hosts(piece: Piece, reference: int | None) -> bool:
     for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
-    bounds = _bounds(piece)
+    bounds = bounds_of(piece)
     tied = False
     for members in hosts.values():
         if len(members) > 1:

@@ -9,6 +9,11 @@ from traceweave.clocks.matrices import Block, columns_of_ranks
 
 STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""
+STRETCHES = ((24, 10), (6, 20))
+"""Most stretches of time that a line is judged by, and the fewest anchors in each: short and long
+ones."""
+SIGMAS = 3.0
+"""Standard errors that the median of a stretch lies off the line by chance."""
 
 
 def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -> Floats:
@@ -29,6 +34,29 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
         if spread > 0:
             errors[rank] = max(STEP_NS, float(np.std(y, ddof=2))) / np.sqrt(spread)
     return errors
+
+
+def strays(blocks: list[Block], residuals: list[Floats], ranks: int) -> Floats:
+    """By how much the clock of each rank strays from what was fitted, beyond chance, ns: most of
+    all stretches of time."""
+    found = np.zeros(ranks)
+    for rank, columns in enumerate(columns_of_ranks(blocks, ranks)):
+        at, residual = of_rank(blocks, residuals, columns)
+        order = np.argsort(at, kind="stable")
+        for most, anchors in STRETCHES:
+            count = min(most, len(order) // anchors)
+            if count > 1:
+                found[rank] = max(found[rank], _stray(residual[order], count))
+    return found
+
+
+def _stray(values: Floats, count: int) -> float:
+    parts = np.array_split(values, count)
+    medians = np.array([np.median(part) for part in parts])
+    noise = [np.median(np.abs(part - median)) for part, median in zip(parts, medians, strict=True)]
+    error = 1.2533 * 1.4826 * float(np.median(noise)) / np.sqrt(len(parts[0]))
+    far = np.abs(medians - np.median(values)).max()
+    return float(max(far - SIGMAS * error, 0.0))
 
 
 def of_rank(

@@ -25,7 +25,7 @@ class Stretch:
     turn: float
     """By how much more per ns."""
     unsure: float
-    """By how much the bend may be wrong there, ns."""
+    """By how much it may be off the bend there, ns."""
     stepping: bool
     """Somewhere in it the clock stepped."""
 
@@ -57,7 +57,7 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
                 float(values[number] + slope * (middle[0] - turns[number]))
                 + sum(height * share for height, share in made),
                 slope,
-                3 * bend.error + (width if len(turns) > 2 else 0.0) + unsure,
+                (width if len(turns) > 2 else 0.0) + unsure,
                 unsure > 0,
             )
         )

@@ -187,7 +187,9 @@ def _through_instances(block: Block, first: int) -> list[tuple[Ints, Ints, Float
     rank = np.tile(block.ranks, rows)
     # small numbers are more exact
     middle = np.nanmedian(block.end, axis=1, keepdims=True)
-    start = np.where(np.isnan(block.start), np.inf, middle - block.start).ravel()
-    end = np.where(np.isnan(block.proven_end), np.inf, block.proven_end - middle).ravel()
+    start, end = (
+        np.where(np.isnan(room), np.inf, room).ravel()
+        for room in (middle - block.early, block.late - middle)
+    )
     zeros = np.zeros(len(node))
     return [(rank, node, start, zeros), (node, rank, end, zeros + 1)]

@@ -8,7 +8,7 @@ none. Then strands that hold several groups are divided by what is said of their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
+from traceweave.matching.mesh import axis_of, odd_axes
 from traceweave.matching.messages_by_evidence import UNKNOWN, Messages
-from traceweave.matching.outcome import NO_PAIR, NOT_PROVEN, Matches
+from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, RIVALS, Matches
+from traceweave.matching.rival_messages import rivalled
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
@@ -46,6 +48,13 @@ class _OpenCalls:
     same_clock: SameClock
     job: Job
     matches: Matches
+    messages: list[Ints] = field(default_factory=list)
+    """Those that were matched, side by side."""
+    label: Ints = field(init=False)
+    """The groups of all calls before any was found."""
+
+    def __post_init__(self) -> None:
+        self.label = self.calls.label.copy()
 
     def match(self) -> None:
         """Search until nothing more is found, then in finer strands."""
@@ -56,6 +65,8 @@ class _OpenCalls:
             found = True
             while found:
                 found = any([*(self._search(pool) for pool in pools), self._messages()])
+        self._refuse_rivalled()
+        self._refuse_odd()
 
     def _pool(self, number: int) -> list[Strand]:
         """The strands of an open group, and those of known groups that may lack some of them."""
@@ -100,14 +111,38 @@ class _OpenCalls:
                 self.matches.refuse(strand.index, reason)
         return bool(sets)
 
+    def _refuse_odd(self) -> None:
+        """Take back groups that cannot be of one job with the others: two ranks that met by chance,
+        or are left of groups whose other members were not recorded.
+        """
+        axes = {
+            number: axis_of(group.members)
+            for number, group in enumerate(self.groups)
+            if not group.open and group.members is not None and len(group.members) > 1
+        }
+        found = {n: axis for n, axis in axes.items() if self.groups[n].key[0] == "inferred"}
+        stated = {axis for n, axis in axes.items() if n not in found}
+        odd = odd_axes({axis for axis in found.values() if axis}, {axis for axis in stated if axis})
+        for number, axis in found.items():
+            if axis in odd:
+                calls = np.flatnonzero(self.calls.label == number)
+                self.matches.refuse(calls[self.matches.instance[calls] >= 0], NO_MESH)
+                self.calls.label[calls] = self.label[calls]
+
+    def _refuse_rivalled(self) -> None:
+        """Take back messages whose other side may be another one that was not found."""
+        if not self.messages:
+            return
+        index = np.union1d(self._open_messages(), np.concatenate(self.messages))
+        if (self.matches.instance[index] < 0).any():
+            time = CommonTime(self.calls, self.matches.instance, self.same_clock)
+            doubtful = rivalled(self.calls, index, self.matches.instance, time)
+            self.matches.refuse(index[np.isin(self.matches.instance[index], doubtful)], RIVALS)
+
     def _messages(self) -> bool:
         """Match messages whose other side no trace names; whether any was."""
         calls, matches = self.calls, self.matches
-        message = (calls.op == SEND) | (calls.op == RECV)
-        unknown = np.array([group.open for group in self.groups])[calls.label] & (
-            calls.op == UNKNOWN
-        )
-        index = np.flatnonzero((message & (calls.peer < 0) | unknown) & calls.on_gpu)
+        index = self._open_messages()
         if not (matches.instance[index] < 0).any():
             return False
         channels = Messages(
@@ -117,6 +152,7 @@ class _OpenCalls:
             instance = matches.next_instance + np.arange(len(channel.sent))
             for side in (channel.sent, channel.received):
                 matches.accept(side, instance, "sequence-aligned")
+                self.messages.append(side)
                 open_ones = np.array([group.open for group in self.groups])[calls.label[side]]
                 if open_ones.any():
                     members = frozenset((channel.source, channel.target))
@@ -124,6 +160,14 @@ class _OpenCalls:
         left = index[(matches.instance[index] < 0) & (matches.reason[index] < 0)]
         matches.refuse(left, NO_PAIR)
         return bool(channels)
+
+    def _open_messages(self) -> Ints:
+        """Messages whose other side no trace names."""
+        calls = self.calls
+        message = (calls.op == SEND) | (calls.op == RECV)
+        open_groups = np.array([group.open for group in self.groups])
+        unknown = open_groups[calls.label] & (calls.op == UNKNOWN)
+        return np.flatnonzero((message & (calls.peer < 0) | unknown) & calls.on_gpu)
 
     def _may_join(self, a: Strand, b: Strand) -> bool:
         """Whether labels allow it: not two named groups, and no rank that a group does not list."""
@@ -217,9 +261,10 @@ class _OpenCalls:
         return bool((np.maximum.accumulate(end[order])[:-1] > start[order][1:]).any())
 
     def forget_empty(self) -> None:
-        """Take out open groups whose calls all found another."""
+        """Take out open groups whose calls all found another, and those that were taken back."""
         count = np.bincount(self.calls.label, minlength=len(self.groups))
-        kept = [n for n, group in enumerate(self.groups) if count[n] or not group.open]
+        stays = [not group.open and group.key[0] != "inferred" for group in self.groups]
+        kept = [n for n, stay in enumerate(stays) if count[n] or stay]
         number = np.full(len(self.groups), -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
         self.calls.label[:] = number[self.calls.label]

@@ -1,0 +1,39 @@
+"""Groups of one job are the axes of a mesh: which of them cannot belong to the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Axis = tuple[int, int]
+"""Distance between neighbours, and how many there are."""
+
+
+def axis_of(ranks: Iterable[int]) -> Axis | None:
+    """Return the axis along which two ranks or more lie, None if they do not lie evenly."""
+    members = sorted(ranks)
+    far = members[1] - members[0]
+    even = members == list(range(members[0], members[-1] + 1, far))
+    return (far, len(members)) if even else None
+
+
+def one_mesh(a: Axis, b: Axis) -> bool:
+    """Whether groups along both axes may be of one job: neighbours along one lie as far apart as
+    a group along the other is long, or a multiple; or groups along one are made up of those along
+    the other.
+    """
+    (near, many), (far, others) = sorted((a, b))
+    if near == far:
+        return True
+    return far % near == 0 and (far % (near * many) == 0 or (near * many) % (far * others) == 0)
+
+
+def odd_axes(axes: set[Axis], known: Iterable[Axis] = ()) -> set[Axis]:
+    """Return the axes to leave out so that all others are of one mesh: those that do not fit
+    what is known, then those that fit fewest, and both of two where nothing tells which."""
+    kept = {axis for axis in axes if all(one_mesh(axis, other) for other in known)}
+    while True:
+        against = {a: sum(not one_mesh(a, b) for b in kept) for a in kept}
+        worst = max(against.values(), default=0)
+        if not worst:
+            return axes - kept
+        kept -= {a for a, count in against.items() if count == worst}

@@ -1,0 +1,91 @@
+"""Messages that others may have, and groups that cannot be of one job with the others."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from tests.tables import create_tables, empty_database
+from traceweave.matching.calls import RECV, SEND, Calls
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.mesh import axis_of, odd_axes, one_mesh
+from traceweave.matching.rival_messages import NEAR_NS, rivalled
+from traceweave.weave import weave
+from traceweave_simulator.traffic import simulate_traffic
+from traceweave_simulator.traffic_jobs import Job, pipeline
+from traceweave_simulator.traffic_tables import store_traffic, wrong_matches
+
+
+def doubtful(messages: list[tuple[int, int, int, int]]) -> list[int]:
+    """The instances that others may have; a message: rank, SEND or RECV, its end in us, and its
+    instance, -1 for none."""
+    rank, op, end, instance = np.array(messages).T
+    columns = {f.name: np.full(len(rank), -1) for f in fields(Calls) if f.name != "origin_ns"}
+    own = {"rank": rank, "op": op, "start": 1000 * (end - 90), "end": 1000 * end}
+    calls = Calls(**(columns | own), origin_ns=0)
+    time = CommonTime(calls, instance, lambda _a, _b: True)
+    return rivalled(calls, np.arange(len(calls)), instance, time).tolist()
+
+
+def test_a_message_is_not_given_to_the_one_beside_its_pair() -> None:
+    # 4 ranks to a stage; 10 sends to 14 while 6 hears from 2: with both other sides left alone, 10
+    # seemed to send to 6, as it does at other times
+    two_stages = [
+        (6, SEND, 1_000, 0),
+        (10, RECV, 1_001, 0),
+        (10, SEND, 5_000, 1),
+        (6, RECV, 5_002, 1),
+    ]
+    beside = [(10, SEND, 9_000, 2), (6, RECV, 9_002, 2)]
+    alone = [(2, SEND, 9_001, -1), (14, RECV, 9_003, -1)]
+    assert doubtful(two_stages + beside + alone) == [2]
+    assert doubtful(two_stages + beside + alone[:1]) == [2]
+    assert doubtful(two_stages + beside + alone[1:]) == [2]
+    assert doubtful(two_stages + beside) == []
+
+
+def test_what_ends_at_another_time_or_lies_elsewhere_is_no_rival() -> None:
+    met = [(10, SEND, 9_000, 0), (6, RECV, 9_002, 0)]
+    late = 9_002 + NEAR_NS // 1000
+    assert doubtful([*met, (2, SEND, late - 1, -1)]) == [0]
+    assert doubtful([*met, (2, SEND, late + 1, -1)]) == []
+    assert doubtful([*met, (2, RECV, 9_002, -1)]) == []
+    # messages go from stage to stage, 4 ranks on
+    assert doubtful([*met, (3, SEND, 9_002, -1)]) == []
+
+
+def test_groups_of_one_job_lie_along_the_axes_of_a_mesh() -> None:
+    tensor, data, pipes, everybody = (1, 4), (4, 2), (8, 2), (1, 16)
+    assert odd_axes({tensor, data, pipes, everybody}) == set()
+    assert axis_of({12, 4, 8}) == (4, 3)
+    # pairs of neighbours, and stages of two: no group holds ranks 0 and 3
+    assert odd_axes({(1, 2), (2, 2), (3, 2)}) == {(3, 2)}
+    assert not one_mesh((1, 2), (3, 2))
+    assert axis_of({0, 1, 5}) is None
+    # a stated pipeline over 4 ranks each: ranks 4 and 15 met by chance
+    assert odd_axes({(1, 4), (11, 2)}, [(4, 4)]) == {(11, 2)}
+    # nothing tells which of two is wrong
+    assert odd_axes({(1, 2), (3, 2)}) == {(1, 2), (3, 2)}
+
+
+def test_what_is_left_of_two_groups_is_no_group() -> None:
+    """Ranks 1 and 2 of three pairs were not recorded: 0 and 3 were joined, in 9 calls."""
+    program = tuple(replace(op, compute_us=4 * op.compute_us) for op in pipeline(3))
+    job = Job(
+        hosts=3, per_host=2, steps=10, offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5,
+        compute_noise=0.01, labels="old", with_hosts=True, cut=5, lost=0.01, seed=462525,
+        program=program,
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    with empty_database() as con:
+        create_tables(con)
+        store_traffic(con, run)
+        for table in ("collective_calls", "gpu_ops"):
+            con.execute(f"DELETE FROM base.{table} WHERE rank IN (1, 2)")
+        summary = weave(con)
+        assert wrong_matches(con, run) == 0
+        # those of the pair that is whole
+        assert sum(summary.matched.values()) >= 18
+        inferred = "SELECT ranks FROM groups WHERE membership LIKE 'inferred%'"
+        assert ([0, 3],) not in con.execute(inferred).fetchall()
