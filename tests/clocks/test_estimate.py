@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ from tests.collective_calls import BASE, add_call, add_rank
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
+from traceweave.matching.misnumbered import WINDOW
+from traceweave.matching.outcome import MISNUMBERED
 from traceweave.weave import align, weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import (
@@ -261,12 +265,44 @@ def test_the_true_offset_lies_inside_the_bound(
     wander: float,
     named: bool,
 ) -> None:
+    if steps * len(program) < 2 * WINDOW:
+        jump = wander = 0.0  # too few calls to tell, see the two tests after this one
     inside_bounds(
         Job(
             per_host=2, steps=steps, program=program, end_jitter=jitter, ring_bias=bias,
             jump_us=jump, wander_apart_us=wander, with_hosts=named, seed=seed,
         )
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job(end_jitter=0.5, ring_bias=34, wander_apart_us=100, seed=2166),
+        Job(end_jitter=7, ring_bias=4, wander_apart_us=100, with_hosts=True, seed=3340),
+        Job(
+            end_jitter=37.5, ring_bias=45, jump_us=200, wander_apart_us=100, with_hosts=True,
+            seed=12,
+        ),
+    ],
+    ids=["calm ends", "named hosts", "noisy ends"],
+)  # fmt: skip
+def test_ten_calls_of_a_clock_that_wanders_widen_its_bound(job: Job) -> None:
+    """Errors of 48 to 88 us had bounds of 10 to 78 us: so few ends were not asked whether they
+    stray."""
+    inside_bounds(replace(job, per_host=2, steps=10, program=UNIFORM))
+
+
+def test_a_step_in_a_few_calls_may_as_well_be_other_numbers(empty_run: Connection) -> None:
+    """A host steps by 1 ms, as long as the program takes from call to call: after 10 calls nothing
+    tells that from numbers that are off by one since then; after 20 calls, it is a step."""
+    job = Job(per_host=2, steps=10, program=UNIFORM, end_jitter=1, ring_bias=0, jump_us=1000)
+    inside_bounds(replace(job, steps=20))
+    store_traffic(empty_run, simulate_traffic(job))
+    weave(empty_run)
+    assert [row[5] for row in clocks(empty_run)] == ["aligned"] * 2 + ["wall clock"] * 2
+    reasons = "SELECT kind, count FROM ingest_issues WHERE kind LIKE 'unmatched%'"
+    assert empty_run.execute(reasons).fetchall() == [(f"unmatched_collectives: {MISNUMBERED}", 20)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""
 STRETCHES = ((24, 10), (6, 20))
 """Most stretches of time that a line is judged by, and the fewest anchors in each: short and long
-ones."""
+ones,"""
+SHORT = ((6, 3), (3, 5))
+"""and of a clock with fewer anchors than two of those have."""
 SIGMAS = 3.0
 """Standard errors that the median of a stretch lies off the line by chance."""
 
@@ -42,21 +44,35 @@ def strays(blocks: list[Block], residuals: list[Floats], ranks: int) -> Floats:
     found = np.zeros(ranks)
     for rank, columns in enumerate(columns_of_ranks(blocks, ranks)):
         at, residual = of_rank(blocks, residuals, columns)
-        order = np.argsort(at, kind="stable")
-        for most, anchors in STRETCHES:
-            count = min(most, len(order) // anchors)
+        values = residual[np.argsort(at, kind="stable")]
+        short = len(values) < 2 * STRETCHES[0][1]
+        for most, anchors in SHORT if short else STRETCHES:
+            count = min(most, len(values) // anchors)
             if count > 1:
-                found[rank] = max(found[rank], _stray(residual[order], count))
+                parts = np.array_split(values, count)
+                stray = _apart(values, parts) if short else _off(values, parts)
+                found[rank] = max(found[rank], stray)
     return found
 
 
-def _stray(values: Floats, count: int) -> float:
-    parts = np.array_split(values, count)
+def _off(values: Floats, parts: list[Floats]) -> float:
     medians = np.array([np.median(part) for part in parts])
     noise = [np.median(np.abs(part - median)) for part, median in zip(parts, medians, strict=True)]
     error = 1.2533 * 1.4826 * float(np.median(noise)) / np.sqrt(len(parts[0]))
     far = np.abs(medians - np.median(values)).max()
     return float(max(far - SIGMAS * error, 0.0))
+
+
+def _apart(values: Floats, parts: list[Floats]) -> float:
+    """The same for few ends: noise is how far each lies from the middle of those beside it, since
+    a clock may move within a stretch; and so few may leave the fit nearer to one stretch than to
+    another.
+    """
+    medians = np.array([np.median(part) for part in parts])
+    # that has 1.5 times the variance of a single end, a difference of two medians twice theirs
+    noise = 1.4826 * float(np.median(np.abs(np.diff(values, 2)) / 2)) / np.sqrt(1.5)
+    error = 1.2533 * noise * np.sqrt(2 / len(parts[0]))
+    return float(max(np.ptp(medians) - SIGMAS * error, 0.0))
 
 
 def of_rank(
