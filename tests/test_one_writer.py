@@ -32,6 +32,7 @@ ALLOWED = {
     "format('group={} kind=transfer times={:.4f}'": "a scenario, as what-if takes it",
     # scripts of the page: charts.js is the counterpart of words.py, see test_browser.py
     "(variant.at[dataIndex] / size).toPrecision": "a place on an axis, in its unit",
+    '"B"': "the end of a unit that the head of a column has, not one that is written",
     "(at / size).toFixed": "a place on an axis, in its unit",
 }
 

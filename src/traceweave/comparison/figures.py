@@ -7,7 +7,7 @@ from typing import Any
 
 from traceweave.comparison.side import Side
 from traceweave.report.page import Figure, chart_labels
-from traceweave.words import duration, plural
+from traceweave.words import count, duration, plural
 
 MOST_BARS = 15
 """Kernels that a chart shows."""
@@ -96,7 +96,7 @@ def change_figure(name: str, title: str, rows: list[dict[str, Any]]) -> tuple[Fi
     text = f"Bar chart of differences; the table “{title}” holds the numbers."
     unit = "per step and rank"
     if len(rows) > len(shown):
-        unit += f"; {len(shown)} of {len(rows):,} shown"
+        unit += f"; {count(len(shown))} of {count(len(rows))} shown"
     return (
         Figure(name, "Difference, new minus base", unit, text, chart, height=80 + 30 * len(shown)),
     )

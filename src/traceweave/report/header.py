@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from traceweave.report.sections.budget import Budget, share
 from traceweave.report.sections.inputs import Inputs
-from traceweave.words import date_and_time, folded, number, percent, plural
+from traceweave.words import count, date_and_time, folded, number, percent, plural
 
 MOST_HOSTS = 3
 """Hosts that are named; of more the number is told."""
@@ -48,7 +48,7 @@ def _facts(inputs: Inputs, budget: Budget) -> Iterator[Fact]:
     yield Fact("Hosts", _hosts(inputs))
     yield Fact("GPUs", _gpus(inputs))
     ranks = len(inputs.ranks)
-    yield Fact("Ranks", f"{ranks:,} of {ranks + inputs.missing_ranks:,}")
+    yield Fact("Ranks", f"{count(ranks)} of {count(ranks + inputs.missing_ranks)}")
     yield Fact("Steps", _steps(budget))
     if budget.rows and not inputs.is_cpu_run:
         yield _lost(budget)
@@ -58,7 +58,7 @@ def _hosts(inputs: Inputs) -> str:
     hosts = sorted({r["host"] for r in inputs.ranks if r["host"]})
     if not hosts:
         return "not named"
-    return ", ".join(hosts) if len(hosts) <= MOST_HOSTS else f"{len(hosts):,}"
+    return ", ".join(hosts) if len(hosts) <= MOST_HOSTS else count(len(hosts))
 
 
 def _gpus(inputs: Inputs) -> str:
@@ -67,13 +67,15 @@ def _gpus(inputs: Inputs) -> str:
     models = Counter(
         r["gpu_name"] or "GPU, model not named" for r in inputs.ranks if r["timeline"] == "gpu"
     )
-    return ", ".join(f"{many:,} x {model}" for model, many in sorted(models.items()))
+    return ", ".join(f"{count(many)} x {model}" for model, many in sorted(models.items()))
 
 
 def _steps(budget: Budget) -> str:
     if not budget.has_steps:
         return "none marked"
-    return f"{len(budget.steps):,} (step{'s' * (len(budget.steps) > 1)} {folded(budget.steps)})"
+    return (
+        f"{count(len(budget.steps))} (step{'s' * (len(budget.steps) > 1)} {folded(budget.steps)})"
+    )
 
 
 def _lost(budget: Budget) -> Fact:
