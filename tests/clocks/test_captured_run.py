@@ -18,7 +18,7 @@ import pytest
 
 import traceweave
 from tests.clocks.injecting import BASE, TIMES, _ns, _us
-from traceweave.sources.kineto.captured import Captured, parse_captured
+from traceweave.sources.captured import Captured, parse_captured
 
 RUN = Path(__file__).parents[1] / "fixtures" / "captured_gloo"
 PROBES = re.compile(rb'"probes":(\[\{.*?\}\])')

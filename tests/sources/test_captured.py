@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import traceweave
-from traceweave.sources.kineto.captured import Captured, parse_captured
+from traceweave.capturing.recorders import as_json
+from traceweave.sources.captured import Captured, parse_captured
 
 
 def _told(folder: Path, target: Path, told: dict[int, dict[str, Any]]) -> traceweave.Run[pa.Table]:
@@ -86,6 +87,62 @@ def test_a_captured_run_says_what_it_ran_with(fixtures: Path, tmp_path: Path) ->
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
+
+
+def _sidecar(rank: int, **more: Any) -> bytes:
+    """What traceweave.capture writes beside the report of an nsys."""
+    probe = {"peer": 0, "times": [[1, 2, 3, 4]]}
+    told = {
+        "version": "0.1.0", "rank": rank, "world_size": 4, "host": "node0", "pid": 100 + rank,
+        "groups": [_group("0", [0, 1, 2, 3], "dp")], "versions": {"torch": "2.13.0"},
+        "switches": {"NCCL_ALGO": "Ring"}, "probes": [probe],
+    } | more  # fmt: skip
+    return as_json({"traceweave": told}).encode()
+
+
+def test_what_nsys_cannot_know_lies_beside_its_report(fixtures: Path, tmp_path: Path) -> None:
+    report = fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite"
+    shutil.copy(report, tmp_path)
+    for rank in range(4):
+        (tmp_path / f"rank{rank}_step4-7.capture.json").write_bytes(_sidecar(rank))
+    traceweave.ingest([tmp_path], tmp_path / "run.duckdb")
+    traceweave.ingest([report], tmp_path / "without.duckdb")
+    with (
+        traceweave.open(tmp_path / "run.duckdb", frames="arrow") as run,
+        traceweave.open(tmp_path / "without.duckdb", frames="arrow") as without,
+    ):
+        settings = run.analyze("settings").to_pylist()
+        sources = run.sql("SELECT format, events_read, events_stored FROM sources").to_pylist()
+        probes = run.sql("SELECT count(*) AS n FROM clock_probes").to_pylist()
+        events = [
+            each.sql("SELECT rank, name, start_ns FROM host_ops ORDER BY ALL")
+            for each in (run, without)
+        ]
+        ranks = [each.sql("SELECT count(*) AS n FROM ranks").to_pylist() for each in (run, without)]
+    assert [(row["name"], row["value"], row["ranks"]) for row in settings] == [
+        ("torch", "2.13.0", [0, 1, 2, 3]),
+        ("NCCL_ALGO", "Ring", [0, 1, 2, 3]),
+    ]
+    assert sorted(row["format"] for row in sources) == ["capture"] * 4 + ["nsys"]
+    assert {row["events_stored"] for row in sources if row["format"] == "capture"} == {3}
+    # the probed clock is not that of the report
+    assert probes == [{"n": 0}]
+    assert ranks == [[{"n": 4}]] * 2
+    assert events[0] == events[1]
+    assert events[0].num_rows > 0
+
+
+def test_a_damaged_sidecar_fails_alone(fixtures: Path, tmp_path: Path) -> None:
+    shutil.copy(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", tmp_path)
+    (tmp_path / "rank0_step4-7.capture.json").write_bytes(_sidecar(0)[:-9])
+    (tmp_path / "rank1_step4-7.capture.json").write_bytes(_sidecar(1, groups=3, switches=[]))
+    traceweave.ingest([tmp_path], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb", frames="arrow") as run:
+        [failed] = run.sql("SELECT path, message FROM sources WHERE status = 'failed'").to_pylist()
+        settings = run.analyze("settings").to_pylist()
+    assert failed["path"].endswith("rank0_step4-7.capture.json")
+    assert "is damaged" in failed["message"]
+    assert [(row["name"], row["ranks"]) for row in settings] == [("torch", [1])]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 -- grain: one row per input file
 -- reads: ingest_issues, sources
 -- column: path VARCHAR | file as given to ingest
--- column: format VARCHAR | 'kineto', 'nsys', 'flight_recorder', 'nccl_log' or 'nccl_inspector'
+-- column: format VARCHAR | 'kineto', 'nsys', 'capture', 'flight_recorder', 'nccl_log' or 'nccl_inspector'
 -- column: status VARCHAR | 'ok', 'partial' (something was lost) or 'failed' (nothing could be read)
 -- column: events_read BIGINT | events found in the file
 -- column: events_stored BIGINT | events whose content is in the database

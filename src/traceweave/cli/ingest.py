@@ -111,8 +111,9 @@ def ingest(
     """Read the traces of every rank under PATHS (files, folders, globs) into one database.
 
     Kineto JSON (also .json.gz), nsys exports (SQLite, or folders of Parquet or Arrow tables),
-    flight recorder dumps, NCCL's logs and NCCL Inspector's files are found by their content. Exit
-    code 3 if a trace could not be read to its end; the others are loaded anyway.
+    flight recorder dumps, NCCL's logs, NCCL Inspector's files and what traceweave.capture leaves
+    beside nsys are found by their content. Exit code 3 if a trace could not be read to its end; the
+    others are loaded anyway.
     """
     target = output or _no_output(paths)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceweave.errors import InputError
-from traceweave.sources import flight_recorder, nccl_inspector, nccl_logs
+from traceweave.sources import capture_sidecar, flight_recorder, nccl_inspector, nccl_logs
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE, Trace
@@ -19,6 +19,7 @@ from traceweave.sources.unpack import read_head
 from traceweave.store.database import first_line
 
 _RECORDS: dict[str, object] = {
+    "capture": capture_sidecar,
     "flight_recorder": flight_recorder,
     "nccl_inspector": nccl_inspector,
     "nccl_log": nccl_logs,

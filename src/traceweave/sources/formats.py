@@ -8,7 +8,14 @@ from typing import Protocol, runtime_checkable
 
 import duckdb
 
-from traceweave.sources import flight_recorder, kineto, nccl_inspector, nccl_logs, nsys
+from traceweave.sources import (
+    capture_sidecar,
+    flight_recorder,
+    kineto,
+    nccl_inspector,
+    nccl_logs,
+    nsys,
+)
 from traceweave.sources.model import File, Loaded, Report, Trace
 
 
@@ -45,4 +52,4 @@ class TakesSeveral(Format, Protocol):
 
 def known_formats() -> tuple[Format, ...]:
     """Return the formats in the order in which they are asked."""
-    return (nsys, kineto, flight_recorder, nccl_inspector, nccl_logs)
+    return (nsys, kineto, capture_sidecar, flight_recorder, nccl_inspector, nccl_logs)

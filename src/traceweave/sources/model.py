@@ -1,6 +1,7 @@
 """What the formats and the rest of the program say to each other about trace files.
 
-A format package (kineto, nsys, flight_recorder, nccl_logs, nccl_inspector) offers three functions:
+A format (kineto, nsys, capture_sidecar, flight_recorder, nccl_logs, nccl_inspector) offers three
+functions:
 
 - `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
 - `probe(path, trust_packed, with_times) -> Trace`: what is in it, without parsing all events; its
@@ -84,7 +85,7 @@ class Trace:
 
     path: Path
     format: str
-    """'kineto', 'nsys', 'flight_recorder', 'nccl_log' or 'nccl_inspector'."""
+    """'kineto', 'nsys', 'capture', 'flight_recorder', 'nccl_log' or 'nccl_inspector'."""
     size_bytes: int
     processes: tuple[Process, ...]
     producer: str | None = None

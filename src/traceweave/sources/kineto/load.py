@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import duckdb
 
 from traceweave.sources import derive
+from traceweave.sources.captured import Captured, store_captured
 from traceweave.sources.kineto.probe import describe_process
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import Reading, read_events, stage_events
@@ -90,29 +90,15 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.link(con)
     _find_collectives(con)
     derive.finish(con, {source_id: of.trace for source_id, of in read.items()})
-    _store_captured(con, read)
+    store_captured(con, _captured(read))
     return loaded
 
 
-def _store_captured(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
-    """Keep what traceweave.capture wrote into the traces."""
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _captured(read: Mapping[int, _Read]) -> Iterator[tuple[int, int, Captured]]:
     for source_id, of in read.items():
-        captured = of.properties.captured
         for process in of.trace.processes:
             if process.rank is not None:
-                of_rank = {"rank": process.rank, "source_id": source_id}
-                for table, entries in (
-                    ("base.clock_probes", captured.exchanges),
-                    ("base.group_roles", captured.roles),
-                    ("base.job_settings", captured.settings),
-                ):
-                    rows[table] += [of_rank | asdict(entry) for entry in entries]
-    for table, found in rows.items():
-        if found:
-            con.execute(
-                f"INSERT INTO {table} BY NAME SELECT unnest($1, recursive := true)", [found]
-            )
+                yield process.rank, source_id, of.properties.captured
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from traceweave.sources.kineto.captured import Captured, parse_captured
+from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
 
 _MOST_INTEGER = 2**31 - 1

@@ -1,11 +1,16 @@
-"""What traceweave.capture wrote into a trace, beside what the profiler wrote."""
+"""What traceweave.capture wrote into a trace beside what the profiler wrote, or into a file beside
+the report of nsys.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import TypeGuard
+from typing import Any, TypeGuard
+
+import duckdb
 
 _MOST_EXCHANGES = 100_000
 _MOST_ENTRIES = 10_000
@@ -54,6 +59,28 @@ class Captured:
     exchanges: tuple[Exchange, ...] = ()
     roles: tuple[GroupRole, ...] = ()
     settings: tuple[Setting, ...] = ()
+
+
+def store_captured(
+    con: duckdb.DuckDBPyConnection, told: Iterable[tuple[int, int, Captured]]
+) -> None:
+    """Fill base.clock_probes, base.group_roles and base.job_settings with what sources told: (rank,
+    source_id, what).
+    """
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for rank, source_id, captured in told:
+        of_rank = {"rank": rank, "source_id": source_id}
+        for table, entries in (
+            ("base.clock_probes", captured.exchanges),
+            ("base.group_roles", captured.roles),
+            ("base.job_settings", captured.settings),
+        ):
+            rows[table] += [of_rank | asdict(entry) for entry in entries]
+    for table, found in rows.items():
+        if found:
+            con.execute(
+                f"INSERT INTO {table} BY NAME SELECT unnest($1, recursive := true)", [found]
+            )
 
 
 def parse_captured(value: object) -> Captured:
