@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from threading import Event, Timer
 from typing import Any
-
-import duckdb
 
 from traceweave import analyses, api
 from traceweave.agents.answers import MOST_ROWS, Answer, answer
 from traceweave.agents.runs import Runs
-from traceweave.errors import QueryError, TraceweaveError, UsageError, suggest
+from traceweave.errors import UsageError, suggest
+from traceweave.store.database import time_limit
 from traceweave.store.schema import public_relations
 
 _WIDTH = 100
@@ -127,24 +125,8 @@ class Tools:
     @contextmanager
     def _open(self, name: str) -> Iterator[api.Run]:
         """Yield a run, whose SQL is interrupted when the time is over."""
-        over = Event()
-
-        def give_up() -> None:
-            over.set()
-            run.con.interrupt()
-
-        with api.open(self._runs.path(name)) as run:
-            timer = Timer(self._time_limit_s, give_up)
-            timer.start()
-            try:
-                yield run
-            except (TraceweaveError, duckdb.Error) as error:
-                if not over.is_set():
-                    raise
-                limit = f"{self._time_limit_s:g} s"
-                raise QueryError(f"given up after {limit}; ask for less at a time") from error
-            finally:
-                timer.cancel()
+        with api.open(self._runs.path(name)) as run, time_limit(run.con, self._time_limit_s):
+            yield run
 
 
 def _natural(skip: int) -> int:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from threading import Event, Lock, Timer
+from threading import Event, Lock
 from typing import Any
 
 import duckdb
@@ -23,7 +23,7 @@ from traceweave.api import Run
 from traceweave.errors import QueryError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.records import batches, plain, rows
-from traceweave.store.database import open_database
+from traceweave.store.database import open_database, time_limit
 
 MOST_ROWS = 5_000
 MOST_BYTES = 4_000_000
@@ -60,30 +60,20 @@ class Question:
 
     def answer(self) -> Answer:
         """Return columns and rows, and whether there are more; raise QueryError, TakenBackError."""
-        late = Event()
         console = self._consoles.of(self._page)
         with console.lock:
-
-            def give_up() -> None:
-                late.set()
-                console.run.con.interrupt()
-
-            timer = Timer(TIME_LIMIT_S, give_up)
-            timer.start()
             self._asked = console
             try:
                 if self._over.is_set():
                     raise TakenBackError
-                return _answer(console.run.stream(self._sql))
+                with time_limit(console.run.con, TIME_LIMIT_S):
+                    return _answer(console.run.stream(self._sql))
             except (QueryError, duckdb.Error) as error:
                 if self._over.is_set():
                     raise TakenBackError from error
-                if late.is_set():
-                    raise QueryError(f"given up after {TIME_LIMIT_S} s; ask for less") from error
                 raise
             finally:
                 self._asked = None
-                timer.cancel()
 
     def take_back(self) -> None:
         """Interrupt it, if it runs, and let it not begin."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Timer
 
 import duckdb
 
-from traceweave.errors import DatabaseError
+from traceweave.errors import DatabaseError, QueryError, TraceweaveError
 from traceweave.places import Place, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
@@ -93,6 +96,27 @@ def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
         "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
     ).fetchall()
     return rows == [(True,)]
+
+
+@contextmanager
+def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt what a connection does when the time is over. Raises QueryError then."""
+    over = Event()
+
+    def give_up() -> None:
+        over.set()
+        con.interrupt()
+
+    timer = Timer(seconds, give_up)
+    timer.start()
+    try:
+        yield
+    except (TraceweaveError, duckdb.Error) as error:
+        if not over.is_set():
+            raise
+        raise QueryError(f"given up after {seconds:g} s; ask for less at a time") from error
+    finally:
+        timer.cancel()
 
 
 def was_interrupted(error: BaseException | None) -> bool:
