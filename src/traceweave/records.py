@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from traceweave.errors import QueryError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
+
+
+def first_rows(
+    rows: Iterable[T], most: int, most_bytes: int, size: Callable[[T], int]
+) -> tuple[list[T], bool]:
+    """Return as many rows as `most` and `most_bytes` allow, and whether there are more.
+
+    `size` is what a row has of the bytes; one row is given whatever its size.
+    """
+    found: list[T] = []
+    total = 0
+    for row in rows:
+        total += size(row)
+        if len(found) == most or (found and total > most_bytes):
+            return found, True
+        found.append(row)
+    return found, False
 
 
 def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

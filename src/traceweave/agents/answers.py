@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from traceweave.records import json_rows
+from traceweave.records import first_rows, json_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,13 +23,5 @@ Answer = dict[str, Any]
 
 def answer(reader: pa.RecordBatchReader, skip: int = 0) -> Answer:
     """Return rows from the one numbered `skip` on, and whether there are more."""
-    rows: list[Any] = []
-    size = 0
-    more = False
-    for row in islice(json_rows(reader), skip, None):
-        size += len(row)
-        more = len(rows) == MOST_ROWS or bool(rows and size > MOST_BYTES)
-        if more:
-            break
-        rows.append(orjson.loads(row))
-    return {"rows": rows, "more_rows": more}
+    rows, more = first_rows(islice(json_rows(reader), skip, None), MOST_ROWS, MOST_BYTES, len)
+    return {"rows": [orjson.loads(row) for row in rows], "more_rows": more}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
@@ -22,7 +22,8 @@ import pyarrow as pa
 from traceweave.api import Run
 from traceweave.errors import QueryError
 from traceweave.explorer.asking import TakenBackError
-from traceweave.records import batches, plain, rows
+from traceweave.explorer.wire import exact
+from traceweave.records import batches, first_rows, plain, rows
 from traceweave.store.database import open_database, time_limit
 
 MOST_ROWS = 5_000
@@ -33,9 +34,6 @@ MOST_PAGES = 8
 """Pages whose consoles are kept; the one that was not used for longest is closed."""
 
 TIME_LIMIT_S = 120
-
-_EXACT = 2**53
-"""Larger numbers are sent as text: JavaScript has doubles only."""
 
 Answer = dict[str, Any]
 
@@ -114,15 +112,9 @@ class Consoles:
 
 def _answer(reader: pa.RecordBatchReader) -> Answer:
     began = time.perf_counter()
-    found: list[list[Any]] = []
-    size = 0
-    more = False
-    for row in islice(_rows(reader), MOST_ROWS + 1):
-        size += len(orjson.dumps(row))
-        more = len(found) == MOST_ROWS or bool(found and size > MOST_BYTES)
-        if more:
-            break
-        found.append(row)
+    found, more = first_rows(
+        _rows(reader), MOST_ROWS, MOST_BYTES, lambda row: len(orjson.dumps(row))
+    )
     columns = [{"name": one.name, "number": _is_number(one.type)} for one in reader.schema]
     return {
         "columns": columns,
@@ -132,7 +124,7 @@ def _answer(reader: pa.RecordBatchReader) -> Answer:
     }
 
 
-def _rows(reader: pa.RecordBatchReader) -> Any:
+def _rows(reader: pa.RecordBatchReader) -> Iterator[list[Any]]:
     for batch in batches(reader):
         for row in rows(batch):
             yield [_exact(value) for value in row]
@@ -149,7 +141,7 @@ def _exact(value: Any) -> Any:
     if value is None or isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):
-        return value if abs(value) < _EXACT else str(value)
+        return exact(value)
     found = plain(value)
     return (
         found if isinstance(found, int | float | str) else orjson.dumps(found, default=str).decode()

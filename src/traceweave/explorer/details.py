@@ -8,11 +8,9 @@ import orjson
 
 from traceweave.errors import UsageError
 from traceweave.explorer.asking import Asking
+from traceweave.explorer.wire import exact
 
 Answer = dict[str, Any]
-
-_EXACT = 2**53
-"""Larger numbers are sent as text: JavaScript has doubles only."""
 
 
 def op_details(asking: Asking, timeline: str, kind: str, rank: int, op_id: int) -> Answer:
@@ -56,6 +54,6 @@ def _plain(row: Answer) -> Answer:
 
 
 def _exact(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _EXACT:
-        return str(value)
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return exact(value)
+    return value if isinstance(value, bool | float | str) else str(value)

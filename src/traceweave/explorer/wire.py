@@ -23,6 +23,14 @@ _TYPES = {
 }
 
 
+_EXACT = 2**53
+
+
+def exact(value: int) -> int | str:
+    """Return a number as JavaScript can hold it, which has doubles only: larger ones as text."""
+    return value if abs(value) < _EXACT else str(value)
+
+
 def pack(head: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
     """Return head and columns as bytes. Columns are of a type in _TYPES."""
     listed = [[name, column.dtype.str[1:], len(column)] for name, column in columns.items()]
