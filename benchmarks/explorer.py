@@ -1,6 +1,6 @@
 """Time the explorer's views: what a page of `traceweave serve` waits for, view by view.
 
-    python benchmarks/explorer.py run.duckdb [--browser]
+    python -m benchmarks.explorer run.duckdb [--browser]
 
 Every view is asked for over HTTP as the page does, all ranks in view at 1,200 pixels, five times
 at different places; the table has the median and the longest. Wall time is what a user waits for
@@ -21,10 +21,11 @@ import resource
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urlsplit
+
+from tests.chromium import find_chromium
+from tests.explorer.serving import serving
 
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
@@ -48,18 +49,6 @@ class Watch:
 
     def read(self) -> tuple[float, float]:
         return time.perf_counter() - self._wall, cpu() - self._cpu
-
-
-@contextmanager
-def served(explorer: Explorer) -> Iterator[Server]:
-    server = Server(explorer, 0)
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join()
 
 
 def get(server: Server, path: str) -> tuple[float, float, int]:
@@ -141,10 +130,10 @@ def browse(path: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(args=["--no-sandbox"], executable_path=chromium())
+        browser = driver.chromium.launch(args=["--no-sandbox"], executable_path=find_chromium())
         for _ in range(2):
             watch = Watch()
-            with explore(path) as explorer, served(explorer) as server:
+            with explore(path) as explorer, serving(explorer) as server:
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 page.goto(server.url)
                 page.wait_for_function("() => window.traceweave?.data.lanes")
@@ -165,19 +154,13 @@ def browse(path: Path) -> None:
         browser.close()
 
 
-def chromium() -> str | None:
-    import shutil
-
-    return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("database", type=Path)
     parser.add_argument("--browser", action="store_true")
     arguments = parser.parse_args()
     watch = Watch()
-    with explore(arguments.database) as explorer, served(explorer) as server:
+    with explore(arguments.database) as explorer, serving(explorer) as server:
         print("opened: {:.2f} s, CPU {:.2f} s".format(*watch.read()))
         get(server, "run")
         print("page's first answer: {:.2f} s, CPU {:.2f} s".format(*watch.read()))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
+from tests.explorer.serving import serving
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave_simulator import Config
@@ -34,16 +33,3 @@ def served(explorer: Explorer) -> Iterator[Server]:
     """A server of that run."""
     with serving(explorer) as server:
         yield server
-
-
-@contextmanager
-def serving(explorer: Explorer) -> Iterator[Server]:
-    """Run a server in a thread."""
-    server = Server(explorer, 0)
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join()

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.chromium import Chromium, Visit
-from tests.explorer.conftest import serving
+from tests.explorer.serving import serving
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave.explorer.views import Stretch
