@@ -29,7 +29,7 @@ OPS = (
 )
 """The operations of DESIGN section 4; their position is their code in `Calls.op`."""
 
-SEND, RECV = OPS.index("send"), OPS.index("recv")
+SEND, RECV, UNKNOWN = OPS.index("send"), OPS.index("recv"), OPS.index("unknown")
 RENDEZVOUS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Operations that cannot end anywhere before they have started everywhere."""
 PROVES = np.array([op in RENDEZVOUS for op in OPS])

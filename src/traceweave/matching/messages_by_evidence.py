@@ -19,7 +19,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.by_time import match_by_time
-from traceweave.matching.calls import OPS, RECV, SEND, Calls
+from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.coarse_clocks import Line, running_median
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
@@ -37,7 +37,6 @@ from traceweave.matching.ties import (
 )
 from traceweave.matching.turns import Turns
 
-UNKNOWN = OPS.index("unknown")
 EXACT = Line(0.0, 0.0, 0.0, 0.0)
 """Both sides are on one time already."""
 TIGHT_NS = 30_000.0

@@ -14,13 +14,13 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.matching.by_order import Part, match_rest
-from traceweave.matching.calls import RECV, SEND, Calls
+from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
 from traceweave.matching.mesh import axis_of, odd_axes
-from traceweave.matching.messages_by_evidence import UNKNOWN, Messages
+from traceweave.matching.messages_by_evidence import Messages
 from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, RIVALS, Matches
 from traceweave.matching.rival_messages import rivalled
 from traceweave.matching.send_recv import SameClock

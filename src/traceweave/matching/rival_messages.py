@@ -9,14 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.matching.calls import OPS, RECV, SEND, Calls
+from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.turns import Turns
 
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
 tie are not known better."""
-UNKNOWN = OPS.index("unknown")
 SIDES = {SEND: RECV, RECV: SEND, UNKNOWN: UNKNOWN}
 
 
