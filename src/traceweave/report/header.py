@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from traceweave.report.sections.budget import Budget, share
 from traceweave.report.sections.inputs import Inputs
-from traceweave.words import count, date_and_time, folded, number, percent, plural
+from traceweave.words import count, date_and_time, named, number, percent, plural
 
 MOST_HOSTS = 3
 """Hosts that are named; of more the number is told."""
@@ -73,9 +73,7 @@ def _gpus(inputs: Inputs) -> str:
 def _steps(budget: Budget) -> str:
     if not budget.has_steps:
         return "none marked"
-    return (
-        f"{count(len(budget.steps))} (step{'s' * (len(budget.steps) > 1)} {folded(budget.steps)})"
-    )
+    return f"{count(len(budget.steps))} ({named('step', budget.steps)})"
 
 
 def _lost(budget: Budget) -> Fact:
