@@ -15,7 +15,7 @@ import duckdb
 import orjson
 
 from traceweave.errors import InputError
-from traceweave.sources.captured import Captured, parse_captured, store_captured
+from traceweave.sources.captured import MOST_RANK, is_within, parse_captured, store_captured
 from traceweave.sources.model import Loaded, Process, Report, Trace
 
 _FIRST = b'{"traceweave":'
@@ -34,7 +34,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
         InputError: it is damaged, or larger than any is.
     """
     told = _read(path)
-    host, version = told.get("host"), told.get("version")
+    version = told.get("version")
     return Trace(
         path=path,
         format="capture",
@@ -45,7 +45,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
                 rank=_number(told.get("rank")),
                 rank_source="traceweave.capture",
                 world_size=_number(told.get("world_size")) or None,
-                host=host if isinstance(host, str) and host else None,
+                host=parse_captured(told).host,
                 pid=_number(told.get("pid")),
             ),
         ),
@@ -61,7 +61,7 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     Raises:
         InputError: it is damaged.
     """
-    captured: Captured = replace(parse_captured(_read(trace.path)), exchanges=())
+    captured = replace(parse_captured(_read(trace.path)), exchanges=())
     rank = trace.processes[0].rank
     if rank is not None:
         store_captured(con, [(rank, source_id, captured)])
@@ -81,5 +81,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _number(value: object) -> int | None:
-    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
-    return value if known else None  # type: ignore[return-value]
+    return value if is_within(value, MOST_RANK) else None

@@ -15,7 +15,7 @@ import duckdb
 _MOST_EXCHANGES = 100_000
 _MOST_ENTRIES = 10_000
 _LATEST_NS = 4 * 10**18
-_MOST_RANK = 2**31 - 1
+MOST_RANK = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -119,19 +119,20 @@ def _exchanges(probes: object) -> Iterator[Exchange]:
         found = of_peer if isinstance(of_peer, dict) else {}
         peer, times = found.get("peer"), found.get("times")
         for one in times if isinstance(times, list) else []:
-            if _is_within(peer, _MOST_RANK) and _are_times(one):
+            if is_within(peer, MOST_RANK) and _are_times(one):
                 yield Exchange(peer, meeting, *one)
 
 
 def _are_ranks(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(_is_within(rank, _MOST_RANK) for rank in value)
+    return isinstance(value, list) and all(is_within(rank, MOST_RANK) for rank in value)
 
 
 def _are_times(value: object) -> TypeGuard[list[int]]:
     if not isinstance(value, list) or len(value) != 4:
         return False
-    return all(_is_within(time, _LATEST_NS) for time in value)
+    return all(is_within(time, _LATEST_NS) for time in value)
 
 
-def _is_within(value: object, most: int) -> TypeGuard[int]:
+def is_within(value: object, most: int) -> TypeGuard[int]:
+    """Tell whether a value is a number from 0 to `most`."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
