@@ -7,7 +7,7 @@ import pytest
 
 import traceweave
 from tests import simulated_runs
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, Interval, rows
 from traceweave_simulator import Config
 
 NAMES = (
@@ -343,6 +343,59 @@ def test_longer_idling_is_named_after_the_gap(
         if host is not None:
             build.host(rank, (40_000, start - 2000), host[0], kind=host[1])
     assert _cause(build) == want
+
+
+@pytest.mark.parametrize(
+    ("called", "held", "want"),
+    [
+        # the kernel waited 99 us behind the compute: an earlier call would not have helped
+        (150_000, None, ("compute", "other")),
+        # it began as it was called: so it waited for the call, and computing went on meanwhile
+        (249_000, None, ("host_bound", "launch_bound")),
+        # the host called it when the compute was done, since it had waited for that
+        (249_000, (55_000, 248_000), ("compute", "other")),
+        (249_000, (55_000, 75_000), ("host_bound", "launch_bound")),
+    ],
+    ids=["queued", "called late", "waited for the GPU", "waited for the GPU for a while"],
+)
+def test_compute_holds_up_what_was_launched_and_not_who_launches_late(
+    build: Builder, called: int, held: Interval | None, want: tuple[str, str]
+) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        build.gpu(rank, (50_000, 150_000 + 100_000 * (rank == 0)))
+    if held:
+        build.host(0, held, "cudaDeviceSynchronize", kind="runtime")
+    build.collective({0: (0, 50_000), 1: (0, 50_000)})
+    at = {0: (250_000, 300_000), 1: (150_000, 300_000)}
+    launches = {0: called, 1: 100_000}
+    ops = {
+        rank: build.gpu(
+            rank,
+            at[rank],
+            category="communication",
+            launch=build.launch(rank, (launches[rank], launches[rank] + 1_000)),
+        )
+        for rank in at
+    }
+    build.collective(at, each={rank: {"gpu_op_id": op_id} for rank, op_id in ops.items()})
+    assert _cause(build)[:3] == (0, *want)
+
+
+def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    # rank 2 launches six collectives 15 to 19 ms after the others; each begins within 0.9 ms then
+    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
+        worst = run.stragglers().iloc[0]
+        launch = run.what_if("rank=2 kind=launch like=median")
+        compute = run.what_if("rank=2 kind=compute like=median")
+    assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
+        2,
+        "host_bound",
+        "launch_bound",
+    )
+    assert launch["gain_ns"][0] > 10_000_000 > 100 * compute["gain_ns"][0]
 
 
 def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Builder) -> None:

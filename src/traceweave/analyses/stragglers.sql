@@ -2,7 +2,7 @@
 -- answers: Which rank makes the others wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
+-- reads: collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
@@ -43,6 +43,7 @@
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
 -- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idle time that gaps attributes to the host, without data loading.
+-- caveat: what runs on a GPU holds a collective up from its launch on, or before that as far as the host waited for the GPU. Where both together are less than half of the lateness, the host is late, whatever its GPU did meanwhile.
 -- caveat: caused_wait_ns counts a rank that is late because it waited in a collective of another group like any other; its cause is other_group. origin_wait_ns follows its lateness to where it began.
 -- caveat: origin_wait_ns shares the time between two arrivals among all ranks that are still missing. A missing rank passes on what it has waited longer than those already there, without compute, since a collective last made all of them even.
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
@@ -325,6 +326,70 @@ spent AS MATERIALIZED (
     FROM entered AS s
     JOIN totals AS z ON z.rank = s.rank AND z.at_ns = s.start_ns
 ),
+-- What runs on a GPU can hold a collective up only from its launch on, or where the thread that launches it waits for the
+-- GPU before. Where that is less than half of the lateness the host is late, whatever the GPU did meanwhile; what held its
+-- thread up for longer than the others' theirs says why. Without a recorded launch, or in a graph, nothing is known of that.
+launched AS MATERIALIZED (
+    SELECT
+        s.collective_id,
+        s.previous_id,
+        s.rank,
+        s.is_last,
+        s.delay_ns,
+        s.from_ns,
+        greatest(g.launch_start_local_ns, s.from_ns) AS called_ns,
+        greatest(s.start_ns - g.launch_start_local_ns - g.launch_duration_ns, 0) AS queued_ns,
+        coalesce(g.launch_pid, -1) AS pid,
+        coalesce(g.launch_tid, -1) AS tid,
+        count(*) FILTER (WHERE NOT s.is_last) OVER (PARTITION BY s.collective_id, s.previous_id) AS others
+    FROM stretches AS s
+    JOIN (SELECT collective_id, rank, min(gpu_op_id) AS gpu_op_id FROM collectives GROUP BY ALL) AS c USING (collective_id, rank)
+    JOIN gpu_ops AS g ON g.op_id = c.gpu_op_id
+    WHERE g.launch_start_local_ns IS NOT NULL
+),
+held AS (
+    SELECT
+        unnest(l.collective_ids) AS collective_id,
+        unnest(l.previous_ids) AS previous_id,
+        unnest(l.weights) AS weight,
+        h.sort,
+        unnest(sweep_union_until(h.starts, h.ends, l.until).union_ns)
+            - unnest(sweep_union_until(h.starts, h.ends, l.since).union_ns) AS held_ns
+    FROM (
+        SELECT
+            rank, pid, tid,
+            list(collective_id) AS collective_ids, list(previous_id) AS previous_ids,
+            list(CASE WHEN is_last THEN 1 ELSE -1 / others END) AS weights,
+            list(from_ns) AS since, list(called_ns) AS until
+        FROM launched
+        GROUP BY rank, pid, tid
+    ) AS l
+    JOIN (
+        SELECT rank, pid, tid, sort, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_holds GROUP BY rank, pid, tid, sort
+    ) AS h USING (rank, pid, tid)
+),
+held_longer AS (
+    SELECT
+        collective_id,
+        previous_id,
+        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'sync'), 0), 0) AS sync_ns,
+        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'allocator'), 0), 0) AS allocator_ns,
+        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'module_loading'), 0), 0) AS code_ns,
+        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'data_loading'), 0), 0) AS loading_ns
+    FROM held
+    GROUP BY collective_id, previous_id
+),
+launched_late AS MATERIALIZED (
+    SELECT
+        l.collective_id,
+        l.previous_id,
+        coalesce(h.sync_ns, 0) AS sync_ns,
+        coalesce(h.allocator_ns, 0) AS allocator_ns,
+        coalesce(h.code_ns, 0) AS code_ns,
+        coalesce(h.loading_ns, 0) AS loading_ns
+    FROM launched AS l LEFT JOIN held_longer AS h USING (collective_id, previous_id)
+    WHERE l.is_last AND l.others > 0 AND 2 * (l.queued_ns + coalesce(h.sync_ns, 0)) < l.delay_ns
+),
 -- the late rank beside the others of the same instance whose stretch began at the same collective
 others AS (
     SELECT
@@ -361,8 +426,28 @@ compared AS MATERIALIZED (
         l.device_ns - o.device_ns AS device_ns,
         (l.idle_ns - l.launch_ns - l.sync_ns - l.loading_ns - l.allocator_ns - l.code_ns - l.device_ns)
             - (o.idle_ns - o.launch_ns - o.sync_ns - o.loading_ns - o.allocator_ns - o.code_ns - o.device_ns) AS other_ns
-    FROM spent AS l JOIN others AS o USING (collective_id, previous_id)
+    FROM (FROM spent ANTI JOIN launched_late USING (collective_id, previous_id)) AS l
+    JOIN others AS o USING (collective_id, previous_id)
     WHERE l.is_last
+    UNION ALL
+    SELECT
+        s.rank,
+        CASE WHEN $per = 'step' THEN s.step END AS step,
+        s.waiting_ranks,
+        s.delay_ns,
+        0, 0, 0,
+        greatest(s.delay_ns - l.sync_ns - l.loading_ns - l.allocator_ns - l.code_ns - greatest(s.device_ns - o.device_ns, 0), 0),
+        l.sync_ns,
+        l.loading_ns,
+        l.allocator_ns,
+        l.code_ns,
+        -- what was launched and did not start was no matter of the host
+        greatest(s.device_ns - o.device_ns, 0),
+        0
+    FROM spent AS s
+    JOIN launched_late AS l USING (collective_id, previous_id)
+    JOIN others AS o USING (collective_id, previous_id)
+    WHERE s.is_last
 ),
 summed AS (
     SELECT
