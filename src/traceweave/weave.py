@@ -68,7 +68,8 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     clock_of = read_known_clocks(con)
     size = read_world_size(con)
     # of a rank without calls nothing is recorded that matching could miss
-    job = Job(len(ranks) if size is None else len(np.unique(calls.rank)), size)
+    known = [info.rank for info in ranks] if size is None else np.unique(calls.rank).tolist()
+    job = Job(tuple(sorted(known)), size)
     matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
     clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
     groups = [*groups, *recorded_groups(con, groups)]

@@ -18,7 +18,7 @@ from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.groups_by_evidence import Job as World
 from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import rivals
+from traceweave.matching.rivals import layouts, rivals
 from traceweave.matching.ties import LEAST, Bundle, weigh
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
@@ -87,6 +87,22 @@ def test_real_runs_are_matched_without_labels_as_with_them(
             sum(map(len, with_labels))
             == con.execute("FROM base.matches").fetchnumpy()["call_id"].size
         )
+
+
+# what was wrong: of eight ranks of one tensor parallel group, any two or four were matched, and any
+# three, five, six or seven were not
+@pytest.mark.parametrize("missing", at_once([(3,), (0,), (7,), (1, 5), (0, 1, 2, 3, 5)], (3,)))
+def test_ranks_that_were_not_recorded_leave_the_others_matched(
+    corpus: Path, database_of: DatabaseOf, missing: tuple[int, ...]
+) -> None:
+    with copied(database_of(corpus / "kineto" / "megatron_tp8")) as con:
+        con.execute(f"DELETE FROM base.rank_sources WHERE list_contains({list(missing)}, rank)")
+        con.execute(f"DELETE FROM base.collective_calls WHERE list_contains({list(missing)}, rank)")
+        (left,) = con.execute("SELECT list(call_id) FROM base.collective_calls").fetchall()[0]
+        of_all = [tuple(sorted({*calls} & {*left})) for calls in instances(con)]
+        weave(con)
+        assert instances(con) == sorted(of_all)
+        assert len(of_all) == 84
 
 
 def test_recordings_of_ours_are_matched_without_labels_as_with_them(
@@ -331,17 +347,41 @@ def test_causality_tells_one_group_from_two() -> None:
     sort = np.zeros(40, dtype=np.int64)
     for groups, expected in (([0] * 4, True), ([0, 0, 1, 1], False), ([0, 1, 0, 1], False)):
         bundle = side_by_side(groups)
-        assert confirms(bundle, list(rivals(bundle)), sort) is expected
+        assert confirms(bundle, [*layouts(4), *rivals(bundle)], sort) is expected
         # ends that scatter by milliseconds say less, causality as much
         late = np.random.default_rng(1).exponential(2e6, bundle.end.shape)
         blurred = replace(bundle, end=bundle.end + late)
         if not expected:
-            assert not confirms(blurred, list(rivals(blurred)), sort)
+            assert not confirms(blurred, [*layouts(4), *rivals(blurred)], sort)
 
 
 def test_groups_lie_evenly_over_a_job() -> None:
-    world = World(recorded=16, size=16)
+    world = World(ranks=tuple(range(16)), size=16)
     for ranks in ([0, 1, 2, 3], [4, 5, 6, 7], [1, 5, 9, 13], [0, 8], [3, 11], list(range(16))):
-        assert world.regular(ranks), ranks
+        assert world.group_of(ranks) == ranks
     for ranks in ([0, 1, 4], [8, 11], [2, 3, 4, 5], [4, 8], [0, 1, 2]):
-        assert not world.regular(ranks), ranks
+        assert world.group_of(ranks) is None, ranks
+
+
+def test_most_of_a_group_of_a_job_may_be_all_that_was_recorded() -> None:
+    part = World(ranks=(0, 1, 2, 4, 5, 6, 7), size=8)
+    everyone = list(range(8))
+    for ranks, group in {
+        (0, 1, 2): [0, 1, 2, 3],
+        (4, 5, 6, 7): [4, 5, 6, 7],
+        (1, 5, 7): [1, 3, 5, 7],
+        (0, 1, 2, 4, 5, 6, 7): everyone,
+    }.items():
+        assert part.group_of(list(ranks)) == group
+    # of two groups, fewer than were recorded, and too little to tell
+    for ranks in ((0, 1, 2, 4), (0, 1, 2, 4, 5), (2, 7)):
+        assert part.group_of(list(ranks)) is None
+    assert World(ranks=(0, 5), size=8).group_of([0, 5]) is None
+    # where nothing says how many there are, those that were recorded are the job
+    assert World(ranks=(4, 5, 7), size=None).group_of([4, 5, 7]) == [4, 5, 7]
+    halves = [[0, 1, 2], [3, 4, 5, 6]]
+    found = [[part.tolist() for part in way] for way in part.layouts(list(part.ranks))]
+    assert halves in found
+    assert [[0, 1], [2], [3, 4], [5, 6]] in found
+    assert [[0, 2, 3, 5], [1, 4, 6]] in found
+    assert len(found) == 5

@@ -53,25 +53,47 @@ SPARE_NS = 20_000.0
 class Job:
     """What is known of the ranks of the job."""
 
-    recorded: int
+    ranks: tuple[int, ...]
+    """Those that were recorded, ascending."""
     size: int | None
+
+    @property
+    def recorded(self) -> int:
+        """How many ranks were recorded."""
+        return len(self.ranks)
 
     @property
     def complete(self) -> bool:
         """Every rank was recorded, as far as known."""
         return self.size is None or self.recorded >= self.size
 
-    def regular(self, ranks: list[int]) -> bool:
-        """Whether ranks, ascending, are one of the groups that divide a job evenly: at equal
-        distances, and the others beside them.
+    def group_of(self, ranks: list[int]) -> list[int] | None:
+        """Return the smallest of the groups that divide a job evenly, at equal distances and the
+        others beside them, of which `ranks`, ascending, are all that was recorded, and most of it;
+        None if they are of none.
         """
-        if self.size is None and not self.complete:
-            return True
-        distance = ranks[1] - ranks[0]
-        block = distance * len(ranks)
-        world = self.size or self.recorded
-        even = ranks == list(range(ranks[0], ranks[0] + block, distance))
-        return even and ranks[0] % block < distance and world % block == 0
+        everyone = self.ranks if self.size is None else range(self.size)
+        recorded = set(self.ranks)
+        for members in range(len(ranks), min(2 * len(ranks), len(everyone) + 1)):
+            for distance in range(1, len(everyone) // members + 1):
+                block = members * distance
+                if len(everyone) % block or ranks[0] not in everyone:
+                    continue
+                place = everyone.index(ranks[0])
+                first = place // block * block + place % distance
+                group = [*everyone[first : first + block : distance]]
+                if [rank for rank in group if rank in recorded] == ranks:
+                    return group
+        return None
+
+    def layouts(self, ranks: list[int]) -> Iterator[list[Ints]]:
+        """Ways in which `ranks`, ascending, may be several groups, by their places in that list."""
+        group = np.array(self.group_of(ranks) or ranks)
+        for parts in layouts(len(group)):
+            recorded = [np.flatnonzero(np.isin(ranks, group[part])) for part in parts]
+            recorded = [part for part in recorded if len(part)]
+            if len(recorded) > 1:
+                yield recorded
 
     @property
     def pair(self) -> bool:
@@ -148,7 +170,7 @@ class Search:
         place = found.strands[0].place
         own = np.full(len(place), True)
         order = np.array(found.by_rank())
-        for parts in layouts(len(order)):
+        for parts in self.job.layouts(found.ranks()):
             columns = [order[part] for part in parts]
             says = weigh(whole, columns).by_call + strays(whole, columns)
             own &= own_calls(says, place)
@@ -227,13 +249,18 @@ class Search:
         """
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments).columns(order)
-        ways = list(rivals(whole))
+        even = list(self.job.layouts(found.ranks()))
+        ways = [*even, *rivals(whole)]
         ties = [weigh(whole, parts) for parts in ways]
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
         if ties[weakest].clear and ties[weakest].evidence < 0:
             for part in ways[weakest]:
                 yield from self._prove_part([found.strands[n] for n in order[part]])
-        elif self.job.pair or self._proves(found, ties, whole) or self._causality_does(found, ways):
+        elif (
+            self.job.pair
+            or self._proves(found, ties, len(even), whole)
+            or self._causality_does(found, ways)
+        ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
         else:
             self._refuse(found.strands, NOT_PROVEN)
@@ -245,17 +272,17 @@ class Search:
         else:
             self._refuse(strands, NOT_PROVEN)
 
-    def _proves(self, found: StrandSet, ties: list[Tie], whole: Bundle) -> bool:
-        """Whether ends and causality show one group, and no calls of another among them.
+    def _proves(self, found: StrandSet, ties: list[Tie], even: int, whole: Bundle) -> bool:
+        """Whether ends and causality show one group, and no calls of another among them; the first
+        `even` ties are those of the layouts.
 
         Where members were not recorded, who was last is not known, and starts have to lie far
         apart. Calls of another group are looked for later on a stream that groups may share.
         """
         if len(found.strands) > min(strand.size or len(whole.ranks) for strand in found.strands):
             return False
-        if not self.job.regular(found.ranks()):
+        if self.job.group_of(found.ranks()) is None:
             return False
-        even = len(list(layouts(len(whole.ranks))))
         for number, tie in enumerate(ties):
             if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
                 return False

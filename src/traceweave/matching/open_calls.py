@@ -116,7 +116,7 @@ class _OpenCalls:
         or are left of groups whose other members were not recorded.
         """
         axes = {
-            number: axis_of(group.members)
+            number: axis_of(self.job.group_of(group.ranks) or group.members)
             for number, group in enumerate(self.groups)
             if not group.open and group.members is not None and len(group.members) > 1
         }

@@ -14,9 +14,8 @@ SAMPLE = 400
 
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:
-    """Ways in which the columns of a bundle, in the order of ranks, may be several groups: those in
-    which groups lie over ranks, everyone alone, and those that the ends themselves suggest."""
-    yield from layouts(len(whole.ranks))
+    """Ways in which the columns of a bundle, in the order of ranks, may be several groups, as the
+    ends themselves suggest; beside those in which groups lie over ranks (layouts)."""
     if len(whole.ranks) > 2:
         for members in _clusters(_distances(whole)):
             yield [members, np.setdiff1d(np.arange(len(whole.ranks)), members)]
