@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion import IngestResult, ingest
 from traceweave.sources import kineto, nsys
@@ -225,6 +226,7 @@ def test_windows_that_turn_out_to_overlap_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run.duckdb").exists()
 
 
+@nightly
 def test_the_tables_do_not_depend_on_the_number_of_jobs(tmp_path: Path, fixtures: Path) -> None:
     answers = []
     for jobs in (1, 4):

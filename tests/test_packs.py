@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import at_once, nightly
 from traceweave.ingestion import ingest, packs
 from traceweave.ingestion.packs import pack
 from traceweave.sources import kineto, nsys
@@ -51,7 +52,9 @@ def load_both_ways(
     return together, apart
 
 
-@pytest.mark.parametrize("name", ["megatron_tp2", "nanogpt_8xh100", "torchrec_4"])
+@pytest.mark.parametrize(
+    "name", at_once(["megatron_tp2", "nanogpt_8xh100", "torchrec_4"], "megatron_tp2")
+)
 def test_traces_loaded_together_give_the_rows_of_each_by_itself(
     name: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +63,7 @@ def test_traces_loaded_together_give_the_rows_of_each_by_itself(
     assert differences(together, apart) == []
 
 
+@nightly
 def test_recordings_loaded_together_give_the_rows_of_each_by_itself(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +153,7 @@ class Remover(Watcher):
         self._path.unlink()
 
 
+@nightly
 def test_a_file_that_fails_among_others_takes_none_down(fixtures: Path, tmp_path: Path) -> None:
     traces = tmp_path / "traces"
     shutil.copytree(fixtures / "ddp_gloo_4ranks", traces)

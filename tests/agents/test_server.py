@@ -17,6 +17,7 @@ pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
 from mcp import Client, StdioServerParameters
 
+from tests.marks import nightly
 from traceweave.agents.answers import MOST_BYTES, MOST_ROWS
 from traceweave.agents.server import INSTRUCTIONS, build_server
 from traceweave.cli import main
@@ -64,6 +65,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@nightly
 def test_answers_are_those_of_the_command_line(
     ask: Ask, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

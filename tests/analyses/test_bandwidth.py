@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -133,6 +134,7 @@ def test_a_group_of_unknown_size_lacks_nobody(build: Builder) -> None:
     )
 
 
+@nightly
 def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
     simulated_database: Callable[[Config], Path], tmp_path: Path
 ) -> None:

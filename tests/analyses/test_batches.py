@@ -64,6 +64,7 @@ def test_recorded_on_cpus(fixtures: Path, database_of: DatabaseOf, at_a_time: in
     assert differing(database_of(fixtures / "ddp_gloo_4ranks"), WITHIN, [at_a_time]) == []
 
 
+@nightly
 def test_recorded_on_gpus(corpus: Path, database_of: DatabaseOf) -> None:
     eight = database_of(corpus / "kineto" / "nanogpt_8xh100")
     assert differing(eight, WITHIN, at_a_time=[3]) == []

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
+from tests.marks import nightly
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@nightly
 def test_repetitions_have_ids_of_their_own(benchmark: ModuleType, tmp_path: Path) -> None:
     benchmark.make(tmp_path / "once.duckdb", ranks=2, gpu_ops=1)
     benchmark.make(tmp_path / "often.duckdb", ranks=4, gpu_ops=100)

@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import rows
+from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from traceweave.replay.fixes import fixes
@@ -56,7 +57,7 @@ def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection)
 RUNS = ("fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp8")
 
 
-@pytest.fixture(params=RUNS)
+@pytest.fixture(params=at_once(RUNS, RUNS[0]))
 def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> traceweave.Run:
     where, name = request.param.split("/", 1)
     return traceweave.open(database_of(request.getfixturevalue(where) / name))
@@ -79,6 +80,7 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
     assert last["bottleneck"] == first["bottleneck"]
 
 
+@nightly
 def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

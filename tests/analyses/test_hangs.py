@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.flight_dumps import NOW, dump, entry, written
+from tests.marks import nightly
 from traceweave.analyses.catalog import catalog
 
 
@@ -169,6 +170,7 @@ def test_a_circle_has_no_culprit(tmp_path: Path) -> None:
     ]
 
 
+@nightly
 def test_every_other_analysis_is_quiet_about_dumps_alone(fixtures: Path, tmp_path: Path) -> None:
     folder = fixtures / "flight_recorder" / "slow_rank_2x2_gloo"
     traceweave.ingest(folder, tmp_path / "run.duckdb")

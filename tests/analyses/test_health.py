@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from traceweave.cli import layout
 from traceweave.cli.cells import cell
 
@@ -75,6 +76,7 @@ def test_every_answer_is_there_with_its_number(build: Builder) -> None:
     assert got == {}
 
 
+@nightly
 def test_a_stall_at_the_end_of_a_step_counts_once(build: Builder) -> None:
     # rank 1 stalls for 40 us at the end of step 1; rank 0 waits for it in step 2
     edges = {0: (0, 100, 200, 340, 440), 1: (0, 100, 240, 340, 440)}
@@ -116,6 +118,7 @@ def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
     assert {r["rank"] for r in rows(build.con, "breakdown")} == {0, 2}
 
 
+@nightly
 def test_a_run_without_any_gpu_work_is_about_its_host(build: Builder) -> None:
     build.rank(0)
     build.step(0, 0, (0, 1_000_000))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave import analyses
 
 
@@ -130,6 +131,7 @@ def test_no_analysis_is_called_like_a_function_of_duckdb(run: traceweave.Run) ->
     assert not there & {analysis.name for analysis in analyses.catalog()}
 
 
+@nightly
 def test_a_run_folder_answers_alike(fixtures: Path, tmp_path: Path, run: traceweave.Run) -> None:
     folder = tmp_path / "run.tw"
     assert traceweave.ingest([fixtures / "ddp_gloo_straggler"], folder).ok

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import rows
+from tests.marks import nightly
 from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
 
@@ -115,6 +116,7 @@ def test_times_too_far_apart_to_stand_on_one_line_are_measured_all_the_same(
     assert got == {(rank, late + 4, 14, 0, 0, 14, 14, 0, 14) for rank in range(3)}
 
 
+@nightly
 def test_gaps_are_what_no_op_of_the_device_covers() -> None:
     with duckdb.connect() as con:
         create_tables(con)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave import analyses
 from traceweave.cli.main import main
 
@@ -125,6 +126,7 @@ def test_installing_again_changes_nothing(
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
 
 
+@nightly
 def test_a_run_folder_has_them_too(fixtures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run.tw"
     assert traceweave.ingest([fixtures / "ddp_gloo_4ranks"], folder).ok

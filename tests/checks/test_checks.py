@@ -19,6 +19,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder
 from tests.comparison.runs import run_of
+from tests.marks import nightly
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
 from traceweave.checks.annotations import github, gitlab
 from traceweave.checks.counted import rows_behind
@@ -197,6 +198,7 @@ def test_noise_is_the_prediction_limit_of_one_more_recording() -> None:
     assert (noise_of([7, 7]), noise_of([7]), noise_of([])) == (0, None, None)
 
 
+@nightly
 def test_a_run_like_its_baselines_passes_and_the_straggler_fails(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_run_like_its_baselines_passes_and_the_straggler_fails(
     assert [result for result, _ in both.values()] == ["ok"] * 3
 
 
+@nightly
 def test_recordings_of_one_job_differ_by_their_noise(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -275,6 +278,7 @@ def test_a_failing_rule_in_sql_names_its_rows(
     assert share.startswith("rank 1, step 0: 200 ns; ")
 
 
+@nightly
 def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     rules = """
     [[rule]]
@@ -348,6 +352,7 @@ def one_gpu(build: Builder) -> None:
     build.con.execute("UPDATE base.rank_sources SET gpu_name = 'A'")
 
 
+@nightly
 def test_runs_that_are_not_comparable_fail_what_compares_them(tmp_path: Path) -> None:
     rules = """
     [[rule]]
@@ -400,6 +405,7 @@ def test_runs_that_are_not_comparable_fail_what_compares_them(tmp_path: Path) ->
     assert [one.attrib["type"] for one in suite.iter("failure")] == ["not comparable"] * 2
 
 
+@nightly
 def test_a_rule_says_which_change_of_the_step_counts(
     run: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
@@ -414,6 +420,7 @@ def test_a_rule_says_which_change_of_the_step_counts(
     assert results == ["crossed", "crossed", "ok"]
 
 
+@nightly
 def test_a_v100_is_not_checked_against_an_a100(
     database_of: Callable[..., Path], corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.marks import nightly
 from traceweave.cli.main import main
 
 QUERY = "SELECT 'Zoë 漢 😀' AS name, 'x' || repeat('y', 200) AS long, 1500 AS wait_ns"
@@ -52,6 +53,7 @@ def test_json_stays_json(monkeypatch: pytest.MonkeyPatch, database: Path) -> Non
     assert "Zoë 漢 😀" in plain
 
 
+@nightly
 def test_nothing_that_the_program_itself_says_needs_more_than_ascii(
     monkeypatch: pytest.MonkeyPatch, database: Path
 ) -> None:

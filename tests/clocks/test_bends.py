@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
+from tests.marks import nightly
 from tests.tables import create_tables, empty_database
 from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots
 from traceweave.clocks.bends import Bend, Step
@@ -54,6 +55,7 @@ def rows_of(con: Connection, rank: int) -> list[tuple[int | None, int, float, in
     ).fetchall()
 
 
+@nightly
 @settings(max_examples=6, deadline=None)
 @given(
     at=st.integers(20, COUNT - 20),
@@ -85,6 +87,7 @@ def test_a_step_is_found_between_the_two_anchors_it_lies_between(
         assert all("steps" in row[5] for row in rows)
 
 
+@nightly
 def test_clocks_that_step_together_are_told_from_those_that_do_not() -> None:
     with empty_database() as con:
         stepping(con, {1: (50, 300), 3: (50, 300)})

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
+from tests.marks import nightly
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
@@ -244,6 +245,7 @@ def test_a_clock_that_steps_or_wanders_gets_several_lines(
     assert np.percentile(errors, 95) < 12
 
 
+@nightly
 @settings(max_examples=14, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -335,6 +337,7 @@ def test_a_contradiction_shows_in_the_bound() -> None:
     )  # fmt: skip
 
 
+@nightly
 def test_clocks_that_step_between_distant_calls_stay_inside_their_bounds() -> None:
     """100 ms without an end, in which hosts step by 1 ms: nobody knows when."""
     inside_bounds(

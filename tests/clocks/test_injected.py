@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.clocks.injecting import Clock, aligned_ends, put_off
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 
 DatabaseOf = Callable[..., Path]
 ClockOf = Callable[[int], Clock]
@@ -75,7 +75,7 @@ SHORT = pytest.mark.xfail(reason="84 calls within 0.2 s: too short for a drift, 
 @pytest.mark.parametrize(
     ("name", "clock_of"),
     [
-        pytest.param("megatron_tp8", straight(137_001, 30), id="megatron, drifts"),
+        pytest.param("megatron_tp8", straight(137_001, 30), id="megatron, drifts", marks=nightly),
         pytest.param("nanogpt_8xh100", straight(137_001, 0), id="nanogpt, offsets"),
         pytest.param(
             "nanogpt_8xh100", straight(137_001, 30), id="nanogpt, drifts", marks=(SHORT, nightly)
@@ -94,6 +94,7 @@ def test_clocks_of_gpu_ranks(
     assert max(errors.values()) < 1.5
 
 
+@nightly
 def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) -> None:
     # two of eight ranks matched no call, since one step broke causality for every offset
     put_off_run(corpus / "kineto" / "nanogpt_8xh100", tmp_path, stepping)
@@ -107,7 +108,7 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
     assert matched.share.mean() > 0.9
 
 
-@pytest.mark.parametrize("drift_ppm", [0, 30])
+@pytest.mark.parametrize("drift_ppm", at_once([0, 30], 30))
 def test_clocks_of_recommender_ranks(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import traceweave
 from tests.comparison.runs import run_of
+from tests.marks import nightly
 from traceweave.comparison import can_be_compared, compare_runs
 from traceweave.comparison.comparability import Comparability, compare_facts
 from traceweave.comparison.facts import Facts
@@ -171,6 +172,7 @@ def test_another_model_on_more_ranks_is_another_program(
     assert models == [("Tesla V100-PCIE-32GB", "NVIDIA A100-SXM4-80GB")]
 
 
+@nightly
 def test_one_job_with_another_bucket_size_ran_on_another_host(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -186,6 +188,7 @@ def test_one_job_with_another_bucket_size_ran_on_another_host(
     assert "So the steps vary too much to rule out a change that counts." in found.words
 
 
+@nightly
 def test_one_job_recorded_twice_is_comparable(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -229,10 +232,10 @@ def steady() -> Iterator[Steady]:
     [
         # Welch's t is 9 / sqrt(2 / 3) = 11: significant, and below 1% of 1000 ns
         (9, 0.01, "same"),
-        (9, 0.009, "slower"),
+        pytest.param(9, 0.009, "slower", marks=nightly),
         (10, 0.01, "slower"),
-        (-9, 0.01, "same"),
-        (-10, 0.01, "faster"),
+        pytest.param(-9, 0.01, "same", marks=nightly),
+        pytest.param(-10, 0.01, "faster", marks=nightly),
         (0, 0, "not significant"),
     ],
 )

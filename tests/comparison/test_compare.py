@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
 from tests.comparison.runs import LENGTHS, run_of
+from tests.marks import nightly
 from traceweave.comparison import TABLES, Comparison, compare_runs
 from traceweave.comparison.budget import _rounded_together
 from traceweave.comparison.side import choose_steps
@@ -79,6 +80,7 @@ def test_a_difference_within_the_spread_is_said_not_to_be_significant(
     assert headline in found.words
 
 
+@nightly
 def test_kernels_that_come_and_go_are_named() -> None:
     with run_of(extra="old") as base, run_of(extra="new") as new:
         found = compare_runs(base, new)

@@ -14,6 +14,7 @@ import pytest
 
 import traceweave
 from tests.comparison.runs import run_of
+from tests.marks import nightly
 from traceweave.cli import compare as command
 from traceweave.cli.main import main
 from traceweave.comparison import TABLES, compare_runs
@@ -34,6 +35,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return code, captured.out, captured.err
 
 
+@nightly
 def test_the_page_is_the_same_bytes_and_names_are_text(
     base_run: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
@@ -77,6 +79,7 @@ def test_the_waterfall_of_real_runs_ends_at_the_new_step(databases: tuple[Path, 
     ]
 
 
+@nightly
 def test_equal_runs_are_a_page_and_tables_all_the_same(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +91,7 @@ def test_equal_runs_are_a_page_and_tables_all_the_same(
     assert found.report(tmp_path / "same.html").exists()
 
 
+@nightly
 def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
     databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +112,7 @@ def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
     assert found.meaning("stragglers").endswith("summed over the waiting ranks")
 
 
+@nightly
 def test_one_table_comes_in_every_format(
     databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +150,7 @@ def test_json_has_everything(
     assert sum(shares) == pytest.approx(1)
 
 
+@nightly
 def test_overlap_is_written_as_shares(
     databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,10 @@ import pytest
 
 import traceweave
 from tests.end_to_end.peers import hta_answers
+from tests.marks import nightly
 
 
+@nightly
 def test_the_nsys_pair_is_compared_by_inferred_steps(
     database_of: Callable[..., Path], corpus: Path, expected: Path
 ) -> None:
@@ -56,6 +58,7 @@ def test_the_kineto_pair_is_compared_per_rank_and_step(
     assert overlap["change"] == "higher"
 
 
+@nightly
 def test_exposed_communication_is_waiting_and_transfer_as_breakdown_has_them(
     fixtures: Path, database_of: Callable[..., Path], corpus: Path
 ) -> None:

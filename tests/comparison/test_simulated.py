@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from traceweave.comparison import Comparison
 from traceweave_simulator import Config, model, simulate, write_kineto
 from traceweave_simulator.catalogue import Work
@@ -46,6 +46,7 @@ def changes(found: Comparison) -> list[tuple[str, str]]:
     ]
 
 
+@nightly
 def test_five_percent_in_the_gemms_is_found_named_and_significant(
     simulated_database: Callable[[Config], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_five_percent_in_the_gemms_is_found_named_and_significant(
     assert compute["difference_ns"] == pytest.approx(gemm_ns, rel=0.1)
 
 
+@nightly
 @pytest.mark.parametrize("seed", at_once([11, 12, 13], 11))
 def test_another_seed_is_no_difference(
     simulated_database: Callable[[Config], Path], seed: int

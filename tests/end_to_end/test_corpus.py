@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from traceweave.api import Run
 from traceweave.errors import InputError
 
@@ -40,7 +40,7 @@ RANKS = {
 
 @pytest.mark.parametrize(
     "name",
-    at_once(RANKS, "amd_mi250", "cpu_gloo_1of300", "mtia", "nanogpt_8xh100", "ns_resolution"),
+    at_once(RANKS, "amd_mi250", "cpu_gloo_1of300"),
 )
 def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
     run = ingested(corpus / "kineto" / name)
@@ -75,6 +75,7 @@ def check_every_event(run: Run) -> None:
         assert found == ["ok", len(events), len(events), True, host, gpu], path
 
 
+@nightly
 def test_no_analysis_breaks_the_identity(ingested: Ingested, corpus: Path) -> None:
     for name in RANKS:
         rows = ingested(corpus / "kineto" / name).breakdown()

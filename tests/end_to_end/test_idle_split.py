@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import at_once
 
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 CALLS = {"cuda_runtime", "cuda_driver", "runtime"}
@@ -59,7 +60,7 @@ def _files(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("*.json.gz"))
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", at_once(TRACES, "megatron_tp2", "torchrec_4", "hta_pair_nccl2"))
 def test_idle_time_is_cut_where_launches_return(
     corpus: Path, database_of: Callable[..., Path], name: str
 ) -> None:

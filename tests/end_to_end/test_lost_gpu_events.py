@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
+from tests.marks import nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 ON_THE_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
@@ -48,6 +49,7 @@ def test_the_others_have_the_numbers_of_the_whole_run(runs: Runs) -> None:
     assert found.equals(expected)
 
 
+@nightly
 def test_info_and_the_page_say_so(runs: Runs, tmp_path: Path) -> None:
     with traceweave.open(runs.cut) as cut:
         assert NOTE in [caution.text for caution in cut.info().warnings]
@@ -55,6 +57,7 @@ def test_info_and_the_page_say_so(runs: Runs, tmp_path: Path) -> None:
     assert "No GPU work was recorded on rank 1, unlike the others" in page
 
 
+@nightly
 def test_compared_with_the_whole_run_nothing_has_changed(runs: Runs) -> None:
     compared = traceweave.compare(runs.whole, runs.cut)
     assert set(compared.table("classes")["change"].to_pylist()) == {"same"}

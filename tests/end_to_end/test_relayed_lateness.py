@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import nightly
 
 MS = 1_000_000
 
@@ -25,6 +26,7 @@ def slow_rank(fixtures: Path, tmp_path: Path) -> traceweave.Run:
     return traceweave.open(tmp_path / "run.duckdb")
 
 
+@nightly
 def test_the_chain_is_followed_to_the_rank_that_sleeps(slow_rank: traceweave.Run) -> None:
     with slow_rank as run:
         groups = run.sql("SELECT ranks FROM groups ORDER BY ranks")["ranks"].map(list).tolist()

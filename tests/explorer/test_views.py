@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import traceweave
 from tests.conftest import MakeOnce
 from tests.explorer.reading import decode
+from tests.marks import nightly
 from traceweave.errors import UsageError
 from traceweave.explorer import views
 from traceweave.explorer.explorer import Explorer, explore
@@ -261,6 +262,7 @@ def test_a_run_without_a_gpu_shows_what_device_ops_has(fixtures: Path, database_
         assert found["block_ops"].sum() == truth[0][0]
 
 
+@nightly
 def test_a_run_folder_is_shown_as_its_file_is(fixtures: Path, once: MakeOnce) -> None:
     traces = fixtures / "ddp_gloo_straggler"
 

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.export.reading import Timeline, read
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.simulated_runs import SKEWED
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
@@ -111,6 +111,7 @@ def test_all_of_a_recorded_run_is_in_the_trace(
         check_everything(run, export(run, tmp_path))
 
 
+@nightly
 @pytest.mark.parametrize(
     "name", at_once(["kineto/megatron_tp8", "kineto/ep_moe_b200_seq"], "kineto/megatron_tp8")
 )
@@ -121,6 +122,7 @@ def test_all_of_a_real_run_is_in_the_trace(
         check_everything(run, export(run, tmp_path))
 
 
+@nightly
 def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

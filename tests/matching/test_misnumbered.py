@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from tests.marks import at_once
 from traceweave.matching.outcome import ALONE, MISNUMBERED
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -52,7 +53,11 @@ def test_a_stretch_after_which_numbers_are_off_is_left_out(
 @pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp and dp"])
 @pytest.mark.parametrize(
     "trouble",
-    [{"jump_us": 5000.0}, {"wander_us": 300.0}, {"straggler_ms": 100.0}, {"end_jitter": 50.0}],
+    at_once(
+        [{"jump_us": 5000.0}, {"wander_us": 300.0}, {"straggler_ms": 100.0}, {"end_jitter": 50.0}],
+        {"straggler_ms": 100.0},
+        {"end_jitter": 50.0},
+    ),
     ids=lambda t: next(iter(t)),
 )
 def test_clocks_and_waits_do_not_look_like_wrong_numbers(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import traceweave
+from tests.marks import at_once
 from traceweave.weave import weave
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
 from traceweave_simulator.config import Parallelism
@@ -18,7 +19,7 @@ from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
 from traceweave_simulator.traffic_tables import clock_errors, store_traffic, wrong_matches
 
 
-@pytest.mark.parametrize("parallelism", ["ddp", "tp", "pp"])
+@pytest.mark.parametrize("parallelism", at_once(["ddp", "tp", "pp"], "tp"))
 def test_kineto_and_nsys_ranks_of_one_run_are_matched(
     parallelism: Parallelism, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.matching.stripping import strip_kineto, strip_nsys
 from traceweave.weave import weave
 
@@ -51,6 +51,7 @@ def test_nsys_reports(corpus: Path, database_of: DatabaseOf, tmp_path: Path, nam
     assert instances(tmp_path / "run.duckdb") == instances(database_of(source))
 
 
+@nightly
 def test_reports_of_two_runs_are_not_joined(corpus: Path, tmp_path: Path) -> None:
     # each is one rank of a job of four, which ran twice with other buckets
     for run in ("baseline", "bucketcap100mb"):

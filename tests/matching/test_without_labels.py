@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
@@ -63,7 +63,11 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
     return tuple(replace(op, compute_us=8 * op.compute_us) for op in program)
 
 
-@pytest.mark.parametrize("taken", [LABELS, f"{LABELS}, {SIZES}"], ids=["labels", "sizes too"])
+@pytest.mark.parametrize(
+    "taken",
+    at_once([LABELS, f"{LABELS}, {SIZES}"], f"{LABELS}, {SIZES}"),
+    ids=["labels", "sizes too"],
+)
 @pytest.mark.parametrize(
     "name",
     [
@@ -105,6 +109,7 @@ def test_ranks_that_were_not_recorded_leave_the_others_matched(
         assert len(of_all) == 84
 
 
+@nightly
 def test_recordings_of_ours_are_matched_without_labels_as_with_them(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import traceweave
 from tests.conftest import ROOT
+from tests.marks import nightly
 from traceweave import analyses
 
 
@@ -48,6 +49,7 @@ def test_other_frames_are_refused(database: Path) -> None:
         traceweave.open(database, frames="polar")  # type: ignore[call-overload]
 
 
+@nightly
 def test_a_type_checker_knows_every_analysis_and_its_choices(tmp_path: Path) -> None:
     names = [analysis.name for analysis in analyses.catalog()]
     script = tmp_path / "asks.py"

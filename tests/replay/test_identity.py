@@ -15,7 +15,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.simulated_runs import FOUR_RANKS, PP, SKEWED, SLOW_GPU_TP, SLOW_HOST, SYNC
 from traceweave.replay.graph import build
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL, TRANSFER
@@ -84,7 +84,7 @@ def _measured(
 
 
 @pytest.mark.parametrize(
-    "name", at_once(KINETO, "nanogpt_8xh100", "torchrec_4", "amd_mi250", "mtia", "cpu_gloo_1of300")
+    "name", at_once(KINETO, "nanogpt_8xh100", "torchrec_4", "amd_mi250", "cpu_gloo_1of300")
 )
 def test_a_real_kineto_run(name: str, database_of: Callable[..., Path], corpus: Path) -> None:
     check(database_of(corpus / "kineto" / name))
@@ -110,6 +110,7 @@ def test_a_simulated_run(name: str, simulated_database: Callable[[Config], Path]
     check(simulated_database(SIMULATED[name]))
 
 
+@nightly
 @pytest.mark.parametrize("mixed", at_once([False, True], True))
 def test_a_simulated_nsys_run(mixed: bool, once: MakeOnce) -> None:
     config = replace(FOUR_RANKS, steps=2, layers=2)

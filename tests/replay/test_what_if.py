@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
@@ -113,7 +113,7 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
         three_ranks.answers([text])
 
 
-@pytest.mark.parametrize("base", at_once(BASES, "ddp", "pp"))
+@pytest.mark.parametrize("base", at_once(BASES, "pp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
     [
@@ -142,7 +142,7 @@ def test_the_run_without_it_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
-@pytest.mark.parametrize("base", at_once(BASES, "ddp", "pp"))
+@pytest.mark.parametrize("base", at_once(BASES, "ddp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
     [
@@ -172,6 +172,7 @@ def test_recorded_waits_predict_gains_within_3_percent(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
 
 
+@nightly
 @pytest.mark.parametrize("base", at_once(["ddp", "fsdp", "tp"], "ddp"))
 def test_work_divided_evenly_takes_what_was_predicted(
     base: str, simulated_database: Callable[[Config], Path]
@@ -187,6 +188,7 @@ def test_work_divided_evenly_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
+@nightly
 def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
     fast = replace(FSDP, compute_scale=0.6), replace(FSDP, beta_gbps=440)
     scenarios = "kind=compute times=0.6", "gbps=440 alpha_us=12"

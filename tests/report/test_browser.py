@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.chromium import Chromium
+from tests.marks import nightly
 from tests.report.conftest import MakePage, MakeRun, write
 from tests.report.handmade import RUNS
 from traceweave import words
@@ -45,6 +46,7 @@ def test_charts_are_drawn_and_hostile_names_are_text(tmp_path: Path, chromium: C
     assert "all_reduce · &lt;/script&gt;&lt;img" in drawings
 
 
+@nightly
 def test_pages_of_all_kinds_of_runs_open_without_errors(
     page_of: MakePage, tmp_path: Path, chromium: Chromium
 ) -> None:
@@ -185,6 +187,7 @@ PIXELS = """
 """
 
 
+@nightly
 def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
     shared_run: MakeRun, tmp_path: Path, chromium: Chromium
 ) -> None:

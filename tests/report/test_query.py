@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from traceweave.analyses import analysis_relation
 from traceweave.analyses.common import COMMON
@@ -87,6 +88,7 @@ def test_rows_of_an_analysis_come_in_its_order(make_run: MakeRun) -> None:
     assert [tuple(row.values()) for row in analysis_rows(con, "kernels")] == expected
 
 
+@nightly
 def test_the_report_leaves_only_rows_of_analyses_behind(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.chromium import Chromium, Visit
 from tests.conftest import MakeOnce
+from tests.marks import nightly
 from tests.report.real import report_on, simulated_page
 
 pytestmark = pytest.mark.browser
@@ -51,6 +52,7 @@ DRAWN = {
 }
 
 
+@nightly
 def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
     simulated: Path, chromium: Chromium
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import nightly
 from tests.report.conftest import MakePage, MakeReport, MakeRun, write
 from tests.report.handmade import RUNS
 from traceweave._version import __version__
@@ -58,6 +59,7 @@ def test_a_cpu_run_says_that_its_times_are_of_cpu_operators(page_of: MakePage) -
     assert "A step is the range that the profiler marked on the host." in html
 
 
+@nightly
 def test_the_same_database_gives_the_same_bytes(
     page_of: MakePage, shared_run: MakeRun, make_run: MakeRun, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from tests.chromium import Chromium
+from tests.marks import nightly
 from tests.report.conftest import MakePage, MakeRun
 from tests.report.handmade import MS, RUNS, T0
 from traceweave.analyses import analysis_relation
@@ -120,6 +121,7 @@ def _lane(
     }
 
 
+@nightly
 def test_who_is_waited_for_is_said_where_the_clocks_can_tell(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=1)
     assert {tuple(call[4:]) for call in _calls(con)} == {(3, False)}
@@ -158,6 +160,7 @@ def test_the_sums_agree_with_the_tables_of_the_run(shared_run: MakeRun) -> None:
     assert transfers == [20 * MS, 20 * MS, 20 * MS, 10 * MS]
 
 
+@nightly
 def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> None:
     con = make_run(ranks=1, steps=1, collectives=False)
     # 5,000 ops of 1 us, 2 us apart, and after the first thousand a pause of 5 ms
@@ -211,6 +214,7 @@ def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
     assert set(timeline.ops["rank"].to_pylist()) == {0, 1}
 
 
+@nightly
 def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(make_run: MakeRun) -> None:
     whole = _chart(_load(make_run(ranks=2, steps=0)), 2)
     assert [step["label"] for step in whole["steps"]] == ["The whole recording"]

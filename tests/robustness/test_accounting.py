@@ -38,6 +38,7 @@ def check(con: duckdb.DuckDBPyConnection, outcome: Outcome, source_id: int = 1) 
     ]
 
 
+@nightly
 def test_every_event_of_every_fixture(
     con: duckdb.DuckDBPyConnection, fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -70,6 +71,7 @@ def test_every_event_of_the_small_files_of_the_corpus(
     assert len(seen) > 8
 
 
+@nightly
 def test_every_event_of_a_damaged_real_file(
     load: Load, con: duckdb.DuckDBPyConnection, fixtures: Path
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
 from traceweave.cli.main import main
@@ -265,6 +266,7 @@ def test_a_large_value_beside_the_events_is_no_obstacle(load: Load) -> None:
     assert (outcome.kind, outcome.stored) == ("fully", 1)
 
 
+@nightly
 def test_many_keys_that_look_like_the_array_cost_one_look(load: Load) -> None:
     began = time.process_time()
 

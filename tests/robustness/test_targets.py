@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import at_once
 from tests.robustness.kills import Rounds, left_beside, start
 from tests.robustness.loading import RUN
 from tests.tiny import write
@@ -42,7 +43,7 @@ def made(small: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database
 
 
-@pytest.mark.parametrize("name", ["run.duckdb", "run.tw"])
+@pytest.mark.parametrize("name", at_once(["run.duckdb", "run.tw"], "run.duckdb"))
 def test_a_kill_at_any_moment_leaves_the_old_or_the_new_run(
     tmp_path: Path, small: list[Path], name: str
 ) -> None:

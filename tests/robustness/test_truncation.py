@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traceweave
+from tests.marks import nightly
 from tests.robustness.conftest import Load
 from traceweave.cli.main import main
 from traceweave.errors import InputError
@@ -121,6 +122,7 @@ def test_a_cut_file_is_loaded_with_the_loss_counted(load: Load, share: float, pa
 NOT_KNOWN = "the file ends inside its traceEvents array; how much is missing is not known"
 
 
+@nightly
 def test_what_lies_beyond_a_cut_is_not_known_wherever_it_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
+from tests.marks import at_once
 from traceweave.analyses import rules
 
 Database = Callable[..., Path]
@@ -363,7 +364,10 @@ def found_in(corpus: Path, fixtures: Path, database_of: Database, once: MakeOnce
     return found
 
 
-@pytest.mark.parametrize("name", REAL)
+EVERY_TIME = ("straggler", "sync_bound", "data_bound", "missing_ranks")
+
+
+@pytest.mark.parametrize("name", at_once(REAL, *EVERY_TIME))
 def test_a_rule_speaks_where_it_is_true(found_in: Found, name: str) -> None:
     for wanted in REAL[name].true:
         found = [row for row in found_in(wanted.trace) if row["rule"] == name]
@@ -374,14 +378,14 @@ def test_a_rule_speaks_where_it_is_true(found_in: Found, name: str) -> None:
         assert re.match(wanted.advice, row["advice"]), (wanted.trace, row["advice"])
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", at_once(REAL, *EVERY_TIME))
 def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> None:
     for trace in REAL[name].silent:
         found = [row for row in found_in(trace) if row["rule"] == name]
         assert not found, (trace, found)
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels", "lost_events"))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
     fixtures: Path,

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import materialize
 from traceweave_simulator import Config
@@ -85,6 +86,7 @@ def test_a_single_slow_rank_makes_no_stage_longer(build: Builder) -> None:
     assert found(build.con) == []
 
 
+@nightly
 def test_what_is_gained_is_what_an_even_pipeline_takes_less(
     simulated_database: Callable[[Config], Path],
 ) -> None:

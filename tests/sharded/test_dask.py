@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from tests.sharded.equal import differing_tables, rows, same_rows
 from traceweave.errors import UsageError
 from traceweave.ingestion.run import _Silent
@@ -92,6 +93,7 @@ def test_workers_answer_as_one_process_does(
     assert asked == ["gaps: 2", "breakdown: 2"]
 
 
+@nightly
 def test_a_worker_that_is_killed_costs_its_batch_only(
     client: distributed.Client, traces: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_bad_file_is_a_row(client: distributed.Client, traces: Path, tmp_path:
         assert len(run.sql("SELECT DISTINCT rank FROM gpu_ops")) >= 3
 
 
+@nightly
 def test_ctrl_c_leaves_nothing_behind(traces: Path, tmp_path: Path) -> None:
     arguments = [
         "ingest",
@@ -151,6 +154,7 @@ def test_ctrl_c_leaves_nothing_behind(traces: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@nightly
 def test_what_is_no_cluster_is_said(traces: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="neither 'local' nor"):
         traceweave.ingest(traces, tmp_path / "run.tw", dask="trace")

@@ -113,6 +113,7 @@ def test_a_run_goes_from_bucket_to_bucket(
     assert list(tmp_path.iterdir()) == []
 
 
+@nightly
 def test_ranks_are_added_and_the_rest_is_left(bucket: str, traces: Path) -> None:
     first, *others = sorted(traces.iterdir())
     run = f"{bucket}/run.tw"
@@ -127,6 +128,7 @@ def test_ranks_are_added_and_the_rest_is_left(bucket: str, traces: Path) -> None
     assert set(place_of(run).files()) == {*listed, "manifest.json"}
 
 
+@nightly
 @pytest.mark.filterwarnings("default")
 def test_workers_write_into_a_bucket(bucket: str, traces: Path, database_of: DatabaseOf) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from tests.sharded.equal import differing_answers, differing_tables
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError, UsageError
@@ -33,6 +34,7 @@ def rank_file(traces: Path, rank: int) -> Path:
     return found
 
 
+@nightly
 def test_tables_and_answers_are_those_of_a_file(
     folder: Path, traces: Path, database_of: DatabaseOf
 ) -> None:
@@ -83,6 +85,7 @@ def test_queries_read_no_other_file(copy: Path) -> None:
                 run.sql(attack)
 
 
+@nightly
 def test_every_command_takes_a_folder(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave.capturing.recorders import as_json
 from traceweave.sources.captured import Captured, parse_captured
 
@@ -36,6 +37,7 @@ def _groups(run: traceweave.Run[pa.Table]) -> dict[tuple[int, ...], tuple[str, s
     return {tuple(row.pop("ranks")): tuple(row.values()) for row in rows}
 
 
+@nightly
 def test_a_group_is_for_what_the_job_says(fixtures: Path, tmp_path: Path) -> None:
     told = {n: {"groups": [_group("0", [0, 1], "embedding")]} for n in range(2)}
     with _told(fixtures / "fsdp2_gloo", tmp_path / "own words", told) as run:

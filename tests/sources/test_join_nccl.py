@@ -12,6 +12,7 @@ import pytest
 from pandas import isna
 
 import traceweave
+from tests.marks import nightly
 from tests.nccl_lines import HASH, Writer
 
 PIDS = range(75, 83)
@@ -142,6 +143,7 @@ def test_two_communicators_as_large_as_the_job_are_told_of_alike(traces: Path) -
         assert ways(run)[192][:2] == ["RING", "LL"]
 
 
+@nightly
 def test_logs_go_with_the_run_that_is_chosen(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     shutil.copytree(corpus / "kineto" / "torchrec_two_runs_in_one_folder", folder)

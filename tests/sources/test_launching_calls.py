@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from tests.simulated_runs import SKEWED
 from traceweave_simulator import Config, simulate, write_nsys
 
@@ -38,6 +39,7 @@ def _counts(database: Path) -> tuple[int, ...]:
         return tuple(counts)
 
 
+@nightly
 def test_every_op_of_a_simulated_run_has_its_call(
     simulated_database: Callable[[Config], Path], database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.marks import nightly
 from tests.tables import empty_database
 from traceweave.sources import derive, nesting
 from traceweave.sources.nesting import nest_host_ops
@@ -101,6 +102,7 @@ def programs(draw: st.DrawFn) -> list[Range]:
     return ranges
 
 
+@nightly
 @settings(deadline=None, max_examples=60)
 @given(programs(), st.sampled_from([1, 2, 3, 1000]))
 def test_the_parent_is_the_innermost_range_that_encloses(

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -59,6 +60,7 @@ def woven(pipeline: Run, tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@nightly
 def test_messages_in_large_communicators_are_paired_over_reports(
     pipeline: Run, woven: duckdb.DuckDBPyConnection
 ) -> None:

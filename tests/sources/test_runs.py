@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import nightly
 from tests.sources.test_discover import look, ranks_of
 from tests.tiny import SECOND, write
 from traceweave.errors import InputError, UsageError
@@ -263,6 +264,7 @@ def test_the_same_job_years_later_is_another_run(corpus: Path, tmp_path: Path) -
         found(tmp_path)
 
 
+@nightly
 def test_times_that_only_the_events_tell_are_looked_at_before_anything_is_written(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave.errors import DatabaseError
 from traceweave.store.database import open_database
 from traceweave.store.draft import drafting
@@ -178,6 +179,7 @@ def header_version(database: Path) -> int:
     return int.from_bytes(database.read_bytes()[12:20], "little")
 
 
+@nightly
 def test_duckdb_1_4_reads_what_is_written(fixtures: Path, tmp_path: Path) -> None:
     run, folder = tmp_path / "run.duckdb", tmp_path / "run.tw"
     for target in (run, folder):
