@@ -5,18 +5,25 @@ PYTHON ?= python3
 EXTRAS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test nightly check lint types contracts wheel docs format lock clean
 
-$(STAMP): pyproject.toml requirements.lock
+# what a user has
+$(PACKAGE): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable .
+	touch $@
+
+# what a developer needs beside it
+$(STAMP): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable ".$(EXTRAS)" --group dev --group docs
 	touch $@
 
 ## demo: set up, ingest real example traces, print the overview, write demo/report.html
-demo: $(STAMP)
+demo: $(PACKAGE)
 	mkdir -p demo
 	$(BIN)/traceweave ingest tests/fixtures/ddp_gloo_straggler -o demo/run.duckdb
 	$(BIN)/traceweave info demo/run.duckdb
