@@ -5,11 +5,12 @@
 Without --export a simulated report of two ranks (FSDP, emit_nvtx, NCCL payloads; 11 MB) is made and
 repeated COPIES times one after another. The bare reads fetch every column that the loader reads,
 through ADBC's SQLite driver into Arrow batches or through Python's sqlite3 module into tuples, and
-drop them. The loader's time is that of `traceweave.ingest`: the finished database on disk, with
-launches linked, ranges nested, args as JSON, collectives matched and clocks fitted. It is given the
-SQLite file, and the same tables as `nsys export --type parquetdir` writes them. Each runs in a
-fresh process, in turns; seconds count from after the imports, CPU seconds are of all threads, and
-the largest resident memory is the process's.
+drop them; the same is done with the tables as Parquet. The bare write fills a new database with the
+rows of a finished one, which wait in memory. The loader's time is that of `traceweave.ingest`: the
+finished database on disk, with launches linked, ranges nested, args as JSON, collectives matched
+and clocks fitted. It is given the SQLite file, and the same tables as `nsys export --type
+parquetdir` writes them. Each runs in a fresh process, in turns; seconds count from after the
+imports, CPU seconds are of all threads, and the largest resident memory is the process's.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import traceweave
 from traceweave.sources.nsys.sqlite_reader import open_sqlite
 
 READ_ADBC = """
-import resource, sys, time
+import sys, time
 import adbc_driver_sqlite, pyarrow
 from pathlib import Path
 from traceweave.sources.nsys.event_tables import LOADED
@@ -45,7 +47,7 @@ with open_export(Path(sys.argv[1])) as export:
                 rows += batch.num_rows
 """
 READ_SQLITE3 = """
-import resource, sqlite3, sys, time
+import sqlite3, sys, time
 from traceweave.sources.nsys.event_tables import LOADED
 begin, used, rows = time.perf_counter(), time.process_time(), 0
 con = sqlite3.connect(sys.argv[1])
@@ -58,7 +60,7 @@ for table in LOADED:
             rows += len(batch)
 """
 LOAD = """
-import resource, sys, tempfile, time
+import sys, tempfile, time
 from pathlib import Path
 import adbc_driver_sqlite, duckdb, pyarrow.parquet, scipy.signal, traceweave, traceweave.weave
 begin, used = time.perf_counter(), time.process_time()
@@ -66,13 +68,42 @@ with tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder:
     result = traceweave.ingest(sys.argv[1], Path(folder) / "run.duckdb")
     rows = sum(source.events_read for source in result.sources)
 """
+WRITE = """
+import os, sys, tempfile, time
+from pathlib import Path
+from traceweave.store.draft import drafting
+with (
+    tempfile.TemporaryDirectory(dir=Path(sys.argv[1]).parent) as folder,
+    drafting(Path(folder) / "run.duckdb", os.cpu_count()) as draft,
+):
+    con = draft.con
+    con.execute("ATTACH ? AS made (READ_ONLY)", [sys.argv[1]])
+    named = con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = 'made'"
+        " AND schema_name = 'base' AND estimated_size > 0"
+    ).fetchall()
+    for (name,) in named:
+        con.execute(f"CREATE TEMP TABLE made_{name} AS FROM made.base.{name}")
+    begin, used, rows = time.perf_counter(), time.process_time(), 0
+    for (name,) in named:
+        rows += con.execute(f"INSERT INTO base.{name} FROM made_{name}").fetchall()[0][0]
+"""
 TELL = """
 cpu = time.process_time() - used
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+with open("/proc/self/status") as status:  # ru_maxrss begins with that of the process before
+    memory = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
 print(time.perf_counter() - begin, cpu, memory, rows)
 """
 LOADING, FOLDER = "traceweave", "traceweave, Parquet"
-SCRIPTS = {"ADBC": READ_ADBC, "sqlite3": READ_SQLITE3, LOADING: LOAD, FOLDER: LOAD}
+READING, WRITING = "Parquet, bare read", "bare write"
+SCRIPTS = {
+    "ADBC": READ_ADBC,
+    "sqlite3": READ_SQLITE3,
+    READING: READ_ADBC,
+    WRITING: WRITE,
+    LOADING: LOAD,
+    FOLDER: LOAD,
+}
 UNSIGNED = ("globalTid", "globalPid", "endGlobalTid", "domainId", "category", "rangeId", "bytes")
 """Columns that nsys 2023.4 writes as UBIGINT to Parquet."""
 
@@ -86,6 +117,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = options.export or replicate(simulated(Path(folder)), options.copies)
         tables = as_parquet(path, Path(folder) / "tables")
+        made = traceweave.ingest(path, Path(folder) / "made.duckdb").database
+        inputs = {READING: tables, WRITING: made, FOLDER: tables}
         size = path.stat().st_size / 1e6
         print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
         print(f"{size:.0f} MB\n")
@@ -94,7 +127,7 @@ def main() -> None:
         results: dict[str, list[list[float]]] = {name: [] for name in SCRIPTS}
         for _ in range(options.runs):
             for name, script in SCRIPTS.items():
-                results[name].append(measure(script, tables if name == FOLDER else path))
+                results[name].append(measure(script, inputs.get(name, path)))
         for name, runs in results.items():
             wall, cpu, memory, rows = (
                 statistics.median(column) for column in zip(*runs, strict=True)
@@ -106,6 +139,9 @@ def main() -> None:
         by_form = zip(results[LOADING], results[FOLDER], strict=True)
         ratios = sorted(sqlite[1] / parquet[1] for sqlite, parquet in by_form)
         print(f"\nCPU of SQLite / CPU of Parquet: {statistics.median(ratios):.2f}")
+        floor = zip(results[READING], results[WRITING], results[FOLDER], strict=True)
+        ratios = sorted(whole[1] / (read[1] + write[1]) for read, write, whole in floor)
+        print(f"CPU of Parquet / CPU of its bare read and write: {statistics.median(ratios):.2f}")
         for name in ("ADBC", "sqlite3"):
             pairs = list(zip(results[name], results[LOADING], strict=True))
             for number, kind in enumerate(("wall", "CPU")):

@@ -16,6 +16,7 @@ from traceweave import analyses
 from traceweave.analyses import batches
 from traceweave.analyses.catalog import Analysis, Shared, called, find, shared
 from traceweave.analyses.statements import CALL, Statement, sql_files
+from traceweave.store.database import open_database
 from traceweave_simulator import Config
 
 WITHIN: list[Statement] = [part for part in (*analyses.catalog(), *shared()) if part.within_rank]
@@ -128,6 +129,15 @@ def test_batches_are_no_larger_than_ops_allow(
         monkeypatch.setattr(batches, "MOST_BYTES", 1)
         assert len(batches.divide(run.con, gaps)) == 4
         assert batches.divide(run.con, find("kernels")) == []
+
+
+def test_batches_leave_room_for_the_rows_where_duckdb_may_not_take_more(
+    simulated_database: Callable[[Config], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_database(simulated_database(SLOW_GPU), most_mib=1024) as con:
+        ((ops,),) = con.execute(batches._OPS).fetchall()
+        monkeypatch.setattr(Statement, "bytes_per_op", (900 << 20) // ops)
+        assert len(batches.divide(con, find("gaps"))) == 2
 
 
 def test_a_batch_has_the_events_of_its_ranks_and_what_all_have_in_common(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
 from traceweave.analyses.runner import create_macros
+from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
+from traceweave.analyses.sweeps.times import NEVER
 from traceweave.analyses.sweeps.unions import union_until
 
 span = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
@@ -73,6 +75,23 @@ def _owner(at: int, starts: np.ndarray, ends: np.ndarray, place: np.ndarray) -> 
     ]
     last = max(begun, default=None)
     return last[2] if last is not None and at <= -last[1] else None
+
+
+@settings(deadline=None)
+@given(st.lists(span, min_size=1, max_size=12), st.integers(1, 4))
+def test_the_op_before_a_gap_is_the_last_to_end_and_the_largest_of_several(
+    spans: list[tuple[int, int]], least: int
+) -> None:
+    starts, ends = _column([s for s, _ in spans]), _column([e for _, e in spans])
+    unknown = np.full(len(spans), NEVER)
+    window = _column([-10]), _column([60])
+    limits = _column([least, -1])
+    found = gaps(starts, ends, np.arange(len(spans)), unknown, unknown, *window, limits)
+    free_from, after = found[5], found[7]
+    assert after.tolist() == [
+        max((op for op, (_, end) in enumerate(spans) if end == moment), default=-1)
+        for moment in free_from
+    ]
 
 
 @pytest.mark.parametrize("call_rank", [0, 1])

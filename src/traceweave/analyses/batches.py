@@ -35,8 +35,8 @@ GROWING = (
 """Public relations of which a batch has the rows of its ranks only."""
 
 MOST_BYTES = 4 << 30
-"""The memory that a batch may take, as far as ranks allow; what takes no more of a run is asked as
-a whole, which costs less.
+"""The memory that a batch may take, as far as ranks allow, but at most half of what DuckDB may: the
+rows that it leaves are kept. What takes no more of a run is asked as a whole, which costs less.
 """
 
 _IN_BATCH = "in_batch"
@@ -83,11 +83,12 @@ def divide(con: duckdb.DuckDBPyConnection, statement: Statement) -> list[Ranks]:
     """
     if not statement.within_rank or not is_read_only(con) or is_batch(con):
         return []
-    ((ranks, ops),) = con.execute(_SIZE).fetchall()
+    ((ranks, ops, limit),) = con.execute(_SIZE).fetchall()
     if len(ranks) < 2:
         return []
     where = elsewhere(con)
-    at_once, most_bytes = (where.at_once, where.most_bytes) if where else (1, MOST_BYTES)
+    here = (1, min(MOST_BYTES, limit // 2))
+    at_once, most_bytes = (where.at_once, where.most_bytes) if where else here
     fitting = most_bytes * len(ranks) // max(ops * statement.bytes_per_op, 1)
     most = max(1, min(fitting, math.ceil(len(ranks) / at_once)))
     return conditions(ranks[most::most]) if most < len(ranks) else []
@@ -122,5 +123,6 @@ _OPS = "SELECT (SELECT count(*) FROM base.gpu_ops) + (SELECT count(*) FROM base.
 _SIZE = f"""
 SELECT
     (SELECT coalesce(list(DISTINCT rank ORDER BY rank), []) FROM base.rank_sources),
-    ({_OPS})
+    ({_OPS}),
+    parse_formatted_bytes(current_setting('memory_limit'))
 """

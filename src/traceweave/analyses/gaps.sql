@@ -55,22 +55,11 @@ hosted AS MATERIALIZED (
     FROM gaps
     WHERE cause NOT IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'device')
 ),
-after_ops AS MATERIALIZED (
-    SELECT g.gap_id, max(o.op_id) AS after_op_id
-    FROM gaps AS g JOIN tw_own_ops() AS o
-        ON o.rank = g.rank AND coalesce(o.device, -1) = g.device AND o.end_ns = g.free_from_ns
-        AND (g.lane = -1 OR o.stream = g.lane)
-    GROUP BY g.gap_id
-),
 -- the names of these few ops only: joining all of them would fill the memory
 named AS MATERIALIZED (
     SELECT op_id, name
     FROM device_ops
-    WHERE op_id IN (
-        SELECT after_op_id FROM after_ops
-        UNION
-        SELECT unnest([before_op_id, waited_for_op_id]) FROM gaps
-    )
+    WHERE op_id IN (SELECT unnest([after_op_id, before_op_id, waited_for_op_id]) FROM gaps)
 )
 SELECT
     g.rank,
@@ -90,14 +79,13 @@ SELECT
     g.sync_op,
     waited_for_op.name AS waited_for_op,
     g.timeline,
-    a.after_op_id,
+    g.after_op_id,
     g.before_op_id,
     g.whole_ns
 FROM gaps AS g
 LEFT JOIN clock_spans AS c ON c.rank = g.rank AND g.start_ns >= c.from_local_ns AND g.start_ns < c.until_local_ns
 LEFT JOIN tw_gap_hosts('hosted') AS h USING (gap_id)
-LEFT JOIN after_ops AS a USING (gap_id)
-LEFT JOIN named AS after_op ON after_op.op_id = a.after_op_id
+LEFT JOIN named AS after_op ON after_op.op_id = g.after_op_id
 LEFT JOIN named AS before_op ON before_op.op_id = g.before_op_id
 LEFT JOIN named AS waited_for_op ON waited_for_op.op_id = g.waited_for_op_id
 ORDER BY duration_ns DESC, g.rank, device NULLS FIRST, stream NULLS FIRST, start_ns

@@ -41,9 +41,14 @@ _HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
 _TABLE = "-- table: "
 
 _KEPT = """
-SELECT table_name
-FROM duckdb_tables() JOIN duckdb_databases() AS run ON run.database_name = current_database()
-WHERE temporary AND run.readonly
+SELECT name
+FROM (
+    SELECT table_name AS name FROM duckdb_tables() WHERE temporary
+    UNION ALL
+    SELECT view_name FROM duckdb_views() WHERE temporary
+)
+JOIN duckdb_databases() AS run ON run.database_name = current_database()
+WHERE run.readonly
 """
 
 _with_macros: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
@@ -166,20 +171,31 @@ def _write_batches(
     batches: Sequence[Ranks],
     name: str,
 ) -> None:
-    """Create the table `name` of the rows of a statement, one batch of ranks after the other."""
+    """Have `name` give the rows of a statement, computed one batch of ranks after the other."""
+    order = statement.fields.get("order", ("rank",))[0]
+    in_order = order.split(", ")[0] == "rank"
+    table = name if in_order else f"{name}_unsorted"
     columns = ", ".join(f"{column.name} {column.type}" for column in statement.columns)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
     where = elsewhere(con)
     answers = (
-        where.ask(statement, values, batches)
-        if where
-        else (answer_batch(con, statement, values, ranks) for ranks in batches)
+        where.ask(statement, values, batches) if where else _here(con, statement, values, batches)
     )
     for rows in answers:
-        con.from_arrow(rows).query("rows", f"INSERT INTO {name} FROM rows")
-    order = statement.fields.get("order", ("rank",))[0]
-    if order.split(", ")[0] != "rank":  # else they are in order one after the other
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM {name} ORDER BY {order}")
+        con.from_arrow(rows).query("rows", f"INSERT INTO {table} FROM rows")
+    if not in_order:  # a sorted table would be there beside this one
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {table} ORDER BY {order}")
+
+
+def _here(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: dict[str, Value],
+    batches: Sequence[Ranks],
+) -> Iterator[pa.RecordBatchReader]:
+    for ranks in batches:
+        with batch(con, ranks) as part:
+            yield _answered(part, statement, values, ranks).to_arrow_reader()
 
 
 def answer_batch(
@@ -187,9 +203,15 @@ def answer_batch(
 ) -> pa.Table:
     """Return the rows that a statement `within: rank` has of some ranks."""
     with batch(con, ranks) as part:
-        sql, left = prepare(part, statement, values)
-        rows = part.sql(sql, params=left) if left else part.sql(sql)
-        return rows.filter(ranks).to_arrow_table()
+        return _answered(part, statement, values, ranks).to_arrow_table()
+
+
+def _answered(
+    part: duckdb.DuckDBPyConnection, statement: Statement, values: dict[str, Value], ranks: Ranks
+) -> duckdb.DuckDBPyRelation:
+    sql, left = prepare(part, statement, values)
+    rows = part.sql(sql, params=left) if left else part.sql(sql)
+    return rows.filter(ranks)
 
 
 def _write_through(
@@ -265,7 +287,7 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 
 def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the temporary tables that still hold: none where the database can change."""
+    """Return the temporary tables and views that still hold: none where the database can change."""
     return {name for (name,) in con.execute(_KEPT).fetchall()}
 
 

@@ -18,7 +18,7 @@ FROM (VALUES
     ('short', 12, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
--- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, free_from_ns, before_op_id, pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
+-- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
 -- reads: device_ops, gpu_ops, host_ops, other_events, steps
 CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) AS TABLE
 WITH windows AS MATERIALIZED (
@@ -102,6 +102,7 @@ cut AS MATERIALIZED (
             unnest(found.whole_ns) AS whole_ns,
             nullif(unnest(found.free_from_ns), -9223372036854775807) AS free_from_ns,
             nullif(unnest(found.free_until_ns), -9223372036854775807) AS free_until_ns,
+            nullif(unnest(found.after_op_id), -1) AS after_op_id,
             nullif(unnest(found.before_op_id), -1) AS before_op_id,
             nullif(unnest(found.watched_op_id), -1) AS watched_op_id,
             nullif(unnest(found.launch_start_ns), -9223372036854775807) AS launch_start_ns,
@@ -122,7 +123,7 @@ threads AS (
 ),
 parts AS MATERIALIZED (
     SELECT
-        cut.* EXCLUDE (whose, free_until_ns, watched_op_id, launch_end_ns),
+        cut.* EXCLUDE (whose, free_from_ns, free_until_ns, watched_op_id, launch_end_ns),
         CASE whose WHEN 1 THEN 'host' WHEN 2 THEN 'device' END AS whose,
         -- what lay between the end of the last op, or the return of the call, and the start of this op
         free_until_ns - greatest(free_from_ns, launch_end_ns) AS delay_ns,
@@ -149,7 +150,8 @@ stalls AS (
     UNION ALL
     -- arguments are long: they are read only where the name does not say it
     SELECT c.op_id
-    FROM (SELECT * FROM copies WHERE NOT is_named) AS c JOIN (SELECT op_id, args FROM gpu_ops) AS a USING (op_id)
+    FROM (SELECT * FROM copies WHERE NOT is_named) AS c
+    JOIN (SELECT op_id, args FROM gpu_ops WHERE kind = 'memcpy') AS a USING (op_id)
     WHERE tw_can_stall(c.copy_kind, c.name, a.args)
 ),
 syncs AS (
@@ -256,7 +258,7 @@ SELECT
     g.start_ns,
     g.end_ns,
     g.whole_ns,
-    g.free_from_ns,
+    g.after_op_id,
     g.before_op_id,
     g.pid,
     g.tid,

@@ -79,6 +79,7 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
                     "whole_ns",
                     "free_from_ns",
                     "free_until_ns",
+                    "after_op_id",
                     "before_op_id",
                     "watched_op_id",
                     "launch_start_ns",

@@ -27,6 +27,8 @@ class Holes(NamedTuple):
     """NEVER before the first op."""
     free_until: Numbers
     """FOREVER after the last."""
+    after: Numbers
+    """The op that ended last before it, the largest of several; -1 for none."""
     before: Numbers
     """The op that ends it, -1 for none."""
     watched: Numbers
@@ -117,31 +119,24 @@ def _are_short(holes: Holes, which: Numbers, delay: int) -> Truths:
 
 
 def _holes(ops: Ops, least: int) -> Holes:
-    starts, ends = ops.starts, ops.ends
-    order = by_start(starts, ops.ids)
+    order = by_start(ops.starts, ops.ids)
     if order is not None:
-        starts, ends = starts[order], ends[order]
-    covered = np.maximum.accumulate(ends)
-    before = np.flatnonzero(starts[1:] - covered[:-1] >= least) + 1
+        ops = Ops(*(column[order] for column in ops))
+    covered = np.maximum.accumulate(ops.ends)
+    before = np.flatnonzero(ops.starts[1:] - covered[:-1] >= least) + 1
+    # between two holes
+    first, last = np.append(0, before), np.append(before, len(covered)) - 1
+    ended_last = ops.ends == np.repeat(covered[last], last + 1 - first)
     watched = max(ops.ids[(ops.ends == covered[-1]) & (ops.called != NEVER)], default=-1)
-    after = np.concatenate([np.zeros(1, np.intp), before])
-    unsorted = after if order is None else order[after]
     return Holes(
-        np.concatenate([[NEVER], covered[before - 1], covered[-1:]]),
-        _and_last(starts, after, FOREVER),
-        _and_last(ops.ids, unsorted, -1),
-        _and_last(ops.ids, unsorted, int(watched)),
-        _and_last(ops.called, unsorted, NEVER),
-        _and_last(ops.returned, unsorted, NEVER),
+        np.append(NEVER, covered[last]),
+        np.append(ops.starts[first], FOREVER),
+        np.append(-1, np.maximum.reduceat(np.where(ended_last, ops.ids, -1), first)),
+        np.append(ops.ids[first], -1),
+        np.append(ops.ids[first], watched),
+        np.append(ops.called[first], NEVER),
+        np.append(ops.returned[first], NEVER),
     )
-
-
-def _and_last(column: Numbers, places: npt.NDArray[np.intp], last: int) -> Numbers:
-    """Return what stands at the places, and one more."""
-    found = np.empty(len(places) + 1, np.int64)
-    np.take(column, places, out=found[:-1])
-    found[-1] = last
-    return found
 
 
 def _sums(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
