@@ -110,9 +110,9 @@ def views(explorer: Explorer, server: Server) -> None:
                 for a, b, n in stretches(explorer, part)
             ],
         )
-    tell("its gaps, first time", [get(server, f"gaps?from=0&until=1&rank={rank}")])
+    tell("its gaps, first time", [get(server, f"find-gaps?rank={rank}")])
     a, b, n = next(stretches(explorer, 40))
-    tell("its gaps, then", [get(server, f"gaps?from={a}&until={b}&blocks={n}&rank={rank}")])
+    tell("its gaps, then", [get(server, f"gaps?from={a}&until={b}&blocks={n}&ranks={rank}")])
     tell("totals of 1/40 of the run", [get(server, f"totals?from={a}&until={b}&ranks={ranks}")])
     whole = f"totals?from=0&until={explorer.run.span_ns}&ranks={ranks}"
     tell("totals of the whole run", [get(server, whole)])

@@ -198,7 +198,7 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
     expect(host).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#gutter .thread")).to_have_count(0)
-    page.wait_for_function("() => window.traceweave.data.gaps.size === 4")
+    page.wait_for_function("() => window.traceweave.data.gaps?.of.size === 4")
 
 
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(

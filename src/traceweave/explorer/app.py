@@ -92,8 +92,9 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
             asking, stretch_of(request), numbers_of(request, "ranks")
         ),
         "whole": lambda asking, request: explorer.whole(asking, number(request, "blocks")),
+        "find-gaps": lambda asking, request: explorer.find_gaps(asking, number(request, "rank")),
         "gaps": lambda asking, request: explorer.gaps(
-            asking, stretch_of(request), number(request, "rank")
+            asking, stretch_of(request), numbers_of(request, "ranks")
         ),
         "idle": lambda asking, request: explorer.idle(
             asking, stretch_of(request), numbers_of(request, "ranks")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
+import anyio.to_thread
 import uvicorn
 
 from traceweave.errors import UsageError
@@ -19,6 +20,16 @@ from traceweave.explorer.guard import Guard
 
 _TOKEN_BYTES = 24
 _LOOPBACK = "127.0.0.1"
+
+
+class _Uvicorn(uvicorn.Server):
+    """Has what is computed given up when it ends: it would wait for the threads that do it."""
+
+    give_up: Callable[[], None]
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await anyio.to_thread.run_sync(self.give_up)
+        await super().shutdown(sockets)
 
 
 class Server:
@@ -48,7 +59,8 @@ class Server:
             server_header=False,
             timeout_graceful_shutdown=1,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config)
+        self._server.give_up = explorer.end
 
     def run(self) -> None:
         """Answer until Ctrl-C or `stop`."""

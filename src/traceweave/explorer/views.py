@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.explorer.asking import Asking
-from traceweave.explorer.levels import Levels
+from traceweave.explorer.levels import COARSER, Levels
 from traceweave.explorer.names import short_names
 from traceweave.explorer.run import Explored
 from traceweave.explorer.wire import coded, numbers, pack
@@ -32,6 +34,13 @@ PIXELS_ALONE = 3
 
 MOST_BLOCKS = 4_096
 """Across a view."""
+
+_NO_BLOCKS = pa.table(
+    {
+        name: pa.array([], pa.int64())
+        for name in ("lane", "category", "thread", "depth", "kind", "block", "busy_ns", "ops")
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -55,56 +64,39 @@ def device_view(
     """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet."""
     shift = stretch.shift
     level = levels.level(shift)
-    shown = ranks if level is None else levels.ready(ranks)
+    shown = ranks if level is None else levels.ready(asking, level[0], ranks)
     bounds = run.bounds(shown, stretch.from_ns, stretch.until_ns)
     # what is read for blocks serves for single operations too, unless it is too much for names
     named = level is None and _expected(run, stretch, shown) <= MOST_NAMED
     if level is None:
         asking.do("hits", **bounds, named=named, least_ns=0)
-        blocks = asking.table("fine_blocks", **bounds, shift=shift)
+        ops = _sum(asking.table("count_hits"))
     else:
         blocks = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
-    few = _count(blocks) <= FEW_OPS
+        ops = _sum(blocks)
+    few = ops <= FEW_OPS
+    if level is None and not few:
+        blocks = asking.table("fine_blocks", **bounds, shift=shift)
     least = 0 if few else PIXELS_ALONE << shift
     if not named:
         asking.do("hits", **bounds, named=True, least_ns=least)
     singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
-    if few:
-        blocks = blocks.slice(0, 0)
-    names, name_list = coded(singles, "name")
     classes, class_list = coded(singles, "class")
-    columns = {
-        **_blocks(blocks, shift, lane="u2", category="u1"),
-        **numbers(
-            singles,
-            lane="u2",
-            category="u1",
-            op_id="f8",
-            start_ns="f8",
-            duration_ns="f8",
-            step="i4",
-            wait_ns="f8",
-        ),
-        "name": names,
-        "class": classes,
-    }
-    head = {
-        "from_ns": stretch.from_ns,
-        "until_ns": stretch.until_ns,
-        "block_ns": 1 << shift,
-        "names": name_list,
-        "shorts": short_names(name_list),
-        "classes": class_list,
-        "pending": sorted(set(ranks) - set(shown)),
-    }
-    return pack(head, columns)
+    return _view(
+        stretch,
+        _NO_BLOCKS if few else blocks,
+        singles,
+        {"lane": "u2", "category": "u1"},
+        {**numbers(singles, step="i4", wait_ns="f8"), "class": classes},
+        {"classes": class_list, "pending": sorted(set(ranks) - set(shown))},
+    )
 
 
 def whole_view(run: Explored, levels: Levels, asking: Asking, blocks: int) -> bytes:
     """Return how busy all ranks are on the mean, over the whole run."""
-    ready = levels.ready(list(run.ranks))
-    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.shift)
+    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.shift + COARSER)
     level, by = levels.level(shift) or (shift, 0)
+    ready = levels.ready(asking, level, list(run.ranks))
     found = asking.table("whole", shift=level, by=by)
     columns = numbers(found, category="u1", block="f8", busy_ns="f8")
     columns["busy"] = columns.pop("busy_ns") / (1 << shift) / max(len(ready), 1)
@@ -118,31 +110,10 @@ def host_view(run: Explored, asking: Asking, stretch: Stretch, rank: int) -> byt
     bounds = {**run.bounds([rank], stretch.from_ns, stretch.until_ns), "rank": rank}
     least = PIXELS_ALONE << shift
     blocks = asking.table("host_blocks", **bounds, shift=shift, least_ns=least)
-    few = _count(blocks) <= FEW_OPS
+    few = _sum(blocks) <= FEW_OPS
     singles = asking.table("host_singles", **bounds, least_ns=0 if few else least, most=MOST_OPS)
-    if few:
-        blocks = blocks.slice(0, 0)
-    names, name_list = coded(singles, "name")
-    columns = {
-        **_blocks(blocks, shift, thread="i4", depth="i4", kind="u1"),
-        **numbers(
-            singles,
-            thread="i4",
-            depth="i4",
-            kind="u1",
-            op_id="f8",
-            start_ns="f8",
-            duration_ns="f8",
-        ),
-        "name": names,
-    }
-    head = {
-        "from_ns": stretch.from_ns,
-        "until_ns": stretch.until_ns,
-        "block_ns": 1 << shift,
-        "names": name_list,
-    }
-    return pack(head, columns)
+    place = {"thread": "i4", "depth": "i4", "kind": "u1"}
+    return _view(stretch, _NO_BLOCKS if few else blocks, singles, place, {}, {})
 
 
 def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
@@ -152,13 +123,41 @@ def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
     return ops * (stretch.until_ns - stretch.from_ns) / run.span_ns
 
 
-def _count(blocks: pa.Table) -> int:
-    return int(pc.sum(blocks["ops"]).as_py() or 0)
+def _sum(counted: pa.Table) -> int:
+    """Return how many operations rows stand for."""
+    return int(pc.sum(counted["ops"]).as_py() or 0)
 
 
-def _blocks(blocks: pa.Table, shift: int, **keys: str) -> dict[str, Any]:
-    """Return the columns of blocks, as `block_...`; busy is a share of the block."""
-    found = numbers(blocks, **keys, block="f8", busy_ns="f4", ops="i4", longest_ns="f4")
-    found["busy"] = found.pop("busy_ns") / (1 << shift)
-    found["start_ns"] = found.pop("block") * (1 << shift)
+def _view(
+    stretch: Stretch,
+    blocks: pa.Table,
+    singles: pa.Table,
+    place: dict[str, str],
+    columns: dict[str, npt.NDArray[Any]],
+    head: dict[str, object],
+) -> bytes:
+    """Return blocks and single operations as bytes; `place` are the columns that say which row."""
+    names, name_list = coded(singles, "name")
+    times = numbers(singles, **place, op_id="f8", start_ns="f8", duration_ns="f8")
+    head |= {
+        "from_ns": stretch.from_ns,
+        "until_ns": stretch.until_ns,
+        "block_ns": 1 << stretch.shift,
+        "names": name_list,
+        "shorts": short_names(name_list),
+    }
+    return pack(head, {**_blocks(blocks, stretch, place), **times, "name": names, **columns})
+
+
+def _blocks(
+    blocks: pa.Table, stretch: Stretch, place: dict[str, str]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of blocks, as `block_...`.
+
+    `at` counts blocks from that in which the stretch begins; busy is a share of the block.
+    """
+    found = numbers(blocks, **place, busy_ns="f4", ops="i4")
+    found["busy"] = found.pop("busy_ns") / (1 << stretch.shift)
+    first = stretch.from_ns >> stretch.shift
+    found["at"] = (blocks["block"].to_numpy() - first).astype(np.int32)
     return {f"block_{name}": column for name, column in found.items()}

@@ -230,7 +230,7 @@ class Page {
       const found = await askColumns("whole", { blocks: 1000 });
       this.overview.take(found);
       this.draw();
-      if (found.pending) setTimeout(() => this.askWhole(), 500);
+      if (found.pending) this.askWhole(); // the server takes its time
     } catch (error) {
       this.failed(error);
     }
