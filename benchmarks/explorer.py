@@ -121,8 +121,15 @@ def views(explorer: Explorer, server: Server) -> None:
     tell("next hit", [get(server, hit) for _ in range(TIMES)])
 
 
-DRAWN = """() => window.traceweave?.data.lanes && !window.traceweave.frameAsked
-    && window.traceweave.data.coming.size === 0 && !window.traceweave.data.lanes.pending.length"""
+DRAWN = """() => {
+  const { data, view, frameAsked } = window.traceweave ?? {};
+  const lanes = data?.lanes;
+  if (!lanes || frameAsked || lanes.pending.length) return false;
+  const [from, until] = [Math.max(view.from, 0), Math.min(view.until, view.span)];
+  const seen = lanes.from_ns <= from && lanes.until_ns >= until;
+  return data.coming.size === 0 || (lanes.blurred && seen && lanes.look === data.look);
+}"""
+"""All that is in view is drawn, or the lanes are, in blocks that are longer than they will be."""
 
 
 def browse(path: Path) -> None:

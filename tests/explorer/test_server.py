@@ -100,6 +100,19 @@ def test_it_listens_on_the_loopback_only(served: Server) -> None:
         socket.create_connection((other, port), timeout=5)
 
 
+def test_answers_do_not_wait_for_acknowledgements(served: Server) -> None:
+    """Head and body are two packets; the second would wait 40 ms for that of the first."""
+    place = urlsplit(served.url)
+    lasted = []
+    with closing(http.client.HTTPConnection(place.netloc, timeout=60)) as con:
+        for _ in range(15):
+            began = time.perf_counter()
+            con.request("GET", f"{place.path}page/scale.js")
+            con.getresponse().read()
+            lasted.append(time.perf_counter() - began)
+    assert min(lasted[5:]) < 0.035  # the first few are acknowledged at once
+
+
 def test_pages_load_nothing_from_elsewhere(served: Server) -> None:
     place = urlsplit(served.url)
     con = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from threading import Event
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ from tests.conftest import MakeOnce
 from tests.explorer.reading import decode
 from traceweave.errors import UsageError
 from traceweave.explorer import levels, views
+from traceweave.explorer.asking import Asking
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.views import Stretch
 from traceweave.store.schema import create_tables
@@ -55,7 +57,7 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _lanes(explorer: Explorer, first: int, last: int, blocks: int) -> dict[str, object]:
     ranks = list(explorer.run.ranks)
     with explorer.run.asking() as asking:
-        return decode(explorer.lanes(asking, Stretch(first, last, blocks), ranks))
+        return decode(explorer.lanes(asking, Stretch(first, last, blocks), ranks, True))
 
 
 def _blocks(explorer: Explorer, first: int, last: int, shift: int) -> set[tuple[int, ...]]:
@@ -241,7 +243,7 @@ def test_a_rank_that_is_not_there_is_named(explorer: Explorer) -> None:
         explorer.run.asking() as asking,
         pytest.raises(UsageError, match="this run has no rank 9"),
     ):
-        explorer.lanes(asking, Stretch(0, 1, 1), [0, 9])
+        explorer.lanes(asking, Stretch(0, 1, 1), [0, 9], True)
 
 
 def test_a_run_without_a_gpu_shows_what_device_ops_has(fixtures: Path, database_of: object) -> None:
@@ -321,3 +323,34 @@ def test_levels_of_some_ranks_are_those_of_all(
         rank_by_rank.levels.wait()
         assert rank_by_rank.levels.error is None
         assert everything(rank_by_rank) == everything(explorer)
+
+
+def test_a_view_is_blurred_while_its_level_is_made(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same time of every lane in longer blocks, at once; patience brings what is sharp."""
+    monkeypatch.setattr(views, "FEW_OPS", 0)
+    released = Event()
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        if shift == self.shift:
+            released.wait(60)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        explorer.levels.ready(asking, explorer.levels.first, [0, 1, 2, 3])
+        length = explorer.run.span_ns // 8
+        wanted = Stretch(0, length, length >> explorer.levels.shift)
+
+        def view(patient: bool) -> dict[str, object]:
+            return decode(explorer.lanes(asking, wanted, [0, 1, 2, 3], patient))
+
+        blurred = view(patient=False)
+        released.set()
+        explorer.levels.wait()
+        sharp = view(patient=True)
+    assert (blurred["blurred"], sharp["blurred"]) == (True, False)
+    assert blurred["block_ns"] == 8 * sharp["block_ns"] / 2
+    assert blurred["pending"] == sharp["pending"] == []

@@ -53,9 +53,10 @@ class Explorer:
             "analyses": [[one.name, one.topic] for one in catalog()],
         }
 
-    def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+    def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int], patient: bool) -> bytes:
         """What runs on the lanes of some ranks."""
-        return device_view(self.run, self.levels, asking, stretch, self._known(ranks))
+        known = self._known(ranks)
+        return device_view(self.run, self.levels, asking, stretch, known, patient=patient)
 
     def whole(self, asking: Asking, blocks: int) -> bytes:
         """How busy the ranks are, over the whole run."""

@@ -80,6 +80,19 @@ class Levels:
         level = self.shift + steps * COARSER
         return level, shift - level
 
+    @property
+    def first(self) -> int:
+        """The level that is made first: it has blocks of 2^first ns."""
+        return self.shift + COARSER
+
+    def are_late(self, shift: int, ranks: list[int]) -> bool:
+        """Tell whether blocks of 2^shift ns are still made where longer ones are there."""
+        if not self.shift <= shift < self.first:
+            return False
+        with self._changed:
+            finest, longer = (self._made.get(level, set()) for level in (self.shift, self.first))
+            return longer.issuperset(ranks) and not finest.issuperset(ranks)
+
     def ready(self, asking: Asking, level: int, ranks: list[int]) -> list[int]:
         """Return those of some ranks whose level is made; waits a while for those that are not.
 
@@ -101,7 +114,7 @@ class Levels:
                 self._asking = asking
                 for ranks in self._turns():
                     coarse = [self.shift + i * COARSER for i in range(1, MOST_SHIFTS)]
-                    self._make_level(asking, coarse[0], ranks)
+                    self._make_level(asking, self.first, ranks)
                     for finer in coarse[:-1]:
                         asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
                     self._tell(coarse, ranks)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.explorer.asking import Asking
-from traceweave.explorer.levels import COARSER, Levels
+from traceweave.explorer.levels import Levels
 from traceweave.explorer.names import short_names
 from traceweave.explorer.run import Explored
 from traceweave.explorer.wire import coded, numbers, pack
@@ -23,7 +23,7 @@ from traceweave.explorer.wire import coded, numbers, pack
 FEW_OPS = 12_000
 """So many operations of a view are all drawn by themselves."""
 
-MOST_NAMED = 200_000
+MOST_NAMED = 500_000
 """So many operations are read with their names before it is known which of them are drawn."""
 
 MOST_OPS = 40_000
@@ -59,11 +59,26 @@ class Stretch:
 
 
 def device_view(
-    run: Explored, levels: Levels, asking: Asking, stretch: Stretch, ranks: list[int]
+    run: Explored,
+    levels: Levels,
+    asking: Asking,
+    stretch: Stretch,
+    ranks: list[int],
+    *,
+    patient: bool,
 ) -> bytes:
-    """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet."""
+    """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet.
+
+    Blocks are longer than wanted while the level of such short ones is made: the answer is
+    `blurred` then. With patience a while is waited for what is sharp.
+    """
     shift = stretch.shift
     level = levels.level(shift)
+    if patient and level is not None:
+        levels.ready(asking, level[0], ranks)
+    if blurred := levels.are_late(shift, ranks):
+        shift = levels.first
+        level = levels.level(shift)
     shown = ranks if level is None else levels.ready(asking, level[0], ranks)
     bounds = run.bounds(shown, stretch.from_ns, stretch.until_ns)
     # what is read for blocks serves for single operations too, unless it is too much for names
@@ -84,17 +99,22 @@ def device_view(
     classes, class_list = coded(singles, "class")
     return _view(
         stretch,
+        shift,
         _NO_BLOCKS if few else blocks,
         singles,
         {"lane": "u2", "category": "u1"},
         {**numbers(singles, step="i4", wait_ns="f8"), "class": classes},
-        {"classes": class_list, "pending": sorted(set(ranks) - set(shown))},
+        {
+            "classes": class_list,
+            "pending": sorted(set(ranks) - set(shown)),
+            "blurred": blurred and not few,
+        },
     )
 
 
 def whole_view(run: Explored, levels: Levels, asking: Asking, blocks: int) -> bytes:
     """Return how busy all ranks are on the mean, over the whole run."""
-    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.shift + COARSER)
+    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.first)
     level, by = levels.level(shift) or (shift, 0)
     ready = levels.ready(asking, level, list(run.ranks))
     found = asking.table("whole", shift=level, by=by)
@@ -113,7 +133,7 @@ def host_view(run: Explored, asking: Asking, stretch: Stretch, rank: int) -> byt
     few = _sum(blocks) <= FEW_OPS
     singles = asking.table("host_singles", **bounds, least_ns=0 if few else least, most=MOST_OPS)
     place = {"thread": "i4", "depth": "i4", "kind": "u1"}
-    return _view(stretch, _NO_BLOCKS if few else blocks, singles, place, {}, {})
+    return _view(stretch, shift, _NO_BLOCKS if few else blocks, singles, place, {}, {})
 
 
 def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
@@ -130,6 +150,7 @@ def _sum(counted: pa.Table) -> int:
 
 def _view(
     stretch: Stretch,
+    shift: int,
     blocks: pa.Table,
     singles: pa.Table,
     place: dict[str, str],
@@ -142,22 +163,29 @@ def _view(
     head |= {
         "from_ns": stretch.from_ns,
         "until_ns": stretch.until_ns,
-        "block_ns": 1 << stretch.shift,
+        "block_ns": 1 << shift,
         "names": name_list,
         "shorts": short_names(name_list),
     }
-    return pack(head, {**_blocks(blocks, stretch, place), **times, "name": names, **columns})
+    return pack(
+        head,
+        {
+            **_blocks(blocks, stretch.from_ns >> shift, shift, place),
+            **times,
+            "name": names,
+            **columns,
+        },
+    )
 
 
 def _blocks(
-    blocks: pa.Table, stretch: Stretch, place: dict[str, str]
+    blocks: pa.Table, first: int, shift: int, place: dict[str, str]
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of blocks, as `block_...`.
 
-    `at` counts blocks from that in which the stretch begins; busy is a share of the block.
+    `at` counts blocks from the `first`; busy is a share of the block.
     """
     found = numbers(blocks, **place, busy_ns="f4", ops="i4")
-    found["busy"] = found.pop("busy_ns") / (1 << stretch.shift)
-    first = stretch.from_ns >> stretch.shift
+    found["busy"] = found.pop("busy_ns") / (1 << shift)
     found["at"] = (blocks["block"].to_numpy() - first).astype(np.int32)
     return {f"block_{name}": column for name, column in found.items()}

@@ -52,7 +52,10 @@ export class Data {
     const until = Math.max(Math.min(Math.ceil(this.view.until + room), this.view.span + 1), from + 1);
     const blocks = Math.ceil((until - from) / 2 ** this.look / PIXELS);
     const whose = path === "host" ? { rank: ranks[0] } : { ranks: spans(ranks) };
-    return { path, look: this.look, key: `${from}-${until} ${this.look} ${spans(ranks)}`, params: { from, until, blocks, ...whose } };
+    const key = `${from}-${until} ${this.look} ${spans(ranks)}`;
+    // what came blurred is asked for again, with the patience to have it sharp
+    const patient = path === "lanes" && this.lanes?.blurred && this.lanes.key === key ? { patient: 1 } : {};
+    return { path, look: this.look, key, params: { from, until, blocks, ...whose, ...patient } };
   }
 
   async fetch(name, wanted, take) {
@@ -63,7 +66,7 @@ export class Data {
     if (found === undefined) return this.refused.add(name); // the same is not asked again
     if (this.coming.get(name) === wanted.key) this.coming.delete(name);
     if (!found) return;
-    found.look = wanted.look;
+    Object.assign(found, { look: wanted.look, key: wanted.key, old: found.blurred });
     take(found);
     this.arrived();
   }
@@ -85,6 +88,7 @@ export class Data {
     const found = await this.attempt(() => askJson("find-gaps", { rank }));
     if (!found) return;
     this.coming.delete("find-gaps");
+    this.gaps.missing = this.gaps.missing.filter((one) => one !== rank);
     this.gaps.old = true;
     this.arrived();
   }
