@@ -96,6 +96,7 @@ def device_view(
     if not named:
         asking.do("hits", **bounds, named=True, least_ns=least)
     singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
+    names, name_list = coded(singles, "name")
     classes, class_list = coded(singles, "class")
     return _view(
         stretch,
@@ -103,8 +104,10 @@ def device_view(
         _NO_BLOCKS if few else blocks,
         singles,
         {"lane": "u2", "category": "u1"},
-        {**numbers(singles, step="i4", wait_ns="f8"), "class": classes},
+        {**numbers(singles, step="i4", wait_ns="f8"), "name": names, "class": classes},
         {
+            "names": name_list,
+            "shorts": short_names(name_list),
             "classes": class_list,
             "pending": sorted(set(ranks) - set(shown)),
             "blurred": blurred and not few,
@@ -132,8 +135,16 @@ def host_view(run: Explored, asking: Asking, stretch: Stretch, rank: int) -> byt
     blocks = asking.table("host_blocks", **bounds, shift=shift, least_ns=least)
     few = _sum(blocks) <= FEW_OPS
     singles = asking.table("host_singles", **bounds, least_ns=0 if few else least, most=MOST_OPS)
-    place = {"thread": "i4", "depth": "i4", "kind": "u1"}
-    return _view(stretch, shift, _NO_BLOCKS if few else blocks, singles, place, {}, {})
+    names, name_list = coded(singles, "name")
+    return _view(
+        stretch,
+        shift,
+        _NO_BLOCKS if few else blocks,
+        singles,
+        {"thread": "i4", "depth": "i4", "kind": "u1"},
+        {"name": names},
+        {"names": name_list},
+    )
 
 
 def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
@@ -158,21 +169,17 @@ def _view(
     head: dict[str, object],
 ) -> bytes:
     """Return blocks and single operations as bytes; `place` are the columns that say which row."""
-    names, name_list = coded(singles, "name")
     times = numbers(singles, **place, op_id="f8", start_ns="f8", duration_ns="f8")
     head |= {
         "from_ns": stretch.from_ns,
         "until_ns": stretch.until_ns,
         "block_ns": 1 << shift,
-        "names": name_list,
-        "shorts": short_names(name_list),
     }
     return pack(
         head,
         {
             **_blocks(blocks, stretch.from_ns >> shift, shift, place),
             **times,
-            "name": names,
             **columns,
         },
     )
