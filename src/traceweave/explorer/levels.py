@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Condition, Event, Thread
 
 import duckdb
@@ -29,11 +30,16 @@ MOST_SHIFTS = 4
 """How many levels there are."""
 
 OPS_AT_ONCE = 4_000_000
+"""Of the first view."""
+
+OPS_BETWEEN = 1_000_000
+"""Of the finest level, which is made between the answers to views."""
 
 PATIENCE_S = 0.5
 """So long an answer waits for ranks that are not ready, before it is given without them."""
 
 _LOOK_S = 0.05
+_LET_PASS_S = 0.5
 
 
 class Levels:
@@ -47,6 +53,7 @@ class Levels:
         """The finest level has blocks of 2^shift ns."""
         self._made: dict[int, set[int]] = {}
         self._changed = Condition()
+        self._views = 0
         self._asking: Asking | None = None
         self._stopped = Event()
         self.error: Exception | None = None
@@ -108,18 +115,32 @@ class Levels:
                 raise self.error
             return [rank for rank in ranks if rank in made]
 
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Answer a view: what is made for later views waits meanwhile."""
+        with self._changed:
+            self._views += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._views -= 1
+                self._changed.notify_all()
+
     def _make(self) -> None:
         try:
             with self._run.asking() as asking:
                 self._asking = asking
-                for ranks in self._turns():
+                for ranks in self._turns(OPS_AT_ONCE):
                     coarse = [self.shift + i * COARSER for i in range(1, MOST_SHIFTS)]
                     self._make_level(asking, self.first, ranks)
                     for finer in coarse[:-1]:
                         asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
                     self._tell(coarse, ranks)
+                self._let_views_pass()
                 asking.do("waits")
-                for ranks in self._turns():
+                for ranks in self._turns(OPS_BETWEEN):
+                    self._let_views_pass()
                     self._make_level(asking, self.shift, ranks)
                     self._tell([self.shift], ranks)
                 asking.do("names")
@@ -129,15 +150,20 @@ class Levels:
             if not self._stopped.is_set():
                 self.error = error
 
-    def _turns(self) -> Iterator[list[int]]:
-        """Yield all ranks, as many at a time as have some millions of operations."""
+    def _let_views_pass(self) -> None:
+        """Return when no view is answered, or after a while."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._views, timeout=_LET_PASS_S)
+
+    def _turns(self, most: int) -> Iterator[list[int]]:
+        """Yield all ranks, as many at a time as have about `most` operations."""
         ops = dict.fromkeys(self._run.ranks, 0)
         for lane in self._run.lanes:
             ops[lane.rank] += lane.ops
         turn: list[int] = []
         for rank in self._run.ranks:
             turn.append(rank)
-            if sum(ops[one] for one in turn) >= OPS_AT_ONCE:
+            if sum(ops[one] for one in turn) >= most:
                 yield turn
                 turn = []
         if turn:

@@ -80,28 +80,14 @@ def device_view(
         shift = levels.first
         level = levels.level(shift)
     shown = ranks if level is None else levels.ready(asking, level[0], ranks)
-    bounds = run.bounds(shown, stretch.from_ns, stretch.until_ns)
-    # what is read for blocks serves for single operations too, unless it is too much for names
-    named = level is None and _expected(run, stretch, shown) <= MOST_NAMED
-    if level is None:
-        asking.do("hits", **bounds, named=named, least_ns=0)
-        ops = _sum(asking.table("count_hits"))
-    else:
-        blocks = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
-        ops = _sum(blocks)
-    few = ops <= FEW_OPS
-    if level is None and not few:
-        blocks = asking.table("fine_blocks", **bounds, shift=shift)
-    least = 0 if few else PIXELS_ALONE << shift
-    if not named:
-        asking.do("hits", **bounds, named=True, least_ns=least)
-    singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
+    with levels.passing():
+        blocks, singles = _device_rows(run, asking, stretch, shown, shift, level)
     names, name_list = coded(singles, "name")
     classes, class_list = coded(singles, "class")
     return _view(
         stretch,
         shift,
-        _NO_BLOCKS if few else blocks,
+        blocks,
         singles,
         {"lane": "u2", "category": "u1"},
         {**numbers(singles, step="i4", wait_ns="f8"), "name": names, "class": classes},
@@ -110,9 +96,35 @@ def device_view(
             "shorts": short_names(name_list),
             "classes": class_list,
             "pending": sorted(set(ranks) - set(shown)),
-            "blurred": blurred and not few,
+            "blurred": blurred and blocks.num_rows > 0,
         },
     )
+
+
+def _device_rows(
+    run: Explored,
+    asking: Asking,
+    stretch: Stretch,
+    ranks: list[int],
+    shift: int,
+    level: tuple[int, int] | None,
+) -> tuple[pa.Table, pa.Table]:
+    """Return blocks, none where operations are few, and the operations that stand alone."""
+    bounds = run.bounds(ranks, stretch.from_ns, stretch.until_ns)
+    # what is read for blocks serves for single operations too, unless it is too much for names
+    named = level is None and _expected(run, stretch, ranks) <= MOST_NAMED
+    if level is None:
+        asking.do("hits", **bounds, named=named, least_ns=0)
+        few = _sum(asking.table("count_hits")) <= FEW_OPS
+        blocks = _NO_BLOCKS if few else asking.table("fine_blocks", **bounds, shift=shift)
+    else:
+        blocks = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
+        few = _sum(blocks) <= FEW_OPS
+    least = 0 if few else PIXELS_ALONE << shift
+    if not named:
+        asking.do("hits", **bounds, named=True, least_ns=least)
+    singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
+    return _NO_BLOCKS if few else blocks, singles
 
 
 def whole_view(run: Explored, levels: Levels, asking: Asking, blocks: int) -> bytes:

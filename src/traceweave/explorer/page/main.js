@@ -128,6 +128,7 @@ class Page {
   changed(what) {
     const { view, drawer } = this;
     if (what === "rows") this.tellLegend();
+    if (what === "time") this.leave(); // what the pointer was on has moved
     if (what === "picked" && view.picked) {
       drawer.show("details");
       this.details.show(view.picked);
