@@ -110,9 +110,9 @@ def views(explorer: Explorer, server: Server) -> None:
                 for a, b, n in stretches(explorer, part)
             ],
         )
-    tell("its gaps, first time", [get(server, f"gaps?from=0&until=1&rank={rank}")])
+    tell("its gaps, first time", [get(server, f"find-gaps?rank={rank}")])
     a, b, n = next(stretches(explorer, 40))
-    tell("its gaps, then", [get(server, f"gaps?from={a}&until={b}&blocks={n}&rank={rank}")])
+    tell("its gaps, then", [get(server, f"gaps?from={a}&until={b}&blocks={n}&ranks={rank}")])
     tell("totals of 1/40 of the run", [get(server, f"totals?from={a}&until={b}&ranks={ranks}")])
     whole = f"totals?from=0&until={explorer.run.span_ns}&ranks={ranks}"
     tell("totals of the whole run", [get(server, whole)])
@@ -121,8 +121,15 @@ def views(explorer: Explorer, server: Server) -> None:
     tell("next hit", [get(server, hit) for _ in range(TIMES)])
 
 
-DRAWN = """() => window.traceweave?.data.lanes && !window.traceweave.frameAsked
-    && window.traceweave.data.coming.size === 0 && !window.traceweave.data.lanes.pending.length"""
+DRAWN = """() => {
+  const { data, view, frameAsked } = window.traceweave ?? {};
+  const lanes = data?.lanes;
+  if (!lanes || frameAsked || lanes.pending.length) return false;
+  const [from, until] = [Math.max(view.from, 0), Math.min(view.until, view.span)];
+  const seen = lanes.from_ns <= from && lanes.until_ns >= until;
+  return data.coming.size === 0 || (lanes.blurred && seen && lanes.look === data.look);
+}"""
+"""All that is in view is drawn, or the lanes are, in blocks that are longer than they will be."""
 
 
 def browse(path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
     scenarios = replayed["scenario"].unique().tolist()
     answers = run.what_if(*scenarios).head(len(scenarios)).set_index("scenario")
     for row in replayed.to_dict("records"):
-        assert row["cost_ns"] == answers.loc[row["scenario"], "gain_ns"]
+        assert row["cost_ns"] == max(answers.loc[row["scenario"], "gain_ns"], 0)
     fixes = run.fixes()
     first = run.what_if("; ".join(fixes["scenario"].dropna())).iloc[0]
     last = fixes.iloc[-1]
@@ -99,6 +99,8 @@ def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     # each is waited for by more than 130 ms in all, by turns
     assert late["bound_ns"].min() > 130_000_000
     assert 0 < late["cost_ns"].max() < step - busy.min() < 40_000_000
+    # without the waits for rank 6 alone the replayed step is 146 ns longer, which is no gain
+    assert late["cost_ns"].min() == 0
 
 
 def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> None:

@@ -116,7 +116,10 @@ def test_search_goes_through_all_hits_both_ways(explorer: Explorer, run: tracewe
 def test_gaps_are_those_of_the_analysis(explorer: Explorer, run: traceweave.Run) -> None:
     stretch = Stretch(0, explorer.run.span_ns + 1, 4096)
     with explorer.run.asking() as asking:
-        found = decode(explorer.gaps(asking, stretch, 3))
+        assert decode(explorer.gaps(asking, stretch, [3]))["missing"] == [3]
+        explorer.find_gaps(asking, 3)
+        found = decode(explorer.gaps(asking, stretch, [3]))
+        assert found["missing"] == []
         idle = explorer.idle(asking, stretch, [0, 3])
     gaps = run.gaps()
     mine = gaps[gaps["rank"] == 3]
@@ -142,7 +145,7 @@ def test_the_critical_path_is_the_one_of_the_analysis(
     origin = explorer.run.origin_ns
     truth = [(rank, a - origin, b - a) for _, rank, _, _, a, b in rows if b - a >= least]
     drawn = list(zip(found["rank"], found["start_ns"], found["duration_ns"], strict=True))
-    assert drawn == sorted(truth, key=lambda piece: piece[1])
+    assert drawn == sorted(truth)
     assert len(one["rank"]) == sum(rank == 2 for rank, _, _ in truth) > 0
 
 

@@ -198,7 +198,7 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
     expect(host).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#gutter .thread")).to_have_count(0)
-    page.wait_for_function("() => window.traceweave.data.gaps.size === 4")
+    page.wait_for_function("() => window.traceweave.data.gaps?.of.size === 4")
 
 
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
@@ -388,6 +388,7 @@ def test_perfetto_gets_the_selection_by_its_own_messages(
     other = opened.value
     other.wait_for_function("() => window.trace?.buffer.byteLength > 0")
     assert other.evaluate("() => window.trace.title") == explorer.path.name
+    assert other.evaluate("() => window.trace.fileName") == f"{explorer.path.name}.pftrace"
     assert other.evaluate("() => window.heard.length") > 2
     size = other.evaluate("() => window.trace.buffer.byteLength")
     assert size == len(explorer.trace(Stretch(5_000_000, 9_000_000, 1), [1], host=False))

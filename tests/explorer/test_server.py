@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import duckdb
 import pytest
 
 from tests.explorer.reading import decode
@@ -97,6 +98,19 @@ def test_it_listens_on_the_loopback_only(served: Server) -> None:
         other = probe.getsockname()[0]
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((other, port), timeout=5)
+
+
+def test_answers_do_not_wait_for_acknowledgements(served: Server) -> None:
+    """Head and body are two packets; the second would wait 40 ms for that of the first."""
+    place = urlsplit(served.url)
+    lasted = []
+    with closing(http.client.HTTPConnection(place.netloc, timeout=60)) as con:
+        for _ in range(15):
+            began = time.perf_counter()
+            con.request("GET", f"{place.path}page/scale.js")
+            con.getresponse().read()
+            lasted.append(time.perf_counter() - began)
+    assert min(lasted[5:]) < 0.035  # the first few are acknowledged at once
 
 
 def test_pages_load_nothing_from_elsewhere(served: Server) -> None:
@@ -198,6 +212,46 @@ def test_ctrl_c_ends_it_without_a_word(gpu_run: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stderr.read() == "Ctrl-C ends it\n"
+
+
+_ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3"
+
+
+@pytest.mark.parametrize("asked", ["query", "analysis"])
+def test_ctrl_c_ends_what_is_computed(gpu_run: Path, tmp_path: Path, asked: str) -> None:
+    """An analysis of one rank runs on a connection of its own, which Ctrl-C has to reach too."""
+    run = tmp_path / "run.duckdb"
+    run.write_bytes(gpu_run.read_bytes())
+    if asked == "analysis":
+        _make_endless(run)
+    command = [sys.executable, "-m", "traceweave", "serve", str(run), "--no-open"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ.copy()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        place = urlsplit(process.stdout.readline().strip())
+        with closing(http.client.HTTPConnection(place.netloc, timeout=20)) as con:
+            if asked == "query":
+                con.request("POST", f"{place.path}ask/query?page=x", _ENDLESS)
+            else:
+                con.request("GET", f"{place.path}ask/find-gaps?rank=0")
+            time.sleep(2)  # it is under way
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(20) == 0
+            finally:
+                process.kill()
+            assert time.monotonic() - began < 5
+        assert process.stderr.read() == "Ctrl-C ends it\n"
+
+
+def _make_endless(path: Path) -> None:
+    """Have the operations that gaps lie between take hours to read."""
+    with duckdb.connect(path) as con:
+        con.execute("ALTER VIEW device_ops RENAME TO quick_ops")
+        con.execute(f"CREATE VIEW device_ops AS FROM quick_ops WHERE ({_ENDLESS}) > rank")
 
 
 def test_a_port_that_is_taken_is_said(

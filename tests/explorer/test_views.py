@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from threading import Event
 
 import duckdb
 import numpy as np
@@ -15,7 +17,8 @@ from tests.conftest import MakeOnce
 from tests.explorer.reading import decode
 from tests.marks import nightly
 from traceweave.errors import UsageError
-from traceweave.explorer import views
+from traceweave.explorer import levels, views
+from traceweave.explorer.asking import Asking
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.views import Stretch
 from traceweave.store.schema import create_tables
@@ -55,7 +58,7 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _lanes(explorer: Explorer, first: int, last: int, blocks: int) -> dict[str, object]:
     ranks = list(explorer.run.ranks)
     with explorer.run.asking() as asking:
-        return decode(explorer.lanes(asking, Stretch(first, last, blocks), ranks))
+        return decode(explorer.lanes(asking, Stretch(first, last, blocks), ranks, True))
 
 
 def _blocks(explorer: Explorer, first: int, last: int, shift: int) -> set[tuple[int, ...]]:
@@ -72,9 +75,9 @@ def test_blocks_by_hand(by_hand: Path) -> None:
         assert [(lane.rank, lane.stream, lane.label) for lane in explorer.run.lanes] == [
             (rank, *which) for rank in (0, 1) for which in ((7, "compute"), (20, "communication"))
         ]
-        # lane, category, block of 8 ns, busy ns, operations that begin there, longest
-        rank_0 = {(0, 0, 0, 5, 2, 4), (0, 0, 1, 2, 1, 4)} | {
-            (1, 1, 0, 3, 1, 25), (1, 1, 1, 8, 0, 25), (1, 1, 2, 8, 0, 25), (1, 1, 3, 6, 0, 25)
+        # lane, category, block of 8 ns, busy ns, operations that begin there
+        rank_0 = {(0, 0, 0, 5, 2), (0, 0, 1, 2, 1)} | {
+            (1, 1, 0, 3, 1), (1, 1, 1, 8, 0), (1, 1, 2, 8, 0), (1, 1, 3, 6, 0)
         }  # fmt: skip
         rank_1 = {(lane + 2, *rest) for lane, *rest in rank_0}
         assert _blocks(explorer, 0, 100, 3) == rank_0 | rank_1
@@ -241,7 +244,7 @@ def test_a_rank_that_is_not_there_is_named(explorer: Explorer) -> None:
         explorer.run.asking() as asking,
         pytest.raises(UsageError, match="this run has no rank 9"),
     ):
-        explorer.lanes(asking, Stretch(0, 1, 1), [0, 9])
+        explorer.lanes(asking, Stretch(0, 1, 1), [0, 9], True)
 
 
 def test_a_run_without_a_gpu_shows_what_device_ops_has(fixtures: Path, database_of: object) -> None:
@@ -287,3 +290,69 @@ def test_a_run_of_nothing_is_shown_as_that(tmp_path: Path) -> None:
         overview = explorer.overview(asking)
         assert (overview["ranks"], overview["lanes"], overview["steps"]) == ([], [], [])
         assert len(decode(explorer.whole(asking, 100))["block"]) == 0
+
+
+def test_an_answer_waits_for_levels_that_are_being_made(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first view is there in the first answer; without waiting a page would ask in vain."""
+    monkeypatch.setattr(levels, "OPS_AT_ONCE", 1)
+    monkeypatch.setattr(levels, "PATIENCE_S", 60)
+    with explore(gpu_run) as explorer:
+        found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
+        assert found["pending"] == []
+        assert len(found["block_lane"]) + len(found["lane"]) > 1_000
+
+
+def test_ranks_that_are_not_ready_are_named(gpu_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(levels, "PATIENCE_S", 0)
+    monkeypatch.setattr(levels.Levels, "_make_level", lambda *_: time.sleep(1))
+    with explore(gpu_run) as explorer:
+        found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
+        assert found["pending"] == [0, 1, 2, 3]
+        assert len(found["block_lane"]) == len(found["lane"]) == 0
+
+
+def test_levels_of_some_ranks_are_those_of_all(
+    gpu_run: Path, explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def everything(one: Explorer) -> list[tuple[object, ...]]:
+        with one.run.cursor() as con:
+            return con.execute("FROM memory.explorer.levels ORDER BY ALL").fetchall()
+
+    monkeypatch.setattr(levels, "OPS_AT_ONCE", 1)
+    with explore(gpu_run) as rank_by_rank:
+        rank_by_rank.levels.wait()
+        assert rank_by_rank.levels.error is None
+        assert everything(rank_by_rank) == everything(explorer)
+
+
+def test_a_view_is_blurred_while_its_level_is_made(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same time of every lane in longer blocks, at once; patience brings what is sharp."""
+    monkeypatch.setattr(views, "FEW_OPS", 0)
+    released = Event()
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        if shift == self.shift:
+            released.wait(60)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        explorer.levels.ready(asking, explorer.levels.first, [0, 1, 2, 3])
+        length = explorer.run.span_ns // 8
+        wanted = Stretch(0, length, length >> explorer.levels.shift)
+
+        def view(patient: bool) -> dict[str, object]:
+            return decode(explorer.lanes(asking, wanted, [0, 1, 2, 3], patient))
+
+        blurred = view(patient=False)
+        released.set()
+        explorer.levels.wait()
+        sharp = view(patient=True)
+    assert (blurred["blurred"], sharp["blurred"]) == (True, False)
+    assert blurred["block_ns"] == 8 * sharp["block_ns"] / 2
+    assert blurred["pending"] == sharp["pending"] == []

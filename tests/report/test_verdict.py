@@ -18,18 +18,20 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
 ) -> None:
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
     verdict = report_of(ranks=4, steps=3).verdict
-    assert verdict.headline.endswith("; the largest cost is poor overlap of communication, 18.5%")
+    assert verdict.headline.endswith(
+        "; the largest cost is poor overlap of communication, at most 18.5% of a step"
+    )
     assert verdict.cards[0][:4] == (
         "warning",
         "▲",
         "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
         " step could be hidden, at most",
-        "18.5% of the time",
+        "at most 18.5% of a step",
     )
     findings = load_findings(shared_run(ranks=4, steps=3))
     slow = [row for row in findings.rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
-        "the largest cost is a rank with slow kernels (rank 3), 10.6%"
+        "the largest cost is a rank with slow kernels (rank 3), at most 10.6% of a step"
     )
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import traceweave
 from tests.marks import nightly
-from traceweave.errors import DatabaseError
-from traceweave.store.database import open_database
+from traceweave.errors import DatabaseError, QueryError
+from traceweave.store.database import cursor_of, open_database, time_limit
 from traceweave.store.draft import drafting
 from traceweave.store.schema import SCHEMA_VERSION
 
@@ -194,3 +194,14 @@ def test_duckdb_1_4_reads_what_is_written(fixtures: Path, tmp_path: Path) -> Non
 
         assert storage_version(database).startswith("v1.4.0")
         assert header_version(database) == READ_BY_1_4
+
+
+def test_a_time_limit_reaches_the_cursors_that_do_a_part(database: Path) -> None:
+    """An analysis of some ranks runs on a cursor of its own."""
+    with (
+        open_database(database) as con,
+        pytest.raises(QueryError, match=r"given up after 0\.5 s"),
+        time_limit(con, 0.5),
+        cursor_of(con) as part,
+    ):
+        part.execute("SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3")

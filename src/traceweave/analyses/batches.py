@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.statements import Statement
-from traceweave.store.database import is_read_only
+from traceweave.store.database import cursor_of, is_read_only
 from traceweave.store.shards import FOLDER
 
 GROWING = (
@@ -108,7 +108,7 @@ def conditions(edges: Sequence[int]) -> list[Ranks]:
 def batch(con: duckdb.DuckDBPyConnection, ranks: Ranks) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection to the run behind `con` that sees the events of some ranks only."""
     ((run, folder),) = con.execute(f"SELECT current_database(), getvariable('{FOLDER}')").fetchall()
-    with con.cursor() as part:
+    with cursor_of(con) as part:
         part.execute(f"USE {run}")
         part.execute(f"SET VARIABLE {FOLDER} = ?", [folder])
         part.execute(f"SET VARIABLE {_IN_BATCH} = true")

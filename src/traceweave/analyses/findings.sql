@@ -10,7 +10,7 @@
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
--- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, else bound_ns; NULL if its cost is not time
+-- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario (0: nothing), else bound_ns; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: cost_is VARCHAR | 'replayed' or 'bound'; NULL without a cost
 -- column: bound_ns BIGINT | what it costs per step by its rule alone: what the step would gain at most if nothing else stood in the way
@@ -29,7 +29,7 @@
 WITH costly AS (
     SELECT
         f.*,
-        coalesce(r.alone_ns, f.bound_ns) AS cost_ns,
+        CASE WHEN r.alone_ns IS NULL THEN f.bound_ns ELSE greatest(r.alone_ns, 0) END AS cost_ns,
         CASE WHEN r.alone_ns IS NOT NULL THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'bound' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN coalesce(r.note, w.note) END AS note
     FROM shared_found() AS f

@@ -55,7 +55,7 @@ _OVERLAP = pa.schema(
 
 
 def straggler_table(base: Side, new: Side) -> pa.Table:
-    """Return how long every rank made the others wait, ns per recorded step, and why."""
+    """Return how long ranks waited because of each, ns per recorded step, and why."""
     sides = [_stragglers(side) for side in (base, new)]
     rows: list[dict[str, Any]] = []
     for rank in sorted({*sides[0], *sides[1]}):
@@ -64,20 +64,18 @@ def straggler_table(base: Side, new: Side) -> pa.Table:
             found = side.get(rank, {})
             row |= {f"{name}_{key}": value for key, value in found.items()}
         if rank in sides[0] and rank in sides[1]:
-            row["difference_ns"] = row["new_caused_wait_ns"] - row["base_caused_wait_ns"]
+            row["difference_ns"] = row["new_origin_wait_ns"] - row["base_origin_wait_ns"]
         rows.append(row)
-    rows.sort(key=lambda row: -max(row.get(f"{s}_caused_wait_ns", 0) for s in ("base", "new")))
+    rows.sort(key=lambda row: -max(row.get(f"{s}_origin_wait_ns", 0) for s in ("base", "new")))
     return pa.Table.from_pylist(rows, schema=_STRAGGLERS)
 
 
 _STRAGGLERS = pa.schema(
     [
         ("rank", pa.int32()),
-        ("base_caused_wait_ns", pa.int64()),
-        ("new_caused_wait_ns", pa.int64()),
+        ("base_origin_wait_ns", pa.int64()),
+        ("new_origin_wait_ns", pa.int64()),
         ("difference_ns", pa.int64()),
-        ("base_resolved_wait_ns", pa.int64()),
-        ("new_resolved_wait_ns", pa.int64()),
         ("base_cause", pa.string()),
         ("new_cause", pa.string()),
     ]
@@ -119,8 +117,7 @@ def _stragglers(side: Side) -> dict[int, dict[str, Any]]:
     steps = side.recorded
     return {
         row["rank"]: {
-            "caused_wait_ns": round(row["caused_wait_ns"] / steps),
-            "resolved_wait_ns": round(row["resolved_wait_ns"] / steps),
+            "origin_wait_ns": round(row["origin_wait_ns"] / steps),
             "cause": row["cause"],
         }
         for row in ask(side.con, "stragglers", "stragglers").to_pylist()

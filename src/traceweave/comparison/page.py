@@ -97,8 +97,10 @@ _LEADS = {
     "ops": "Operators by their own time on the host, without what they call.",
     "collectives": "Collectives by operation and size; “waiting” is the part before the last rank"
     " had joined.",
-    "stragglers": "How long each rank made the others wait by arriving last at collectives, summed"
-    " over the waiting ranks: to arrive 1 ms after 7 others is 7 ms.",
+    "stragglers": "How long ranks waited because of each, as far as the clocks tell who came when,"
+    " summed over the waiting ranks: to arrive 1 ms after 7 others is 7 ms. Waiting for a rank that"
+    " another had held up is charged to that one. Causes are those of what it did while others"
+    " waited.",
     "memory": "Memory at the peak.",
 }
 

@@ -11,7 +11,7 @@ TABLES = {
     "kernels": "GPU kernels by name and launch grid, per step and rank",
     "ops": "operators by name and input shapes: their own time on the host, per step and rank",
     "collectives": "collectives by operation and size, per step and rank, and the waiting in it",
-    "stragglers": "how long each rank made others wait, per step, summed over the waiting ranks",
+    "stragglers": "how long ranks waited because of each, per step, summed over the waiting ranks",
     "memory": "memory at the peak",
 }
 """Tables of a comparison, with what they hold."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from threading import Lock
 
+import duckdb
 import pyarrow as pa
 
 from traceweave.analyses import find, shared_rows
@@ -29,14 +30,22 @@ class Analysed:
         self._gaps: set[int] = set()
         self._path_length: int | None = None
 
-    def gaps(self, asking: Asking, stretch: Stretch, rank: int) -> bytes:
-        """Return the gaps of a rank's devices, each with its cause and what the host did."""
+    def find_gaps(self, asking: Asking, rank: int) -> None:
+        """Have the gaps of a rank's devices found, if they are not yet."""
         with asking.turn(self._lock):
             if rank not in self._gaps:
-                self._find_gaps(rank)
-        bounds = self._run.bounds([rank], stretch.from_ns, stretch.until_ns)
-        found = asking.table("gaps_shown", **bounds, **_seen(stretch), rank=rank)
-        return _packed(found, stretch)
+                asking.compute(lambda con: self._find_gaps(con, rank))
+                self._gaps.add(rank)
+
+    def gaps(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+        """Return the gaps of some ranks' devices, each with its cause and what the host did.
+
+        `missing` are the ranks whose gaps have not been found yet.
+        """
+        missing = [rank for rank in ranks if rank not in self._gaps]
+        bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
+        found = asking.table("gaps_shown", **bounds, **_seen(stretch))
+        return _packed(found, stretch, missing=missing)
 
     def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[dict[str, object]]:
         """Return the idle time in a stretch by cause, of those ranks whose gaps were asked for."""
@@ -50,31 +59,28 @@ class Analysed:
         """
         with asking.turn(self._lock):
             if self._path_length is None:
-                self._path_length = self._find_path()
+                self._path_length = asking.compute(self._find_path)
         bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
         found = asking.table("path_shown", **bounds, **_seen(stretch))
         return _packed(found, stretch, pieces=self._path_length)
 
-    def _find_gaps(self, rank: int) -> None:
+    def _find_gaps(self, con: duckdb.DuckDBPyConnection, rank: int) -> None:
         analysis = find("gaps")
-        with self._run.cursor() as con:
-            rows = answer_batch(con, analysis, analysis.bind({}), f"rank = {rank}")
-            con.from_arrow(rows).query(
-                "found",
-                "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
-                f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
-            )
-        self._gaps.add(rank)
+        rows = answer_batch(con, analysis, analysis.bind({}), f"rank = {rank}")
+        con.from_arrow(rows).query(
+            "found",
+            "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
+            f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
+        )
 
-    def _find_path(self) -> int:
-        with self._run.cursor() as con:
-            pieces = shared_rows(con, "path_pieces")
-            pieces.query(
-                "found",
-                "INSERT INTO memory.explorer.path SELECT rank, start_ns"
-                f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
-            )
-            return len(pieces)
+    def _find_path(self, con: duckdb.DuckDBPyConnection) -> int:
+        pieces = shared_rows(con, "path_pieces")
+        pieces.query(
+            "found",
+            "INSERT INTO memory.explorer.path SELECT rank, start_ns"
+            f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
+        )
+        return len(pieces)
 
 
 def _seen(stretch: Stretch) -> dict[str, object]:
@@ -86,8 +92,7 @@ def _packed(found: pa.Table, stretch: Stretch, **head: object) -> bytes:
     names, name_list = coded(found, "name")
     what, what_list = coded(found, "what")
     columns = {
-        **numbers(found, start_ns="f8", duration_ns="f8"),
-        **(numbers(found, rank="i4") if "rank" in found.column_names else {}),
+        **numbers(found, rank="i4", start_ns="f8", duration_ns="f8"),
         "name": names,
         "what": what,
     }

@@ -89,11 +89,15 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
     return {
         "run": lambda asking, request: explorer.overview(asking),
         "lanes": lambda asking, request: explorer.lanes(
-            asking, stretch_of(request), numbers_of(request, "ranks")
+            asking,
+            stretch_of(request),
+            numbers_of(request, "ranks"),
+            bool(number(request, "patient", 0)),
         ),
         "whole": lambda asking, request: explorer.whole(asking, number(request, "blocks")),
+        "find-gaps": lambda asking, request: explorer.find_gaps(asking, number(request, "rank")),
         "gaps": lambda asking, request: explorer.gaps(
-            asking, stretch_of(request), number(request, "rank")
+            asking, stretch_of(request), numbers_of(request, "ranks")
         ),
         "idle": lambda asking, request: explorer.idle(
             asking, stretch_of(request), numbers_of(request, "ranks")

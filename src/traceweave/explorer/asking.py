@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from threading import Event, Lock
@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
+
+from traceweave.errors import TraceweaveError
+from traceweave.store.database import interrupt
 
 T = TypeVar("T")
 
@@ -35,12 +38,16 @@ class Asking:
     def turn(self, lock: Lock) -> Iterator[None]:
         """Hold a lock that others hold for long. Raises TakenBackError instead of waiting on."""
         while not lock.acquire(timeout=_LOOK_S):
-            if self._over.is_set():
-                raise TakenBackError
+            self.go_on()
         try:
             yield
         finally:
             lock.release()
+
+    def go_on(self) -> None:
+        """Raise TakenBackError if nobody waits for the answer any more."""
+        if self._over.is_set():
+            raise TakenBackError
 
     def table(self, query: str, **params: object) -> pa.Table:
         """Return the rows of queries/`query`.sql, given those of the parameters that it names.
@@ -59,12 +66,15 @@ class Asking:
         """Return the rows of a query as dictionaries."""
         return self.table(query, **params).to_pylist()  # type: ignore[no-any-return]
 
+    def compute(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+        """Return what `work` does with the connection."""
+        return self._unless_over(lambda: work(self._con))
+
     def _unless_over(self, ask: Callable[[], T]) -> T:
-        if self._over.is_set():
-            raise TakenBackError
+        self.go_on()
         try:
             return ask()
-        except duckdb.Error as error:
+        except (duckdb.Error, TraceweaveError) as error:
             if self._over.is_set():
                 raise TakenBackError from error
             raise
@@ -72,8 +82,7 @@ class Asking:
     def take_back(self) -> None:
         """Interrupt what runs, and let nothing more begin."""
         self._over.set()
-        with suppress(duckdb.ConnectionException):  # it is closed: the answer was given
-            self._con.interrupt()
+        interrupt(self._con)
 
 
 def _with_named(query: str, params: dict[str, object]) -> tuple[str, dict[str, object]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -24,7 +23,7 @@ from traceweave.errors import QueryError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.wire import exact
 from traceweave.records import batches, first_rows, plain, rows
-from traceweave.store.database import open_database, time_limit
+from traceweave.store.database import interrupt, open_database, time_limit
 
 MOST_ROWS = 5_000
 MOST_BYTES = 4_000_000
@@ -35,6 +34,9 @@ MOST_PAGES = 8
 
 TIME_LIMIT_S = 120
 
+_AGAIN_S = 0.05
+"""An interrupt is lost on a query that has not begun yet."""
+
 Answer = dict[str, Any]
 
 
@@ -44,6 +46,14 @@ class _Console:
 
     run: Run[Any]
     lock: Lock = field(default_factory=Lock)
+
+    def close(self) -> None:
+        """Interrupt what it is asked, and close it when that has ended."""
+        interrupt(self.run.con)
+        while not self.lock.acquire(timeout=_AGAIN_S):
+            interrupt(self.run.con)
+        self.run.close()
+        self.lock.release()
 
 
 class Question:
@@ -77,7 +87,7 @@ class Question:
         """Interrupt it, if it runs, and let it not begin."""
         self._over.set()
         if (console := self._asked) is not None:
-            console.run.con.interrupt()
+            interrupt(console.run.con)
 
 
 class Consoles:
@@ -95,19 +105,14 @@ class Consoles:
                 self._open[page] = _Console(Run(self._path, open_database(self._path)))
             self._open.move_to_end(page)
             while len(self._open) > MOST_PAGES:
-                _, oldest = self._open.popitem(last=False)
-                oldest.run.con.interrupt()
-                with oldest.lock:
-                    oldest.run.close()
+                self._open.popitem(last=False)[1].close()
             return self._open[page]
 
     def close(self) -> None:
         """Close all of them."""
-        with self._lock, ExitStack() as stack:
-            for console in self._open.values():
-                console.run.con.interrupt()
-                stack.callback(console.run.close)
-            self._open.clear()
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
 
 
 def _answer(reader: pa.RecordBatchReader) -> Answer:

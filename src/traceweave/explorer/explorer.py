@@ -53,9 +53,10 @@ class Explorer:
             "analyses": [[one.name, one.topic] for one in catalog()],
         }
 
-    def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+    def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int], patient: bool) -> bytes:
         """What runs on the lanes of some ranks."""
-        return device_view(self.run, self.levels, asking, stretch, self._known(ranks))
+        known = self._known(ranks)
+        return device_view(self.run, self.levels, asking, stretch, known, patient=patient)
 
     def whole(self, asking: Asking, blocks: int) -> bytes:
         """How busy the ranks are, over the whole run."""
@@ -75,10 +76,15 @@ class Explorer:
         self.threads(asking, rank)
         return host_view(self.run, asking, stretch, rank)
 
-    def gaps(self, asking: Asking, stretch: Stretch, rank: int) -> bytes:
-        """When the devices of a rank were idle, and why."""
+    def find_gaps(self, asking: Asking, rank: int) -> Answer:
+        """Have it found when the devices of a rank were idle, and why; `gaps` has it then."""
         self._known([rank])
-        return self._analysed.gaps(asking, stretch, rank)
+        self._analysed.find_gaps(asking, rank)
+        return {}
+
+    def gaps(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
+        """When the devices of some ranks were idle, and why, of those that were found."""
+        return self._analysed.gaps(asking, stretch, self._known(ranks))
 
     def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[Answer]:
         """Idle time by cause, of those ranks whose gaps were asked for."""
@@ -112,6 +118,12 @@ class Explorer:
         """A query of the console of a page."""
         return Question(self.consoles, page, sql)
 
+    def end(self) -> None:
+        """Give up whatever is computed, and wait until it has ended, or a while."""
+        self.consoles.close()
+        self.levels.stop()
+        self.run.end()
+
     def _known(self, ranks: list[int]) -> list[int]:
         known = set(self.run.ranks)
         missing = [rank for rank in ranks if rank not in known]
@@ -131,6 +143,4 @@ def explore(path: Path) -> Iterator[Explorer]:
         try:
             yield explorer
         finally:
-            levels.stop()
-            explorer.consoles.close()
-            run.end()
+            explorer.end()

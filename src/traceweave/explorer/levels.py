@@ -1,16 +1,27 @@
-"""Levels of detail: the whole run in blocks of time, made once, some ranks at a time."""
+"""Levels of detail: the whole run in blocks of time, made once, some ranks at a time.
+
+The first view needs few blocks, so those are made of all ranks before the finest of any.
+"""
 
 from __future__ import annotations
 
-from threading import Event, Lock, Thread
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Event, Thread
 
 import duckdb
 
 from traceweave.explorer.asking import Asking, TakenBackError
 from traceweave.explorer.run import Explored
 
-BLOCKS = 16_384
+MOST_BLOCKS = 32_768
 """Of the finest level, about, over the whole run: views of less of it read operations."""
+
+LEAST_BLOCKS = 2_048
+
+MOST_CELLS = 8_388_608
+"""Blocks of all lanes, about, of the finest level: runs of very many lanes have longer blocks."""
 
 COARSER = 3
 """From one level to the next, as a power of two."""
@@ -18,7 +29,17 @@ COARSER = 3
 MOST_SHIFTS = 4
 """How many levels there are."""
 
-RANKS_AT_ONCE = 16
+OPS_AT_ONCE = 4_000_000
+"""Of the first view."""
+
+OPS_BETWEEN = 1_000_000
+"""Of the finest level, which is made between the answers to views."""
+
+PATIENCE_S = 0.5
+"""So long an answer waits for ranks that are not ready, before it is given without them."""
+
+_LOOK_S = 0.05
+_LET_PASS_S = 0.5
 
 
 class Levels:
@@ -26,10 +47,13 @@ class Levels:
 
     def __init__(self, run: Explored) -> None:
         self._run = run
-        self.shift = max(run.span_ns // BLOCKS, 1).bit_length()
+        cells = MOST_CELLS // max(len(run.lanes), 1)
+        blocks = max(min(cells, MOST_BLOCKS), LEAST_BLOCKS)
+        self.shift = max(run.span_ns // blocks, 1).bit_length()
         """The finest level has blocks of 2^shift ns."""
-        self._ready: set[int] = set()
-        self._lock = Lock()
+        self._made: dict[int, set[int]] = {}
+        self._changed = Condition()
+        self._views = 0
         self._asking: Asking | None = None
         self._stopped = Event()
         self.error: Exception | None = None
@@ -63,19 +87,62 @@ class Levels:
         level = self.shift + steps * COARSER
         return level, shift - level
 
-    def ready(self, ranks: list[int]) -> list[int]:
-        """Return those of some ranks whose levels are made."""
-        with self._lock:
-            return [rank for rank in ranks if rank in self._ready]
+    @property
+    def first(self) -> int:
+        """The level that is made first: it has blocks of 2^first ns."""
+        return self.shift + COARSER
+
+    def are_late(self, shift: int, ranks: list[int]) -> bool:
+        """Tell whether blocks of 2^shift ns are still made where longer ones are there."""
+        if not self.shift <= shift < self.first:
+            return False
+        with self._changed:
+            finest, longer = (self._made.get(level, set()) for level in (self.shift, self.first))
+            return longer.issuperset(ranks) and not finest.issuperset(ranks)
+
+    def ready(self, asking: Asking, level: int, ranks: list[int]) -> list[int]:
+        """Return those of some ranks whose level is made; waits a while for those that are not.
+
+        Raises TakenBackError, and what went wrong while they were made.
+        """
+        until = time.monotonic() + PATIENCE_S
+        with self._changed:
+            made = self._made.setdefault(level, set())
+            while not made.issuperset(ranks) and not self.finished and time.monotonic() < until:
+                asking.go_on()
+                self._changed.wait(_LOOK_S)
+            if self.error is not None:
+                raise self.error
+            return [rank for rank in ranks if rank in made]
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Answer a view: what is made for later views waits meanwhile."""
+        with self._changed:
+            self._views += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._views -= 1
+                self._changed.notify_all()
 
     def _make(self) -> None:
         try:
             with self._run.asking() as asking:
                 self._asking = asking
-                ranks = list(self._run.ranks)
-                for i in range(0, len(ranks), RANKS_AT_ONCE):
-                    self._make_some(asking, ranks[i : i + RANKS_AT_ONCE])
+                for ranks in self._turns(OPS_AT_ONCE):
+                    coarse = [self.shift + i * COARSER for i in range(1, MOST_SHIFTS)]
+                    self._make_level(asking, self.first, ranks)
+                    for finer in coarse[:-1]:
+                        asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
+                    self._tell(coarse, ranks)
+                self._let_views_pass()
                 asking.do("waits")
+                for ranks in self._turns(OPS_BETWEEN):
+                    self._let_views_pass()
+                    self._make_level(asking, self.shift, ranks)
+                    self._tell([self.shift], ranks)
                 asking.do("names")
         except TakenBackError:
             pass
@@ -83,12 +150,31 @@ class Levels:
             if not self._stopped.is_set():
                 self.error = error
 
-    def _make_some(self, asking: Asking, ranks: list[int]) -> None:
-        bounds = self._run.bounds(ranks, 0, self._run.span_ns + 1)
-        asking.do("hits", **bounds, named=False, least_ns=0)
-        asking.do("finest_level", **bounds, shift=self.shift)
-        for i in range(MOST_SHIFTS - 1):
-            finer = self.shift + i * COARSER
-            asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
-        with self._lock:
-            self._ready.update(ranks)
+    def _let_views_pass(self) -> None:
+        """Return when no view is answered, or after a while."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._views, timeout=_LET_PASS_S)
+
+    def _turns(self, most: int) -> Iterator[list[int]]:
+        """Yield all ranks, as many at a time as have about `most` operations."""
+        ops = dict.fromkeys(self._run.ranks, 0)
+        for lane in self._run.lanes:
+            ops[lane.rank] += lane.ops
+        turn: list[int] = []
+        for rank in self._run.ranks:
+            turn.append(rank)
+            if sum(ops[one] for one in turn) >= most:
+                yield turn
+                turn = []
+        if turn:
+            yield turn
+
+    def _make_level(self, asking: Asking, shift: int, ranks: list[int]) -> None:
+        asking.do("turn", ranks=ranks)
+        asking.do("level", shift=shift, until_ns=self._run.span_ns + 1)
+
+    def _tell(self, levels: list[int], ranks: list[int]) -> None:
+        with self._changed:
+            for level in levels:
+                self._made.setdefault(level, set()).update(ranks)
+            self._changed.notify_all()

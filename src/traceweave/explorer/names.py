@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from traceweave.vocabulary import readable
+from traceweave.vocabulary import readable, without_namespaces
 
 _LONGEST = 120
 """Characters that an operation is ever wide enough for."""
-
-_NAMESPACE = re.compile(r"\b\w+::")
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -20,4 +17,4 @@ def short_names(names: Sequence[str]) -> list[str]:
     'vectorized_elementwise_kernel<4, AddFunctor<float> >'.
     """
     known = readable(names)
-    return [_NAMESPACE.sub("", known[name])[:_LONGEST] for name in names]
+    return [without_namespaces(known[name])[:_LONGEST] for name in names]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
 import duckdb
 
 from traceweave.explorer.asking import Asking, text
+from traceweave.store.database import interrupt
 from traceweave.store.shards import FOLDER
 
 SHORT_NS = 10_000_000
@@ -24,12 +25,13 @@ _SLACK_NS = 1_000
 """Times are rounded where a clock drifts."""
 
 _PATIENCE_S = 10
-_AGAIN_S = 0.05
+_AGAIN_S = 0.02
 
 _MADE_AT_ONCE = (
     "clocks",
     "lanes",
     "origin",
+    "placed",
     "within",
     "blocks",
     "threads",
@@ -116,8 +118,7 @@ class Explored:
             if not asked:
                 return
             for con in asked:
-                with suppress(duckdb.ConnectionException):  # it has ended
-                    con.interrupt()
+                interrupt(con)
             time.sleep(_AGAIN_S)
 
     @contextmanager

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
+import anyio.to_thread
 import uvicorn
 
 from traceweave.errors import UsageError
@@ -21,12 +22,25 @@ _TOKEN_BYTES = 24
 _LOOPBACK = "127.0.0.1"
 
 
+class _Uvicorn(uvicorn.Server):
+    """Has what is computed given up when it ends: it would wait for the threads that do it."""
+
+    def __init__(self, config: uvicorn.Config, give_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._give_up = give_up
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await anyio.to_thread.run_sync(self._give_up)
+        await super().shutdown(sockets)
+
+
 class Server:
     """A server of one run, bound to a port of the loopback."""
 
     def __init__(self, explorer: Explorer, port: int) -> None:
         """Bind. Raises UsageError for a port that is taken; 0 takes any that is free."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # named, or asyncio takes it for another protocol: answers then wait 40 ms for Nagle
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((_LOOPBACK, port))
@@ -48,7 +62,7 @@ class Server:
             server_header=False,
             timeout_graceful_shutdown=1,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config, explorer.end)
 
     def run(self) -> None:
         """Answer until Ctrl-C or `stop`."""

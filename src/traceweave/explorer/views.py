@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +23,7 @@ from traceweave.explorer.wire import coded, numbers, pack
 FEW_OPS = 12_000
 """So many operations of a view are all drawn by themselves."""
 
-MOST_NAMED = 200_000
+MOST_NAMED = 500_000
 """So many operations are read with their names before it is known which of them are drawn."""
 
 MOST_OPS = 40_000
@@ -32,6 +34,13 @@ PIXELS_ALONE = 3
 
 MOST_BLOCKS = 4_096
 """Across a view."""
+
+_NO_BLOCKS = pa.table(
+    {
+        name: pa.array([], pa.int64())
+        for name in ("lane", "category", "thread", "depth", "kind", "block", "busy_ns", "ops")
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -50,61 +59,79 @@ class Stretch:
 
 
 def device_view(
-    run: Explored, levels: Levels, asking: Asking, stretch: Stretch, ranks: list[int]
+    run: Explored,
+    levels: Levels,
+    asking: Asking,
+    stretch: Stretch,
+    ranks: list[int],
+    *,
+    patient: bool,
 ) -> bytes:
-    """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet."""
+    """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet.
+
+    Blocks are longer than wanted while the level of such short ones is made: the answer is
+    `blurred` then. With patience a while is waited for what is sharp.
+    """
     shift = stretch.shift
     level = levels.level(shift)
-    shown = ranks if level is None else levels.ready(ranks)
-    bounds = run.bounds(shown, stretch.from_ns, stretch.until_ns)
+    if patient and level is not None:
+        levels.ready(asking, level[0], ranks)
+    if blurred := levels.are_late(shift, ranks):
+        shift = levels.first
+        level = levels.level(shift)
+    shown = ranks if level is None else levels.ready(asking, level[0], ranks)
+    with levels.passing():
+        blocks, singles = _device_rows(run, asking, stretch, shown, shift, level)
+    names, name_list = coded(singles, "name")
+    classes, class_list = coded(singles, "class")
+    return _view(
+        stretch,
+        shift,
+        blocks,
+        singles,
+        {"lane": "u2", "category": "u1"},
+        {**numbers(singles, step="i4", wait_ns="f8"), "name": names, "class": classes},
+        {
+            "names": name_list,
+            "shorts": short_names(name_list),
+            "classes": class_list,
+            "pending": sorted(set(ranks) - set(shown)),
+            "blurred": blurred and blocks.num_rows > 0,
+        },
+    )
+
+
+def _device_rows(
+    run: Explored,
+    asking: Asking,
+    stretch: Stretch,
+    ranks: list[int],
+    shift: int,
+    level: tuple[int, int] | None,
+) -> tuple[pa.Table, pa.Table]:
+    """Return blocks, none where operations are few, and the operations that stand alone."""
+    bounds = run.bounds(ranks, stretch.from_ns, stretch.until_ns)
     # what is read for blocks serves for single operations too, unless it is too much for names
-    named = level is None and _expected(run, stretch, shown) <= MOST_NAMED
+    named = level is None and _expected(run, stretch, ranks) <= MOST_NAMED
     if level is None:
         asking.do("hits", **bounds, named=named, least_ns=0)
-        blocks = asking.table("fine_blocks", **bounds, shift=shift)
+        few = _sum(asking.table("count_hits")) <= FEW_OPS
+        blocks = _NO_BLOCKS if few else asking.table("fine_blocks", **bounds, shift=shift)
     else:
         blocks = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
-    few = _count(blocks) <= FEW_OPS
+        few = _sum(blocks) <= FEW_OPS
     least = 0 if few else PIXELS_ALONE << shift
     if not named:
         asking.do("hits", **bounds, named=True, least_ns=least)
     singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
-    if few:
-        blocks = blocks.slice(0, 0)
-    names, name_list = coded(singles, "name")
-    classes, class_list = coded(singles, "class")
-    columns = {
-        **_blocks(blocks, shift, lane="u2", category="u1"),
-        **numbers(
-            singles,
-            lane="u2",
-            category="u1",
-            op_id="f8",
-            start_ns="f8",
-            duration_ns="f8",
-            step="i4",
-            wait_ns="f8",
-        ),
-        "name": names,
-        "class": classes,
-    }
-    head = {
-        "from_ns": stretch.from_ns,
-        "until_ns": stretch.until_ns,
-        "block_ns": 1 << shift,
-        "names": name_list,
-        "shorts": short_names(name_list),
-        "classes": class_list,
-        "pending": sorted(set(ranks) - set(shown)),
-    }
-    return pack(head, columns)
+    return _NO_BLOCKS if few else blocks, singles
 
 
 def whole_view(run: Explored, levels: Levels, asking: Asking, blocks: int) -> bytes:
     """Return how busy all ranks are on the mean, over the whole run."""
-    ready = levels.ready(list(run.ranks))
-    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.shift)
+    shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.first)
     level, by = levels.level(shift) or (shift, 0)
+    ready = levels.ready(asking, level, list(run.ranks))
     found = asking.table("whole", shift=level, by=by)
     columns = numbers(found, category="u1", block="f8", busy_ns="f8")
     columns["busy"] = columns.pop("busy_ns") / (1 << shift) / max(len(ready), 1)
@@ -118,31 +145,18 @@ def host_view(run: Explored, asking: Asking, stretch: Stretch, rank: int) -> byt
     bounds = {**run.bounds([rank], stretch.from_ns, stretch.until_ns), "rank": rank}
     least = PIXELS_ALONE << shift
     blocks = asking.table("host_blocks", **bounds, shift=shift, least_ns=least)
-    few = _count(blocks) <= FEW_OPS
+    few = _sum(blocks) <= FEW_OPS
     singles = asking.table("host_singles", **bounds, least_ns=0 if few else least, most=MOST_OPS)
-    if few:
-        blocks = blocks.slice(0, 0)
     names, name_list = coded(singles, "name")
-    columns = {
-        **_blocks(blocks, shift, thread="i4", depth="i4", kind="u1"),
-        **numbers(
-            singles,
-            thread="i4",
-            depth="i4",
-            kind="u1",
-            op_id="f8",
-            start_ns="f8",
-            duration_ns="f8",
-        ),
-        "name": names,
-    }
-    head = {
-        "from_ns": stretch.from_ns,
-        "until_ns": stretch.until_ns,
-        "block_ns": 1 << shift,
-        "names": name_list,
-    }
-    return pack(head, columns)
+    return _view(
+        stretch,
+        shift,
+        _NO_BLOCKS if few else blocks,
+        singles,
+        {"thread": "i4", "depth": "i4", "kind": "u1"},
+        {"name": names},
+        {"names": name_list},
+    )
 
 
 def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
@@ -152,13 +166,45 @@ def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
     return ops * (stretch.until_ns - stretch.from_ns) / run.span_ns
 
 
-def _count(blocks: pa.Table) -> int:
-    return int(pc.sum(blocks["ops"]).as_py() or 0)
+def _sum(counted: pa.Table) -> int:
+    """Return how many operations rows stand for."""
+    return int(pc.sum(counted["ops"]).as_py() or 0)
 
 
-def _blocks(blocks: pa.Table, shift: int, **keys: str) -> dict[str, Any]:
-    """Return the columns of blocks, as `block_...`; busy is a share of the block."""
-    found = numbers(blocks, **keys, block="f8", busy_ns="f4", ops="i4", longest_ns="f4")
+def _view(
+    stretch: Stretch,
+    shift: int,
+    blocks: pa.Table,
+    singles: pa.Table,
+    place: dict[str, str],
+    columns: dict[str, npt.NDArray[Any]],
+    head: dict[str, object],
+) -> bytes:
+    """Return blocks and single operations as bytes; `place` are the columns that say which row."""
+    times = numbers(singles, **place, op_id="f8", start_ns="f8", duration_ns="f8")
+    head |= {
+        "from_ns": stretch.from_ns,
+        "until_ns": stretch.until_ns,
+        "block_ns": 1 << shift,
+    }
+    return pack(
+        head,
+        {
+            **_blocks(blocks, stretch.from_ns >> shift, shift, place),
+            **times,
+            **columns,
+        },
+    )
+
+
+def _blocks(
+    blocks: pa.Table, first: int, shift: int, place: dict[str, str]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of blocks, as `block_...`.
+
+    `at` counts blocks from the `first`; busy is a share of the block.
+    """
+    found = numbers(blocks, **place, busy_ns="f4", ops="i4")
     found["busy"] = found.pop("busy_ns") / (1 << shift)
-    found["start_ns"] = found.pop("block") * (1 << shift)
+    found["at"] = (blocks["block"].to_numpy() - first).astype(np.int32)
     return {f"block_{name}": column for name, column in found.items()}

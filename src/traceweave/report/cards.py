@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from traceweave.report.page import Section
 from traceweave.report.query import Row
-from traceweave.report.sections.findings import Findings, finding_id
+from traceweave.report.sections.findings import Findings, cost_in_words, finding_id
 from traceweave.report.sections.timeline import Timeline
 from traceweave.report.sections.timeline_places import place_of
-from traceweave.words import percent, plural
+from traceweave.words import plural
 
 MOST_TOLD = 3
 """Findings that have a card; the table has all."""
@@ -70,7 +70,7 @@ def cards(
             row["severity"],
             SIGNS[row["severity"]],
             row["evidence"],
-            "" if row["step_share"] is None else f"{percent(row['step_share'])} of the time",
+            "" if row["step_share"] is None else cost_in_words(row),
             row["advice"],
             tuple(_links(row, places[id(row)], sections, timeline)),
         )

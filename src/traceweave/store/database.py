@@ -6,9 +6,10 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Lock, Timer
+from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
@@ -98,6 +99,33 @@ def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
     return rows == [(True,)]
 
 
+_Cursors = WeakSet[duckdb.DuckDBPyConnection]
+_cursors: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Cursors] = WeakKeyDictionary()
+_cursors_lock = Lock()
+
+
+@contextmanager
+def cursor_of(con: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection beside another for a part of what that does: `interrupt` reaches it."""
+    with con.cursor() as cursor:
+        with _cursors_lock:
+            _cursors.setdefault(con, WeakSet()).add(cursor)
+        yield cursor
+
+
+def interrupt(con: duckdb.DuckDBPyConnection) -> None:
+    """Interrupt what a connection does, and the cursors that do a part of it.
+
+    What has not begun yet is not interrupted.
+    """
+    with suppress(duckdb.ConnectionException):  # it is closed
+        con.interrupt()
+    with _cursors_lock:
+        cursors = list(_cursors.get(con, ()))
+    for cursor in cursors:
+        interrupt(cursor)
+
+
 @contextmanager
 def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
     """Interrupt what a connection does when the time is over. Raises QueryError then."""
@@ -105,7 +133,7 @@ def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]
 
     def give_up() -> None:
         over.set()
-        con.interrupt()
+        interrupt(con)
 
     timer = Timer(seconds, give_up)
     timer.start()

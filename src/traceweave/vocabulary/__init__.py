@@ -1,6 +1,6 @@
 """What names mean, as data: kernels, operators, calls and ranges of the host."""
 
-from traceweave.vocabulary.names_that_fit import fitted, readable
+from traceweave.vocabulary.names_that_fit import fitted, readable, without_namespaces
 from traceweave.vocabulary.spelling import Spelling, demangled, spell
 from traceweave.vocabulary.tables import Row, Table, answered, tables
 
@@ -14,4 +14,5 @@ __all__ = [
     "readable",
     "spell",
     "tables",
+    "without_namespaces",
 ]

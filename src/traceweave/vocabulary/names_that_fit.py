@@ -38,6 +38,11 @@ def readable(names: Iterable[str]) -> dict[str, str]:
     return _told_apart(dict.fromkeys(names), _readable)
 
 
+def without_namespaces(name: str) -> str:
+    """Return a name without what says least where there is no room."""
+    return _NAMESPACES.sub("", name)
+
+
 def fitted(names: Sequence[str], width: int) -> dict[str, str]:
     """Return each name in at most `width` characters; no two are alike.
 
@@ -46,7 +51,7 @@ def fitted(names: Sequence[str], width: int) -> dict[str, str]:
     """
     shown = _told_apart(
         dict.fromkeys(names),
-        lambda name: _NAMESPACES.sub("", name) if len(name) > width else name,
+        lambda name: without_namespaces(name) if len(name) > width else name,
     )
     long = [text for text in shown.values() if len(text) > width]
     if not long:

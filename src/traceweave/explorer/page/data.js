@@ -4,14 +4,13 @@ import { Texture } from "./texture.js";
 
 const MARGIN = 0.3; // of the view, on either side
 const PIXELS = 1.5; // to a block
-const AGAIN = 400; // ms, while levels are made
 
 export class Data {
   constructor(run, view, arrived, failed) {
     Object.assign(this, { run, view, arrived, failed });
     this.lanes = null;
     this.host = new Map();
-    this.gaps = new Map();
+    this.gaps = null;
     this.path = null;
     this.threads = new Map();
     this.coming = new Map();
@@ -23,24 +22,20 @@ export class Data {
   need({ ranks, unfolded, idle, path }, width) {
     this.width = Math.max(width, 100);
     if (ranks.length && !this.suffices(this.lanes, ranks)) this.fetch("lanes", this.wanted("lanes", ranks), (found) => this.takeLanes(found, ranks));
-    // analyses take their time, so one rank after the other is asked for, and none given up
-    for (const rank of idle) {
-      if (this.analysing("gaps")) break;
-      if (!this.suffices(this.gaps.get(rank), [rank])) this.fetch(`gaps ${rank}`, this.wanted("gaps", [rank]), (found) => this.gaps.set(rank, stretches(found, [rank])));
-    }
-    if (path && ranks.length && !this.analysing("path") && !this.suffices(this.path, ranks)) this.fetch("path", this.wanted("path", ranks), (found) => (this.path = stretches(found, ranks)));
+    if (idle.length && !this.suffices(this.gaps, idle)) this.fetch("gaps", this.wanted("gaps", idle), (found) => (this.gaps = stretches(found, idle)));
+    const missing = idle.find((rank) => this.gaps?.missing.includes(rank));
+    if (missing !== undefined) this.findGaps(missing);
+    // the run is replayed for its path, which is not given up
+    const replaying = this.coming.has("path") && !this.refused.has("path");
+    if (path && ranks.length && !replaying && !this.suffices(this.path, ranks)) this.fetch("path", this.wanted("path", ranks), (found) => (this.path = stretches(found, ranks)));
     for (const rank of unfolded) {
       if (!this.threads.has(rank)) this.fetchThreads(rank);
       else if (!this.suffices(this.host.get(rank), [rank])) this.fetch(`host ${rank}`, this.wanted("host", [rank]), (found) => this.host.set(rank, prepare(found, [rank])));
     }
   }
 
-  analysing(what) {
-    return [...this.coming.keys()].some((name) => name.startsWith(what) && !this.refused.has(name));
-  }
-
   suffices(frame, ranks) {
-    if (!frame) return false;
+    if (!frame || frame.old) return false;
     const [from, until] = [Math.max(this.view.from, 0), Math.min(this.view.until, this.view.span)];
     const covered = frame.from_ns <= from && frame.until_ns >= until && ranks.every((rank) => frame.ranks.has(rank));
     return covered && (frame.whole || frame.look === this.look);
@@ -56,8 +51,11 @@ export class Data {
     const from = Math.max(Math.floor(this.view.from - room), 0);
     const until = Math.max(Math.min(Math.ceil(this.view.until + room), this.view.span + 1), from + 1);
     const blocks = Math.ceil((until - from) / 2 ** this.look / PIXELS);
-    const whose = path === "host" || path === "gaps" ? { rank: ranks[0] } : { ranks: spans(ranks) };
-    return { path, look: this.look, key: `${from}-${until} ${this.look} ${spans(ranks)}`, params: { from, until, blocks, ...whose } };
+    const whose = path === "host" ? { rank: ranks[0] } : { ranks: spans(ranks) };
+    const key = `${from}-${until} ${this.look} ${spans(ranks)}`;
+    // what came blurred is asked for again, with the patience to have it sharp
+    const patient = path === "lanes" && this.lanes?.blurred && this.lanes.key === key ? { patient: 1 } : {};
+    return { path, look: this.look, key, params: { from, until, blocks, ...whose, ...patient } };
   }
 
   async fetch(name, wanted, take) {
@@ -68,7 +66,7 @@ export class Data {
     if (found === undefined) return this.refused.add(name); // the same is not asked again
     if (this.coming.get(name) === wanted.key) this.coming.delete(name);
     if (!found) return;
-    found.look = wanted.look;
+    Object.assign(found, { look: wanted.look, key: wanted.key, old: found.blurred });
     take(found);
     this.arrived();
   }
@@ -80,6 +78,18 @@ export class Data {
     if (!found) return;
     this.threads.set(rank, found);
     this.coming.delete(`threads ${rank}`);
+    this.arrived();
+  }
+
+  // Takes its time, so one rank after the other is asked for, and none given up.
+  async findGaps(rank) {
+    if (this.coming.has("find-gaps")) return;
+    this.coming.set("find-gaps", "");
+    const found = await this.attempt(() => askJson("find-gaps", { rank }));
+    if (!found) return;
+    this.coming.delete("find-gaps");
+    this.gaps.missing = this.gaps.missing.filter((one) => one !== rank);
+    this.gaps.old = true;
     this.arrived();
   }
 
@@ -98,21 +108,23 @@ export class Data {
     this.lanes.texture = found.block_lane.length ? new Texture(this.lanes, this.run) : null;
     if (found.pending.length) {
       this.lanes.ranks = new Set(ranks.filter((rank) => !found.pending.includes(rank)));
-      setTimeout(() => this.arrived(), AGAIN);
     }
   }
 }
 
 function prepare(frame, ranks) {
   frame.ranks = new Set(ranks);
+  frame.first = Math.floor(frame.from_ns / frame.block_ns); // of the blocks
   frame.whole = !(frame.block_lane || frame.block_thread).length && !frame.pending?.length;
   return frame;
 }
 
-// Gaps and the path are of one rank's devices or of several ranks; what is seen of them depends on the look.
+// Of gaps and the path it depends on the look what is seen. `of` has where those of a rank begin and end.
 function stretches(frame, ranks) {
   frame.ranks = new Set(ranks);
   frame.whole = false;
+  frame.of = new Map();
+  frame.rank.forEach((rank, i) => frame.of.set(rank, [frame.of.get(rank)?.[0] ?? i, i + 1]));
   return frame;
 }
 

@@ -128,6 +128,7 @@ class Page {
   changed(what) {
     const { view, drawer } = this;
     if (what === "rows") this.tellLegend();
+    if (what === "time") this.leave(); // what the pointer was on has moved
     if (what === "picked" && view.picked) {
       drawer.show("details");
       this.details.show(view.picked);
@@ -230,7 +231,7 @@ class Page {
       const found = await askColumns("whole", { blocks: 1000 });
       this.overview.take(found);
       this.draw();
-      if (found.pending) setTimeout(() => this.askWhole(), 500);
+      if (found.pending) this.askWhole(); // the server takes its time
     } catch (error) {
       this.failed(error);
     }

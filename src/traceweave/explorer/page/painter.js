@@ -5,7 +5,7 @@ import { penOf, toX } from "./scale.js";
 
 const FAINT = 0.22;
 
-export const stretchesOf = (scene, row) => (row.kind === "gaps" ? scene.gaps.get(row.rank) : scene.path);
+export const stretchesOf = (scene, row) => (row.kind === "gaps" ? scene.gaps : scene.path);
 
 export class Painter {
   constructor(canvas, colours) {
@@ -123,7 +123,7 @@ export class Painter {
     pen.globalAlpha = 0.75;
     for (let i = 0; i < frame.block_thread.length; i += 1) {
       if (frame.block_thread[i] !== thread) continue;
-      const from = (frame.block_start_ns[i] - view.from) * scale;
+      const from = ((frame.first + frame.block_at[i]) * frame.block_ns - view.from) * scale;
       if (from > width || from + frame.block_ns * scale < 0) continue;
       pen.fillStyle = colours.kinds[frame.block_kind[i]];
       const tall = Math.max(Math.min(frame.block_busy[i], 1) * (DEPTH_HEIGHT - 1), 1);
@@ -153,8 +153,8 @@ export class Painter {
     if (!frame) return;
     const scale = width / this.view.length;
     const fills = frame.names.map((name) => (row.kind === "gaps" ? colours.cause(name) : colours.path(name)));
-    for (let i = 0; i < frame.start_ns.length; i += 1) {
-      if (frame.rank && frame.rank[i] !== row.rank) continue;
+    const [first, end] = frame.of.get(row.rank) || [0, 0];
+    for (let i = first; i < end; i += 1) {
       const from = (frame.start_ns[i] - this.view.from) * scale;
       const to = from + frame.duration_ns[i] * scale;
       if (from > width || to < 0) continue;

@@ -10,7 +10,7 @@ export async function openInPerfetto(title, params) {
   const other = window.open(PERFETTO);
   if (!other) throw new Error("the browser did not open a window; allow this page to open one");
   const [trace] = await Promise.all([ask("trace", params).then((response) => response.arrayBuffer()), ready(other)]);
-  other.postMessage({ perfetto: { buffer: trace, title } }, PERFETTO, [trace]);
+  other.postMessage({ perfetto: { buffer: trace, title, fileName: `${title}.pftrace` } }, PERFETTO, [trace]);
 }
 
 function ready(other) {

@@ -18,8 +18,8 @@ export function find(scene, width, x, y) {
 
 function ofStretches(frame, row, low, high) {
   let best = null;
-  for (let i = 0; frame && i < frame.start_ns.length; i += 1) {
-    if (frame.rank && frame.rank[i] !== row.rank) continue;
+  const [first, end] = frame?.of.get(row.rank) || [0, 0];
+  for (let i = first; i < end; i += 1) {
     if (frame.start_ns[i] <= high && frame.start_ns[i] + frame.duration_ns[i] >= low) best = i;
   }
   if (best === null) return null;

@@ -3,7 +3,8 @@
 export class Refused extends Error {}
 
 export async function ask(path, params = {}, options = {}) {
-  const response = await fetch(`ask/${path}?${new URLSearchParams(params)}`, options);
+  const query = new URLSearchParams(params).toString();
+  const response = await fetch(`ask/${path}${query && `?${query}`}`, options);
   if (response.ok) return response;
   const said = response.headers.get("content-type")?.startsWith("application/json") ? await response.json() : {};
   throw new Refused(said.error || `the server answered ${response.status}; is it still running?`);

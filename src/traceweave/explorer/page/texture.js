@@ -6,7 +6,7 @@ const TALL = 16;
 
 export class Texture {
   constructor(frame, run) {
-    this.first = Math.floor(frame.from_ns / frame.block_ns);
+    this.first = frame.first;
     this.columns = Math.ceil(frame.until_ns / frame.block_ns) - this.first + 1;
     this.block = frame.block_ns;
     this.lanes = new Map();
@@ -21,7 +21,7 @@ export class Texture {
     const { frame, run } = this;
     for (let i = 0; i < frame.block_lane.length; i += 1) {
       const lane = run.lanes[frame.block_lane[i]];
-      const at = frame.block_category[i] * this.columns + Math.round(frame.block_start_ns[i] / this.block) - this.first;
+      const at = frame.block_category[i] * this.columns + frame.block_at[i];
       this.strip(this.lanes, lane.lane)[at] += frame.block_busy[i];
       this.strip(this.ranks, lane.rank)[at] += frame.block_busy[i];
     }

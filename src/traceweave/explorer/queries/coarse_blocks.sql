@@ -4,8 +4,7 @@ SELECT
     category,
     block >> $by AS block,
     CAST(sum(busy_ns) AS BIGINT) AS busy_ns,
-    CAST(sum(ops) AS BIGINT) AS ops,
-    max(longest_ns) AS longest_ns
+    CAST(sum(ops) AS BIGINT) AS ops
 FROM memory.explorer.levels
 WHERE shift = $shift
     AND block >= ($from_ns >> ($shift + $by)) << $by

@@ -3,7 +3,7 @@
 CREATE OR REPLACE TEMP TABLE hits AS
 SELECT
     lane,
-    CAST(CASE category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS UTINYINT) AS category,
+    code AS category,
     start_ns,
     duration_ns,
     CASE WHEN $named THEN op_id END AS op_id,

@@ -5,8 +5,7 @@ SELECT
     CAST(list_position(['op', 'annotation', 'python', 'runtime', 'driver', 'nvtx', 'os', 'mpi'], kind) - 1 AS UTINYINT) AS kind,
     start_ns >> $shift AS block,
     CAST(sum(duration_ns) AS BIGINT) AS busy_ns,
-    count(*) AS ops,
-    max(duration_ns) AS longest_ns
+    count(*) AS ops
 FROM memory.explorer.host_within($from_ns, $until_ns, $low, $high, $short, $rank)
 WHERE duration_ns < $least_ns
 GROUP BY ALL

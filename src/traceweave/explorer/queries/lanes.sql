@@ -8,7 +8,6 @@ WITH streams AS (
         stream,
         count(*) AS ops,
         CAST(sum(duration_ns) AS BIGINT) AS busy_ns,
-        max(duration_ns) AS longest_ns,
         min(start_local_ns) AS first_local_ns,
         max(start_local_ns + duration_ns) AS last_local_ns,
         sum(duration_ns) FILTER (category = 'compute') AS compute_ns,
@@ -29,7 +28,6 @@ SELECT
     END AS label,
     s.ops,
     s.busy_ns,
-    s.longest_ns,
     s.first_local_ns,
     s.last_local_ns,
     c.* EXCLUDE (rank)

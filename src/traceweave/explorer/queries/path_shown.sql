@@ -5,4 +5,4 @@ WITH shown AS (
     ORDER BY duration_ns DESC, start_ns
     LIMIT $most
 )
-SELECT rank, start_ns, duration_ns, kind AS name, coalesce(what, '') AS what FROM shown ORDER BY start_ns
+SELECT rank, start_ns, duration_ns, kind AS name, coalesce(what, '') AS what FROM shown ORDER BY rank, start_ns

@@ -3,19 +3,11 @@
 -- operation that may have begun `short` before. Longer ones are few, and found by their length.
 CREATE MACRO memory.explorer.within(from_ns, until_ns, low, high, short, chosen) AS TABLE
 WITH found AS (
-    FROM memory.explorer.recorded WHERE start_local_ns >= low - short AND start_local_ns < high AND duration_ns <= short
+    FROM memory.explorer.placed
+    WHERE list_contains(chosen, rank) AND start_local_ns >= low - short AND start_local_ns < high AND duration_ns <= short
     UNION ALL
-    FROM memory.explorer.recorded WHERE duration_ns > short AND start_local_ns < high AND start_local_ns + duration_ns >= low
-),
-placed AS (
-    SELECT
-        l.lane,
-        o.* EXCLUDE (start_local_ns),
-        run.base.align_by(o.start_local_ns, o.start_local_ns, l.offset_ns, l.drift_ppm, l.reference_local_ns, l.pieces)
-            - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns
-    FROM found AS o
-    JOIN (FROM memory.explorer.lanes WHERE list_contains(chosen, rank)) AS l
-        ON l.rank = o.rank AND l.device IS NOT DISTINCT FROM o.device AND l.stream IS NOT DISTINCT FROM o.stream
+    FROM memory.explorer.placed
+    WHERE list_contains(chosen, rank) AND duration_ns > short AND start_local_ns < high AND start_local_ns + duration_ns >= low
 )
-FROM placed
+FROM found
 WHERE start_ns < until_ns AND (start_ns + duration_ns > from_ns OR start_ns >= from_ns);

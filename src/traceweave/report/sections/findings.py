@@ -36,7 +36,13 @@ def headline_in_words(findings: Findings) -> str:
         return "nothing was found that would save much"
     worst = costly[0]
     where = f" ({name_ranks(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
-    return f"the largest cost is {about(worst['rule'])}{where}, {percent(worst['step_share'])}"
+    return f"the largest cost is {about(worst['rule'])}{where}, {cost_in_words(worst)}"
+
+
+def cost_in_words(finding: Row) -> str:
+    """Say what a finding costs, and what that is a share of."""
+    most = "" if finding["cost_is"] == "replayed" else "at most "
+    return f"{most}{percent(finding['step_share'])} of a step"
 
 
 def about(rule: str) -> str:
