@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError, nearest, suggest
 from traceweave.locations import is_elsewhere
+from traceweave.places import is_duckdb
 
 if TYPE_CHECKING:
     from traceweave.analyses import Analysis
-
-DUCKDB_MAGIC = slice(8, 12), b"DUCK"
-"""Where a DuckDB file says what it is, after a checksum of eight bytes."""
 
 _LIST = "; 'traceweave analyze --list' has all"
 
@@ -123,8 +121,6 @@ def _is_database(name: str) -> bool:
     if os.path.isdir(name):
         return is_run(name)
     try:
-        with open(name, "rb") as file:
-            place, magic = DUCKDB_MAGIC
-            return file.read(place.stop)[place] == magic
+        return is_duckdb(name)
     except (OSError, ValueError):
         return False
