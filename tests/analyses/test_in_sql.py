@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -108,9 +109,12 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
         ("FROM ranks r, gaps(min_gap_ns := r.rank)", "has to be constant"),
         ("FROM gaps(window := 'host')", "takes quotes, since WINDOW is a word of SQL"),
         ("FROM gap()", "Table Function with name gap does not exist"),
-        ("FROM other.gaps()", "Table Function with name gaps does not exist"),
-        ("FROM tw_call_gaps_00", "Table with name tw_call_gaps_00 does not exist"),
-        ("FROM tw_call_gaps_7BFF7D", "Table with name tw_call_gaps_7BFF7D does not exist"),
+        ("FROM other.gaps()", "'gaps' is an analysis; in SQL it is a function: FROM gaps()"),
+        ("FROM tw_only_run_sql_computes_gaps_00", "gaps_00 does not exist"),
+        ("FROM tw_only_run_sql_computes_gaps_7BFF7D", "gaps_7BFF7D does not exist"),
+        ("FROM gaps(min_gap_ns = 9)", "gaps(min_gap_ns = …) compares; write gaps(min_gap_ns := …)"),
+        ("FROM gaps(step = 5)", "gaps has no parameter 'step'; its parameters: per, min_gap_ns"),
+        ("FROM ranks, (FROM gaps(per == 'stream'))", "write gaps(per := …)"),
     ],
 )
 def test_a_wrong_call_is_explained_in_one_line(
@@ -128,6 +132,13 @@ def test_no_analysis_is_called_like_a_function_of_duckdb(run: traceweave.Run) ->
     there = set(run.sql("SELECT DISTINCT function_name AS f FROM duckdb_functions()")["f"])
 
     assert not there & {analysis.name for analysis in analyses.catalog()}
+
+
+def test_duckdb_alone_says_what_computes_an_analysis(run: traceweave.Run) -> None:
+    run.sql("FROM gaps()")
+
+    with pytest.raises(duckdb.CatalogException, match="tw_only_run_sql_computes_gaps_"):
+        run.con.sql("FROM gaps(min_gap_ns := 17)")
 
 
 def test_a_run_folder_answers_alike(fixtures: Path, tmp_path: Path, run: traceweave.Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceweave.analyses.catalog import Analysis, catalog, find, rules
+from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
 from traceweave.analyses.in_sql import with_analyses
 from traceweave.analyses.parameters import Parameter
@@ -17,6 +17,7 @@ from traceweave.analyses.runner import analysis_relation, create_macros, run, sh
 from traceweave.analyses.table_macros import as_macros, create_statements
 
 __all__ = [
+    "LIST",
     "Analysis",
     "Parameter",
     "analysis_relation",
