@@ -28,6 +28,13 @@ _NOT_COMPUTED = re.compile(rf"Table with name {_CALL}(\w+)_([0-9A-F]+) does not 
 _WRONG_CALL = re.compile(r"Macro \"?(\w+)\"?\(\) does not support the supplied arguments")
 _NO_CONSTANT = 'Table function "query_table" does not support'
 
+_FUNCTION = re.compile(r"\b(\w+)\"?\s*\(")
+_MACROS = """
+SELECT function_name FROM duckdb_functions() WHERE list_contains(?, function_name)
+GROUP BY function_name
+HAVING bool_or(database_name = current_database()) AND NOT bool_or(database_name = 'temp')
+"""
+
 T = TypeVar("T")
 
 
@@ -39,6 +46,8 @@ def with_analyses(con: duckdb.DuckDBPyConnection, sql: str, ask: Callable[[], T]
     """
     known = {analysis.name: analysis for analysis in catalog()}
     _refuse_comparisons(con, known, sql)
+    for name in _installed(con, known, sql):
+        _put_there(con, known[name])
     while True:
         try:
             return ask()
@@ -68,6 +77,12 @@ def _unknown(con: duckdb.DuckDBPyConnection, error: duckdb.CatalogException) -> 
     name = found[1].lower() if found else ""
     there = con.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [name])
     return "" if there.fetchall() else name
+
+
+def _installed(con: duckdb.DuckDBPyConnection, known: dict[str, Analysis], sql: str) -> list[str]:
+    """Return what a query may call of the macros in the database that are for other clients."""
+    named = [name for name in set(_FUNCTION.findall(sql.lower())) if name in known]
+    return [name for (name,) in con.execute(_MACROS, [named]).fetchall()] if named else []
 
 
 def _put_there(con: duckdb.DuckDBPyConnection, analysis: Analysis) -> None:
