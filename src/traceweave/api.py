@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceweave import analyses, queries
 from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.frames import Frames, check_frames, to_frames
-from traceweave.locations import shown
+from traceweave.locations import is_sql_file, shown
 from traceweave.overview import Overview, read_overview
 from traceweave.places import place_of
 from traceweave.queries import Parameters
@@ -284,12 +284,19 @@ class Run(Analyses[Frame]):
                 f" {type(frame).__name__}"
             ) from error
 
-    def analyze(self, name: str, **params: object) -> Frame:
-        """Return the rows of the analysis `name`. Raises UsageError or QueryError."""
+    def analyze(self, name: str | Path, **params: object) -> Frame:
+        """Return the rows of the analysis `name`, or of one's own in a file `./name.sql`.
+
+        A file has a header as docs/getting-started.md shows, and may do no more than a query.
+        Raises UsageError or QueryError.
+        """
         return self._framed(self.stream_analysis(name, **params).read_all())
 
-    def stream_analysis(self, name: str, **params: object) -> pa.RecordBatchReader:
+    def stream_analysis(self, name: str | Path, **params: object) -> pa.RecordBatchReader:
         """Return the rows of the analysis `name` as Arrow batches."""
+        if is_sql_file(name):
+            return queries.ask_own(self.con, analyses.read_own(name), params, BATCH_ROWS)
+        name = str(name)
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
 
     def what_if(self, *scenarios: str, by: str = "scenario") -> Frame:

@@ -60,6 +60,30 @@ def ask(
         raise QueryError(explain(error)) from error
 
 
+def ask_own(
+    con: duckdb.DuckDBPyConnection,
+    analysis: analyses.Analysis,
+    params: Mapping[str, object],
+    batch_rows: int,
+) -> pa.RecordBatchReader:
+    """Return the rows of an analysis of one's own, which may do no more than a query.
+
+    Raises QueryError, also where its rows have other columns than its header says.
+    """
+    try:
+        sql, values = analyses.prepare(con, analysis, analysis.bind(params))
+    except duckdb.Error as error:
+        raise QueryError(f"{analysis.name}: {explain(error)}") from error
+    rows = ask(con, sql, values or None, batch_rows)
+    said = [column.name for column in analysis.columns]
+    if rows.schema.names != said:
+        raise QueryError(
+            f"{analysis.name}: its rows have the columns {', '.join(rows.schema.names)}, its header"
+            f" says {', '.join(said) or 'none'}"
+        )
+    return rows
+
+
 def _statements(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
     """Return the statements of a query; refuse those that open or write files.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError, nearest, suggest
-from traceweave.locations import is_elsewhere
+from traceweave.locations import is_elsewhere, is_sql_file
 from traceweave.places import is_duckdb
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
     """Return both as given; raise UsageError if one is missing, unknown, or they are swapped."""
     if name is None or database is None:
         raise UsageError(_what_is_missing(name))
-    if name in analysis_names():
+    if name in analysis_names() or is_sql_file(name):
         return name, database
     first = "the analysis comes first, then the database"
-    if str(database) in analysis_names():
+    if str(database) in analysis_names() or is_sql_file(database):
         line = shlex.join(["traceweave", "analyze", str(database), name])
         raise UsageError(f"{first}; type: {line}")
     if _is_database(name) and not is_run(database):
@@ -84,7 +84,11 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
 
 
 def known_analysis(name: str) -> Analysis:
-    """Return the analysis called `name`; raise UsageError, with the nearest name, if none is."""
+    """Return the analysis called `name`, or in the file `name`; raise UsageError if none is."""
+    if is_sql_file(name):
+        from traceweave.analyses import read_own
+
+        return read_own(name)
     if name not in analysis_names():
         raise UsageError(_unknown_analysis(name))
     from traceweave.analyses import find
@@ -95,7 +99,7 @@ def known_analysis(name: str) -> Analysis:
 def _what_is_missing(name: str | None) -> str:
     if name is None:
         return "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb', or --list"
-    if name in analysis_names():
+    if name in analysis_names() or is_sql_file(name):
         return f"which database? type: traceweave analyze {name} DATABASE"
     if _is_database(name):
         line = shlex.join(["traceweave", "analyze", "health", name])
