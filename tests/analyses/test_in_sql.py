@@ -36,6 +36,8 @@ def test_every_analysis_is_a_function(asked: traceweave.Run, name: str) -> None:
     [
         ("gaps(min_gap_ns := 100_000)", {"min_gap_ns": 100_000}),
         ("gaps(min_gap_ns => 10 * 10000)", {"min_gap_ns": 100_000}),
+        ("gaps(min_gap_ns := '100us')", {"min_gap_ns": 100_000}),
+        ("gaps(min_gap_ns := 1e5)", {"min_gap_ns": 100_000}),
         ("gaps('stream', min_gap_ns := 100_000)", {"per": "stream", "min_gap_ns": 100_000}),
         ("GAPS(\"window\" := 'host')", {"window": "host"}),
         ("findings(min_share := 0.05)", {"min_share": 0.05}),
@@ -100,8 +102,11 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
     ("query", "message"),
     [
         ("FROM gaps(min_gap := 3)", "gaps has no parameter 'min_gap'; did you mean 'min_gap_ns'?"),
-        ("FROM gaps(min_gap_ns := 'x')", "parameter min_gap_ns takes BIGINT, not 'x'"),
-        ("FROM gaps(min_gap_ns := 1.5)", "parameter min_gap_ns takes BIGINT, not 1.5"),
+        (
+            "FROM gaps(min_gap_ns := 'x')",
+            "min_gap_ns takes a whole number of ns, or a time",
+        ),
+        ("FROM gaps(min_gap_ns := 1.5)", "a time such as 100us, not 1.5; default: 1000"),
         ("FROM gaps(per := 'steam')", "parameter per cannot be 'steam'; did you mean 'stream'?"),
         ("FROM gaps(1, 2, 3, 4, 5)", "gaps takes each of its parameters once: per, min_gap_ns"),
         ("FROM steps(1)", "steps takes each of its parameters once: it has none"),

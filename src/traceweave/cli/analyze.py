@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Set a parameter of the analysis; may be repeated.",
+    help="Set a parameter of the analysis; may be repeated. Times and sizes may have a unit:"
+    " min_gap_ns=100us.",
 )
 @click.option(
     "--largest",
