@@ -305,7 +305,7 @@ class Run(Analyses[Frame]):
         A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
         module bytes`) and one change to it (`times like gbps alpha_us overlap`), such as "rank=3
         kind=compute like=median" or "kind=data_loading times=0". Each is replayed alone, and if
-        there are several, all at once in the last row: gains do not add. `by` is 'scenario', or
+        there are several, all together in the last row: gains do not add. `by` is 'scenario', or
         'rank' for the mean step of each rank, or 'path' for what the critical path is then made of.
         Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
         replay is refused.

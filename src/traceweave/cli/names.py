@@ -52,7 +52,7 @@ def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageE
         line = shlex.join(["traceweave", "analyze", name, *(rest or ["DATABASE"])])
         return UsageError(f"{name!r} is an analysis, not a command; type: {line}")
     if os.path.exists(name):
-        what = ["analyze", "health", name] if _is_database(name) else _ingest(name)
+        what = ["analyze", "health", name] if is_database(name) else _ingest(name)
         line = shlex.join(["traceweave", *what])
         return UsageError(f"{name!r} is not a command; type what to do with it, such as: {line}")
     if near := nearest(name, listed):
@@ -75,7 +75,7 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
     if str(database) in analysis_names() or is_sql_file(database):
         line = shlex.join(["traceweave", "analyze", str(database), name])
         raise UsageError(f"{first}; type: {line}")
-    if _is_database(name) and not is_run(database):
+    if is_database(name) and not is_run(database):
         raise UsageError(f"{first}; {_unknown_analysis(str(database))}")
     if _is_table(name):
         line = shlex.join(["traceweave", "query", str(database), f"FROM {name}"])
@@ -101,7 +101,7 @@ def _what_is_missing(name: str | None) -> str:
         return "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb', or --list"
     if name in analysis_names() or is_sql_file(name):
         return f"which database? type: traceweave analyze {name} DATABASE"
-    if _is_database(name):
+    if is_database(name):
         line = shlex.join(["traceweave", "analyze", "health", name])
         return f"which analysis of it? type, for instance: {line}"
     return f"{_unknown_analysis(name)}; after it comes the database"
@@ -121,7 +121,8 @@ def _is_table(name: str) -> bool:
     return name in {relation.name for relation in public_relations()}
 
 
-def _is_database(name: str) -> bool:
+def is_database(name: str) -> bool:
+    """Tell whether there is a run of that name on this machine, by what it holds."""
     if os.path.isdir(name):
         return is_run(name)
     try:
