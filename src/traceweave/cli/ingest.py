@@ -113,7 +113,7 @@ def ingest(
     Kineto JSON (also .json.gz), nsys exports (SQLite, or folders of Parquet or Arrow tables),
     flight recorder dumps, NCCL's logs, NCCL Inspector's files and what traceweave.capture leaves
     beside nsys are found by their content. Exit code 3 if a trace could not be read to its end; the
-    others are loaded anyway.
+    others are loaded anyway. Nothing is loaded of a folder with traces of several runs.
     """
     target = output or _no_output(paths)
 
