@@ -51,7 +51,7 @@ def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection)
     ]
     assert [f.step_ns for f in found[:2]] == [48_000, round((33 + 33 + 53) / 3 * US)]
     assert (found[2].n, found[2].alone_ns) == (None, None)
-    assert found[2].note == "this run has no rank 9"
+    assert found[2].note == "this run has no rank 9; it has ranks 0-2"
 
 
 RUNS = ("fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp8")
