@@ -131,6 +131,27 @@ def test_hosts_that_are_late_by_turns_are_one_finding(
         assert path[path["kind"] == "launch"]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
 
 
+def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Counted again: operators that launch nothing and wait for nothing, far above their median."""
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
+        found = run.findings().set_index("rule")
+        light = run.sql(
+            "SELECT rank, sum(duration_ns) AS stopped_ns FROM host_ops"
+            " WHERE kind = 'op' AND duration_ns >= 2_000_000 AND name IN"
+            " ('aten::view', 'aten::empty', 'aten::slice', 'aten::expand', 'aten::as_strided',"
+            "  'aten::transpose', 'aten::reshape', 'aten::permute', 'detach_')"
+            " AND op_id NOT IN (SELECT parent_id FROM host_ops WHERE parent_id IS NOT NULL)"
+            " GROUP BY rank"
+        )["stopped_ns"]
+    stalls = found.loc["host_stalls"]
+    # these names alone, on every rank, are a part of it
+    assert len(light) == 8
+    assert 0.15 < light.sum() / 8 / stalls["bound_ns"] < 1
+    assert stalls["cost_ns"] <= found.loc["launch_bound", "cost_ns"]
+
+
 @nightly
 def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     corpus: Path, database_of: Callable[..., Path]

@@ -149,6 +149,26 @@ REAL: dict[str, Rule] = {
         # its host frees and allocates; its GPU starts late
         ("kineto/torchrec_4", "kineto/negative_queue_1of16"),
     ),
+    "host_stalls": Rule(
+        # in every rank, in calls as light as aten::view and aten::empty
+        (
+            True_(
+                "kineto/megatron_tp8",
+                None,
+                "Threads that launch stop for 276 ms .*: 121 times in 35 different ones",
+                "Bind ranks",
+            ),
+        ),
+        # one copy; a backward that waits at the same place in every step; copies that wait; none
+        (
+            "kineto/nanogpt_8xh100",
+            "kineto/torchrec_4",
+            "kineto/mtia",
+            "kineto/diff_control",
+            "kineto/hta_pair_nccl2",
+            "kineto/sampled_2of128",
+        ),
+    ),
     "sync_bound": Rule(
         (
             True_(
