@@ -159,7 +159,9 @@ export class Painter {
       const to = from + frame.duration_ns[i] * scale;
       if (from > width || to < 0) continue;
       pen.fillStyle = fills[frame.name[i]];
-      pen.fillRect(from, top, Math.max(to - from, 0.6), row.height);
+      // the path goes on without a hole: whole pixels leave no seam
+      const [left, right] = row.kind === "path" ? [Math.round(from), Math.round(to)] : [from, to];
+      pen.fillRect(left, top, Math.max(right - left, 0.6), row.height);
     }
   }
 
