@@ -103,7 +103,7 @@ def test_the_first_view_shows_the_whole_run(page: Page, explorer: Explorer) -> N
     assert _view(page) == (0, explorer.run.span_ns)
     expect(page.locator("#facts")).to_contain_text("4 ranks")
     labels = page.locator("#gutter .rank").all_text_contents()
-    assert labels == [f"rank {rank}host" for rank in range(4)]
+    assert labels == [f"rank {rank}host threads" for rank in range(4)]
     assert _colours(page, "#lanes") > 4
     assert _colours(page, "#overview") > 2
 
@@ -417,6 +417,15 @@ def test_the_page_fits_and_works_at_other_widths(
             button = page.get_by_role("button", name=name, exact=True).bounding_box()
             assert button is not None
             assert 0 <= button["x"] < button["x"] + button["width"] <= width
+        host = page.get_by_role("button", name="host threads of rank 0", exact=True)
+        beside = page.get_by_role("button", name="streams of rank 0", exact=True).bounding_box()
+        shown = host.bounding_box()
+        assert shown is not None
+        assert beside is not None
+        assert beside["x"] + beside["width"] <= shown["x"] < shown["x"] + shown["width"]
+        assert shown["x"] + shown["width"] <= lanes["x"]
+        assert host.get_attribute("title")
+        assert host.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px"
         assert visit.console == []
 
 
