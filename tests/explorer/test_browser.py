@@ -204,10 +204,21 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     page: Page, explorer: Explorer
 ) -> None:
-    page.mouse.click(*_spot(page, 1))
+    spot = _spot(page, 1)
+    card = page.locator("#card")
+    page.mouse.move(*spot)
+    expect(card).to_be_visible()
+    page.mouse.click(*spot)
     pane = page.locator("#pane-details")
     expect(pane).to_contain_text("came last")
+    expect(card).to_be_hidden()
     expect(pane.locator("tbody tr")).to_have_count(4)
+    # nor does what the pointer is at later on cover the pane
+    lanes = _box(page, "#lanes")
+    page.mouse.move(spot[0], spot[1] + 1)
+    expect(card).to_be_visible()
+    told = _box(page, "#card")
+    assert told["y"] + told["height"] <= lanes["y"] + lanes["height"]
     expect(pane).to_contain_text("launched by")
     known = page.evaluate("() => window.traceweave.view.picked.known")
     members = known["collectives"][0]["members"]

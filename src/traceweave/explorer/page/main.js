@@ -144,6 +144,7 @@ class Page {
 
   // A block stands for what is too short to be seen: its stretch is selected, of its lane.
   click(found) {
+    this.leave(); // the pane that opens tells more
     if (!found) return this.letGo();
     if (found.kind === "gaps" || found.kind === "path") return this.view.select({ from: Math.floor(found.start_ns), until: Math.ceil(found.start_ns + found.duration_ns), ranks: [found.rank] });
     if (found.kind !== "block") return this.view.pick(found);
@@ -286,7 +287,7 @@ class Page {
     const found = this.find(x, y);
     if (!found) return this.leave();
     const box = this.canvas.getBoundingClientRect();
-    show(part("card"), describe(found, this.colours), x + box.left, y + box.top);
+    show(part("card"), describe(found, this.colours), x + box.left, y + box.top, box.bottom);
   }
 
   leave() {
