@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,6 +372,45 @@ def test_the_critical_path_has_a_lane(page: Page) -> None:
     expect(page.locator("#gutter .path")).to_have_count(4)
     pressed.click()
     expect(page.locator("#gutter .path")).to_have_count(0)
+
+
+def test_the_critical_path_has_no_hole_when_all_of_it_is_in_view(
+    chromium: Chromium, corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Of 1,560 stretches, all on rank 0, most are shorter than a pixel."""
+    path = database_of(corpus / "kineto" / "megatron_tp8")
+    with explore(path) as explorer, serving(explorer) as server, chromium.open(server.url) as visit:
+        page = visit.page
+        page.get_by_role("button", name="Critical path").click()
+        page.wait_for_function("() => window.traceweave.data.path", timeout=60_000)
+        _drawn(page)
+        empty, filled = page.evaluate(
+            f"""() => {{
+              {_PIXELS}
+              {_ROW}
+              const {{ canvas, view, data }} = window.traceweave;
+              const row = rowOf("path", 0);
+              const {{ start_ns, duration_ns }} = data.path;
+              const x = (ns) => Math.round(((ns - view.from) / view.length) * canvas.width);
+              const [first, end] = [x(start_ns[0]), x(start_ns.at(-1) + duration_ns.at(-1))];
+              const all = pixels(canvas, first, end - first);
+              const line = new Uint32Array(all.buffer, row.middle * (end - first) * 4, end - first);
+              const ground = new Uint32Array(pixels(canvas, 2, 1).buffer)[row.middle];
+              const empty = line.filter((pixel) => pixel === ground).length;
+              return [empty, line.length - empty];
+            }}"""
+        )
+        assert empty == 0
+        assert filled > 0.8 * _box(page, "#lanes")["width"]
+
+
+_ROW = """
+  const rowOf = (kind, rank) => {
+    const { scene } = window.traceweave;
+    const { top, height } = scene.rows.find((one) => one.kind === kind && one.rank === rank);
+    return { top: top - scene.scroll, middle: Math.round(top - scene.scroll + height / 2), height };
+  };
+"""
 
 
 def test_perfetto_gets_the_selection_by_its_own_messages(
