@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.chromium import Chromium, Visit
 from tests.explorer.serving import serving
@@ -411,6 +411,50 @@ _ROW = """
     return { top: top - scene.scroll, middle: Math.round(top - scene.scroll + height / 2), height };
   };
 """
+
+
+def test_lanes_say_that_their_gaps_are_looked_for(chromium: Chromium, gpu_run: Path) -> None:
+    with (
+        explore(gpu_run) as explorer,
+        serving(explorer) as server,
+        chromium.open("about:blank") as visit,
+    ):
+        page = visit.page
+        held: list[Route] = []
+        page.route("**/ask/find-gaps?rank=3", lambda route: held.append(route))
+        page.goto(server.url)
+        page.wait_for_function("() => window.traceweave?.data.found.size === 3")
+        page.wait_for_function("() => window.traceweave.data.gaps.of.size === 3")
+        assert [page.evaluate("(i) => window.traceweave.data.looking(i)", i) for i in (0, 3)] == [
+            False,
+            True,
+        ]
+        assert _soft(page, 3) > 20
+        held[0].continue_()
+        page.wait_for_function("() => window.traceweave.data.gaps.of.size === 4")
+        _drawn(page)
+        assert _soft(page, 3) == 0
+
+
+def _soft(page: Page, rank: int) -> int:
+    """How many pixels at the left of a rank's gaps have colours of letters."""
+    return int(
+        page.evaluate(
+            f"""(rank) => {{
+              {_PIXELS}
+              {_ROW}
+              const {{ canvas, colours }} = window.traceweave;
+              const {{ top, height }} = rowOf("gaps", rank);
+              const data = pixels(canvas, 0, 100);
+              const soft = [1, 3, 5].map((i) => parseInt(colours.soft.slice(i, i + 2), 16));
+              let found = 0;
+              for (let i = top * 400; i < (top + height) * 400; i += 4)
+                found += soft.every((part, c) => Math.abs(data[i + c] - part) < 50);
+              return found;
+            }}""",
+            rank,
+        )
+    )
 
 
 def test_perfetto_gets_the_selection_by_its_own_messages(

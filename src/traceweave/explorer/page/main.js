@@ -263,7 +263,7 @@ class Page {
     const unfolded = of().filter((rank) => view.host.has(rank));
     data.need({ ranks: of(), unfolded, idle: of("gaps"), path: this.extras.path }, this.canvas.clientWidth);
     const { lanes: frame, host, gaps, path } = data;
-    this.scene = { view, run, rows: placed.rows, scroll, frame, host, gaps, path, ...this.matching() };
+    this.scene = { view, run, rows: placed.rows, scroll, frame, host, gaps, path, looking: (rank) => data.looking(rank), ...this.matching() };
     this.painter.paint(this.scene);
     this.gutter.draw(placed.rows, scroll, stage.clientHeight);
     drawRuler(part("ruler"), part("corner"), view, run, this.colours);

@@ -114,6 +114,13 @@ export class Painter {
     pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, left, top + height / 2 + 0.5);
   }
 
+  wordsOfThin(text, top, height) {
+    const { pen, width, colours, font } = this;
+    pen.font = `9px ${font}`;
+    this.words(text, 0, width, top, height, colours.soft);
+    pen.font = `11px ${font}`;
+  }
+
   thread(row, top) {
     const { pen, colours, view, width } = this;
     const frame = this.host.get(row.rank);
@@ -149,6 +156,7 @@ export class Painter {
   // Gaps in the colour of their cause, the critical path in that of what it is.
   stretches(row, top) {
     const { pen, colours, width } = this;
+    if (row.kind === "gaps" && this.looking(row.rank)) return this.wordsOfThin("looking for gaps …", top, row.height);
     const frame = stretchesOf(this, row);
     if (!frame) return;
     const scale = width / this.view.length;
