@@ -16,6 +16,7 @@ from tests.explorer.serving import serving
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave.explorer.views import Stretch
+from traceweave.words import time_of_day
 
 pytestmark = pytest.mark.browser
 
@@ -212,6 +213,8 @@ def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     pane = page.locator("#pane-details")
     expect(pane).to_contain_text("came last")
     expect(card).to_be_hidden()
+    picked = page.evaluate("() => window.traceweave.view.picked.start_ns")
+    expect(pane).to_contain_text(time_of_day(explorer.run.origin_ns + picked))
     expect(pane.locator("tbody tr")).to_have_count(4)
     # nor does what the pointer is at later on cover the pane
     lanes = _box(page, "#lanes")
@@ -273,6 +276,100 @@ def test_search_counts_and_goes_from_hit_to_hit(page: Page) -> None:
     page.fill("#search input", "")
     expect(told).to_have_text("")
     page.keyboard.press("Escape")
+
+
+RUN = """{
+  origin_ns: "1706850122815562675",
+  span_ns: 652e6,
+  steps: [{ step: 3, start_ns: 2908047, end_ns: 633671325 }],
+}"""
+"""Of 05:02:02.815562675 UTC on 2024-02-02."""
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "moment"),
+    [
+        ("05:02:02.907408", RUN, 91_845_325),
+        ("2024-02-02 05:02:02.907408 UTC", RUN, 91_845_325),
+        ("5:02:03", RUN, 184_437_325),
+        ("2024-02-03T05:02:02.907408000Z", RUN, 86_400_091_845_325),
+        ("1706850122907408000", RUN, 91_845_325),
+        ("1706850122000000000", RUN, -815_562_675),
+        (" 91.8 ms ", RUN, 91_800_000),
+        ("0.0918s", RUN, 91_800_000),
+        ("91800 µs", RUN, 91_800_000),
+        ("91800 μs", RUN, 91_800_000),
+        ("91800 us", RUN, 91_800_000),
+        (".5 min", RUN, 30_000_000_000),
+        # over midnight
+        ("00:00:01", '{ origin_ns: "1706918399000000000", span_ns: 9e9, steps: [] }', 2e9),
+        # clocks that do not count from 1970 tell no time of day
+        ("5500", '{ origin_ns: "5000", span_ns: 1000, steps: [] }', 500),
+        ("00:00:00.000005500", '{ origin_ns: "5000", span_ns: 1000, steps: [] }', None),
+        ("AllReduce", RUN, None),
+        ("128", RUN, None),
+        ("16 fp", RUN, None),
+        ("4 constructor", RUN, None),
+        ("25:00:00", RUN, None),
+        ("step 4", RUN, None),
+        ("", RUN, None),
+    ],
+)
+def test_moments_are_read_as_people_write_them(
+    page: Page, text: str, run: str, moment: int | None
+) -> None:
+    found = _moments(page, f"parseMoment(text, {run})", text)
+    assert found == (None if moment is None else {"from": moment, "until": moment})
+
+
+def test_a_step_is_a_stretch_of_time(page: Page) -> None:
+    found = _moments(page, f"parseMoment(text, {RUN})", "Step 3")
+    assert found == {"from": 2_908_047, "until": 633_671_325}
+
+
+def test_a_time_of_day_is_written_as_the_terminal_does(page: Page) -> None:
+    assert _moments(page, f"timeOfDay({RUN}, 91845325)") == "05:02:02.907408"
+    assert _moments(page, 'timeOfDay({ origin_ns: "5000" }, 0)') is None
+
+
+def _moments(page: Page, call: str, text: str = "") -> Any:
+    """What a function of page/moments.js returns."""
+    return page.evaluate(
+        "async (text) => { const { parseMoment, timeOfDay } ="
+        f" await import(new URL('page/moments.js', location.href)); return {call}; }}",
+        text,
+    )
+
+
+def test_a_time_in_the_search_box_is_gone_to_and_marked(page: Page, explorer: Explorer) -> None:
+    field, told = page.locator("#search input"), page.locator("#search output")
+    wanted = explorer.run.origin_ns + explorer.run.span_ns // 2 // 1000 * 1000
+    since = wanted - explorer.run.origin_ns
+    for text in (f"{since / 1e6:.6f} ms", str(wanted), time_of_day(wanted)):
+        page.evaluate("() => { window.traceweave.view.mark = null; }")
+        page.keyboard.press("/")
+        field.fill(text)
+        expect(told).to_have_text("Enter: go there")
+        page.keyboard.press("Enter")
+        first, last = _view(page)
+        assert page.evaluate("() => window.traceweave.view.mark") == pytest.approx(since, abs=1000)
+        assert (first + last) / 2 == pytest.approx(since, abs=1000)
+        expect(page.locator("#status")).to_contain_text("s from the beginning")
+        assert page.evaluate("() => window.traceweave.view.search") == ""
+    field.fill("step 3")
+    page.keyboard.press("Enter")
+    step = page.evaluate("() => window.traceweave.run.steps.find((one) => one.step === 3)")
+    first, last = _view(page)
+    assert last - first == pytest.approx(1.5 * (step["end_ns"] - step["start_ns"]))
+    field.fill("9 h")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("not in the run")
+    assert _view(page) == (first, last)
+    field.fill("")
+    expect(told).to_have_text("")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => window.traceweave.view.mark") is None
 
 
 def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> None:

@@ -194,10 +194,11 @@ export class Painter {
 
   selected() {
     const { pen, view, width, height, colours } = this;
+    pen.fillStyle = colours.accent;
+    if (view.mark !== null) pen.fillRect(Math.round(toX(view, width, view.mark)), 0, 1, height);
     if (!view.selection) return;
     const from = toX(view, width, view.selection.from);
     const to = toX(view, width, view.selection.until);
-    pen.fillStyle = colours.accent;
     pen.globalAlpha = 0.13;
     pen.fillRect(from, 0, to - from, height);
     pen.globalAlpha = 0.8;
