@@ -603,6 +603,7 @@ def test_the_page_fits_and_works_at_other_widths(
         expect(page.locator("#pane-details")).to_contain_text("came last")
         lanes = _box(page, "#lanes")
         assert lanes["width"] > width / 2
+        assert _box(page, "#pane-details dd >> nth=0")["height"] < 30  # on one line
         assert lanes["height"] > 150
         for name in ("SQL", "Open in Perfetto", "Copy link"):
             button = page.get_by_role("button", name=name, exact=True).bounding_box()
