@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import traceweave
@@ -76,6 +78,15 @@ def test_sql_takes_parameters_by_place_and_by_name(run: traceweave.Run) -> None:
         ("ATTACH ':memory:' AS other", "queries only read this database"),
         ("PREPARE mine AS SELECT 1", "queries only read this database"),
         ("EXPLAIN ANALYZE DELETE FROM clocks", "queries only read this database"),
+        ("UPDATE gpu_ops SET rank = 1", "queries only read this database"),
+        ("INSERT INTO gpu_ops VALUES (1)", "queries only read this database"),
+        ("SELECT 1; SELECT 2", "the rows of one SELECT, its last statement; ask several one by"),
+        ("FROM breakdown", "'breakdown' is an analysis; in SQL it is a function: FROM breakdown()"),
+        ("FROM kernel", "kernel does not exist; did you mean kernels()?; 'traceweave schema' or"),
+        ("FROM ops", "ops does not exist; did you mean gpu_ops?; 'traceweave schema' or"),
+        ("FROM nodes", "nodes does not exist; 'traceweave schema' or run.schema() in Python lists"),
+        ("CREATE TEMP TABLE mine AS SELECT 1; FROM mines", "did you mean mine?"),
+        ("SELECT idle FROM breakdown()", 'idle" not found in FROM clause; Candidate bindings: "id'),
     ],
 )
 def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, message: str) -> None:
@@ -84,6 +95,29 @@ def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, mes
 
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("as_", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_a_frame_of_ones_own_is_a_table_of_queries(
+    run: traceweave.Run, as_: Callable[[pd.DataFrame], object]
+) -> None:
+    run.register("nodes", as_(pd.DataFrame({"rank": [0, 1, 2, 3], "node": ["a", "a", "b", "b"]})))
+
+    found = run.sql(
+        "SELECT node, sum(idle_ns)::BIGINT AS idle_ns FROM breakdown() JOIN nodes USING (rank)"
+        " GROUP BY node ORDER BY node"
+    )
+
+    idle = run.breakdown().groupby("rank")["idle_ns"].sum()
+    assert found.to_numpy().tolist() == [["a", idle[0] + idle[1]], ["b", idle[2] + idle[3]]]
+
+
+def test_no_frame_takes_the_place_of_a_table_of_the_run(run: traceweave.Run) -> None:
+    with pytest.raises(traceweave.UsageError, match="'Ranks' is a table of the run; register the"):
+        run.register("Ranks", pd.DataFrame({"rank": [0]}))
+    with pytest.raises(traceweave.UsageError, match=r"a frame of pandas or polars.* 'x' is dict"):
+        run.register("x", {"rank": 0})
+    assert len(run.sql("FROM ranks")) == 4
 
 
 def test_a_query_cannot_write_the_log_beside_the_database(
@@ -231,8 +265,9 @@ def test_a_closed_run_says_so(database: Path) -> None:
     run = traceweave.open(database)
     run.close()
 
-    with pytest.raises(traceweave.QueryError, match=r"(?i)closed"):
-        run.sql("SELECT 1")
+    for ask in (lambda: run.sql("SELECT 1"), run.breakdown, run.info, lambda: run.plot.timeline()):
+        with pytest.raises(traceweave.QueryError, match="run is closed; open it again"):
+            ask()
 
 
 def test_every_exported_name_exists() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
@@ -15,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 import duckdb
 import pyarrow as pa
 
-from traceweave import analyses
+from traceweave import analyses, queries
 from traceweave.errors import QueryError, UsageError, suggest
 from traceweave.frames import Frames, check_frames, to_frames
-from traceweave.locations import shown
+from traceweave.locations import is_sql_file, shown
 from traceweave.overview import Overview, read_overview
 from traceweave.places import place_of
-from traceweave.store.database import first_line, open_database
+from traceweave.queries import Parameters
+from traceweave.store.database import open_database
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
 from traceweave.store.schema import Schema, public_relations
@@ -50,8 +49,6 @@ BATCH_ROWS = 65_536
 
 HELP_WIDTH = 96
 """Characters to a line of what `help` says of an analysis, which it indents by four."""
-
-Parameters = Sequence[object] | Mapping[str, object]
 
 
 @overload
@@ -242,10 +239,21 @@ class Run(Analyses[Frame]):
         self._frames = frames
         self.path = path
         """The database file or the run folder."""
-        self.con = con
-        """The read-only DuckDB connection."""
+        self._con: duckdb.DuckDBPyConnection | None = con
         self.closing = ExitStack()
         """What ends with the run."""
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """The read-only DuckDB connection, for what DuckDB itself offers: relations, cursors.
+
+        Tables and views are there; analyses as functions are for `sql`, which computes them. A
+        result of `con.execute` has to be fetched to its end before the run is asked again.
+        Raises QueryError for a run that is closed.
+        """
+        if self._con is None:
+            raise QueryError(f"{shown(self.path)}: the run is closed; open it again")
+        return self._con
 
     def sql(self, query: str, params: Parameters | None = None) -> Frame:
         """Return the rows of a query; `?` or `$name` in it take `params`. Raises QueryError.
@@ -256,25 +264,39 @@ class Run(Analyses[Frame]):
 
     def stream(self, query: str, params: Parameters | None = None) -> pa.RecordBatchReader:
         """Return the rows of a query as Arrow batches. Raises QueryError."""
-        try:
-            statements = _within(self.con, query)
-            relation = None
-            for place, sql in enumerate(statements, start=1):
-                values = params if place == len(statements) else None
-                ask = partial(self.con.sql, sql, params=values)
-                relation = analyses.with_analyses(self.con, sql, ask)
-            if relation is None:
-                raise QueryError("the query is empty; write a SELECT")
-            return relation.to_arrow_reader(BATCH_ROWS)
-        except duckdb.Error as error:
-            raise QueryError(explain(error)) from error
+        return queries.ask(self.con, query, params, BATCH_ROWS)
 
-    def analyze(self, name: str, **params: object) -> Frame:
-        """Return the rows of the analysis `name`. Raises UsageError or QueryError."""
+    def register(self, name: str, frame: object) -> None:
+        """Make a frame of pandas or polars, or an Arrow table, a table of this run's queries.
+
+        `run.register("nodes", frame)`, then `run.sql("FROM breakdown() JOIN nodes USING (rank)")`;
+        it replaces what was registered by that name. Raises UsageError for the name of a table of
+        the run, and for what is no frame.
+        """
+        taken = "SELECT 1 FROM duckdb_columns() WHERE database_name = current_database()"
+        if self.con.execute(f"{taken} AND table_name = lower(?)", [name]).fetchall():
+            raise UsageError(f"{name!r} is a table of the run; register the frame by another name")
+        try:
+            self.con.register(name, frame)
+        except duckdb.Error as error:
+            raise UsageError(
+                f"a table is made of a frame of pandas or polars, or an Arrow table; {name!r} is"
+                f" {type(frame).__name__}"
+            ) from error
+
+    def analyze(self, name: str | Path, **params: object) -> Frame:
+        """Return the rows of the analysis `name`, or of one's own in a file `./name.sql`.
+
+        A file has a header as docs/getting-started.md shows, and may do no more than a query.
+        Raises UsageError or QueryError.
+        """
         return self._framed(self.stream_analysis(name, **params).read_all())
 
-    def stream_analysis(self, name: str, **params: object) -> pa.RecordBatchReader:
+    def stream_analysis(self, name: str | Path, **params: object) -> pa.RecordBatchReader:
         """Return the rows of the analysis `name` as Arrow batches."""
+        if is_sql_file(name):
+            return queries.ask_own(self.con, analyses.read_own(name), params, BATCH_ROWS)
+        name = str(name)
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
 
     def what_if(self, *scenarios: str, by: str = "scenario") -> Frame:
@@ -283,7 +305,7 @@ class Run(Analyses[Frame]):
         A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
         module bytes`) and one change to it (`times like gbps alpha_us overlap`), such as "rank=3
         kind=compute like=median" or "kind=data_loading times=0". Each is replayed alone, and if
-        there are several, all at once in the last row: gains do not add. `by` is 'scenario', or
+        there are several, all together in the last row: gains do not add. `by` is 'scenario', or
         'rank' for the mean step of each rank, or 'path' for what the critical path is then made of.
         Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
         replay is refused.
@@ -381,7 +403,9 @@ class Run(Analyses[Frame]):
     def close(self) -> None:
         """Close the connection; the run cannot be used afterwards."""
         self.closing.close()
-        self.con.close()
+        if self._con is not None:
+            self._con.close()
+            self._con = None
 
     if not TYPE_CHECKING:  # methods.pyi names them, so that a type checker knows a wrong name
 
@@ -424,61 +448,3 @@ def _method(run: Run[Frame], analysis: analyses.Analysis) -> Callable[..., Frame
     )
     ask.__signature__ = analyses.signature(analysis)  # type: ignore[attr-defined]
     return ask
-
-
-def _within(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return the statements of a query; refuse those that open or write files.
-
-    DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
-    writing, and COPY may write the log beside the database.
-    """
-    statements = con.extract_statements(query)
-    for statement in statements:
-        kind = _kind(statement)
-        if kind == "EXPLAIN":
-            explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
-            kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
-        if kind not in _WITHIN:
-            raise QueryError(_ONLY_READ)
-    return [statement.query for statement in statements]
-
-
-def _kind(statement: duckdb.Statement) -> str:
-    try:
-        return statement.type.name
-    except ValueError:  # DuckDB knows kinds that its Python package does not
-        return "unknown"
-
-
-_WITHIN = frozenset(
-    {"SELECT", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "PRAGMA", "CALL", "SET", "MULTI"}
-)
-"""Statements that stay within the connection; those that change tables serve temporary ones."""
-
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
-
-_ONLY_READ = (
-    "queries only read this database; to change it, or for other files, extensions or settings,"
-    " open it with DuckDB itself"
-)
-
-
-_QUOTE_WINDOW = (
-    "the parameter takes quotes, since WINDOW is a word of SQL: breakdown(\"window\" := 'host')"
-)
-
-_HINTS = ("Did you mean", "Candidate bindings")
-
-
-def explain(error: duckdb.Error) -> str:
-    """Return one line on what is wrong with a query, in the words of this program."""
-    text = str(error)
-    locked = "read-only mode" in text or "configuration has been locked" in text
-    if locked or isinstance(error, duckdb.PermissionException):
-        return _ONLY_READ
-    lines = [line for line in text.splitlines() if line.strip()]
-    hint = next((line.strip() for line in lines[1:] if line.startswith(_HINTS)), "")
-    near = next((line.strip() for line in lines[1:] if line.startswith("LINE")), "")
-    if isinstance(error, duckdb.ParserException) and 'at or near "window"' in lines[0]:
-        hint = _QUOTE_WINDOW
-    return "; ".join(part for part in (first_line(error), hint, near) if part)

@@ -6,7 +6,8 @@ TraceweaveError          exit code 3 unless a subclass says otherwise
 ├── DatabaseError        3  not a traceweave database, or one of another version
 └── QueryError           2  the user's SQL, or a parameter of an analysis, is wrong
 
-A message is one line: what failed, on which file, and the way out.
+A message is one line: what failed, on which file, and the way out. What there is to choose from may
+follow, one to a line.
 """
 
 from __future__ import annotations
@@ -26,9 +27,20 @@ __all__ = [
 
 
 class TraceweaveError(Exception):
-    """Base of every error that a user can cause and fix; its text is the whole message."""
+    """Base of every error that a user can cause and fix; its text is the whole message.
+
+    `choices` are what there is to choose from, where that is more than a few words.
+    """
 
     exit_code: int = 3
+
+    def __init__(self, message: str = "", choices: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.choices = tuple(choices)
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.message, *self.choices])
 
 
 class UsageError(TraceweaveError):

@@ -1,4 +1,4 @@
-"""Names of places that are not on this machine."""
+"""What names of files and places say: whether they are elsewhere, and how they are shown."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def shown(name: str | Path) -> str:
     scheme, rest = url_of(name)
     host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def is_sql_file(name: str | Path) -> bool:
+    """Tell whether an analysis is named by the file it is in, not by its name."""
+    return str(name).endswith(".sql")

@@ -28,6 +28,10 @@ _SECRET = re.compile(r"SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRIN
 _SHORTEST_SECRET = 8
 
 
+_DUCKDB = slice(8, 12), b"DUCK"
+"""Where a DuckDB file says what it is, after a checksum of eight bytes."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A file or folder, which may not exist yet."""
@@ -139,6 +143,13 @@ def place_of(name: str | Path | Place) -> Place:
             return Place(*_SYSTEMS[scheme](rest.rstrip("/")), shown(name).rstrip("/"))
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"{shown(name)}: cannot be reached: {error}") from None
+
+
+def is_duckdb(path: str | Path) -> bool:
+    """Tell whether a file of this machine is a database of DuckDB. Raises OSError."""
+    with open(path, "rb") as file:
+        place, magic = _DUCKDB
+        return file.read(place.stop)[place] == magic
 
 
 def without_secrets(text: str) -> str:

@@ -252,12 +252,42 @@ def test_a_bare_parameter_is_a_common_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "given", "want"),
+    [
+        ("least_ns", "100us", 100_000),
+        ("least_ns", "1.5 ms", 1_500_000),
+        ("least_ns", "7", 7),
+        ("least_bytes", "25MB", 25_000_000),
+    ],
+)
+def test_times_and_sizes_may_have_a_unit(name: str, given: str, want: int) -> None:
+    assert parse("sizes", HEADER.replace("least", name)).bind({name: given})[name] == want
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("least_ns", "25MB", "a whole number of ns, or a time such as 100us, not '25MB'"),
+        ("least_ns", "0.5ns", "a whole number of ns, or a time such as 100us, not '0.5ns'"),
+        ("least_ns", 1.5, "a whole number of ns, or a time such as 100us, not 1.5"),
+        ("least_bytes", "10us", "a whole number, or a size such as 25MB, not '10us'"),
+        ("least_ns", "-5us", "cannot be -5us; it is zero or more"),
+    ],
+)
+def test_a_unit_that_does_not_fit_is_refused(name: str, given: object, message: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(message)):
+        parse("sizes", HEADER.replace("least", name)).bind({name: given})
+
+
+@pytest.mark.parametrize(
     ("given", "want"),
     [
         ({}, {}),
         ({"unit": "k"}, {"unit": "k"}),
         ({"least": "20"}, {"least": 20}),
-        ({"least": -3}, {"least": -3}),
+        ({"least": "1e5"}, {"least": 100_000}),
+        ({"least": 1e5}, {"least": 100_000}),
+        ({"least": 0}, {"least": 0}),
         ({"share": "0.25", "all": "TRUE"}, {"share": 0.25, "all": True}),
         ({"share": 1, "all": True}, {"share": 1, "all": True}),
         ({"rank": None}, {"rank": None}),
@@ -280,14 +310,19 @@ def test_parameters_are_taken_as_values_or_as_text(
             " its parameters: unit, least, share, all, rank",
         ),
         ({"unit": "m"}, "parameter unit cannot be 'm'; it is one of: b, k"),
-        ({"unit": 1}, "parameter unit takes VARCHAR, not 1; default: b"),
-        ({"least": "ten"}, "parameter least takes BIGINT, not 'ten'; default: 10"),
-        ({"least": 1.5}, "parameter least takes BIGINT, not 1.5; default: 10"),
-        ({"least": True}, "parameter least takes BIGINT, not True; default: 10"),
-        ({"least": None}, "parameter least takes BIGINT, not None; default: 10"),
-        ({"share": "half"}, "parameter share takes DOUBLE, not 'half'; default: 0.5"),
-        ({"all": "maybe"}, "parameter all takes BOOLEAN, not 'maybe'; default: False"),
-        ({"all": 1}, "parameter all takes BOOLEAN, not 1; default: False"),
+        ({"unit": 1}, "parameter unit takes a text, not 1; default: b"),
+        ({"least": "ten"}, "parameter least takes a whole number, not 'ten'; default: 10"),
+        ({"least": 1.5}, "parameter least takes a whole number, not 1.5; default: 10"),
+        ({"least": True}, "parameter least takes a whole number, not True; default: 10"),
+        ({"least": None}, "parameter least takes a whole number, not None; default: 10"),
+        ({"share": "half"}, "parameter share takes a number, not 'half'; default: 0.5"),
+        ({"least": "1e-1"}, "parameter least takes a whole number, not '1e-1'; default: 10"),
+        ({"least": "1e99"}, "parameter least takes a whole number, not '1e99'; default: 10"),
+        ({"least": "10us"}, "parameter least takes a whole number, not '10us'; default: 10"),
+        ({"least": -3}, "parameter least cannot be -3; it is zero or more"),
+        ({"share": "nan"}, "parameter share cannot be nan; it is zero or more"),
+        ({"all": "maybe"}, "parameter all takes true or false, not 'maybe'; default: False"),
+        ({"all": 1}, "parameter all takes true or false, not 1; default: False"),
     ],
 )
 def test_a_wrong_parameter_is_refused_with_the_way_out(

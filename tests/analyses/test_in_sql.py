@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -36,6 +37,8 @@ def test_every_analysis_is_a_function(asked: traceweave.Run, name: str) -> None:
     [
         ("gaps(min_gap_ns := 100_000)", {"min_gap_ns": 100_000}),
         ("gaps(min_gap_ns => 10 * 10000)", {"min_gap_ns": 100_000}),
+        ("gaps(min_gap_ns := '100us')", {"min_gap_ns": 100_000}),
+        ("gaps(min_gap_ns := 1e5)", {"min_gap_ns": 100_000}),
         ("gaps('stream', min_gap_ns := 100_000)", {"per": "stream", "min_gap_ns": 100_000}),
         ("GAPS(\"window\" := 'host')", {"window": "host"}),
         ("findings(min_share := 0.05)", {"min_share": 0.05}),
@@ -100,8 +103,11 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
     ("query", "message"),
     [
         ("FROM gaps(min_gap := 3)", "gaps has no parameter 'min_gap'; did you mean 'min_gap_ns'?"),
-        ("FROM gaps(min_gap_ns := 'x')", "parameter min_gap_ns takes BIGINT, not 'x'"),
-        ("FROM gaps(min_gap_ns := 1.5)", "parameter min_gap_ns takes BIGINT, not 1.5"),
+        (
+            "FROM gaps(min_gap_ns := 'x')",
+            "min_gap_ns takes a whole number of ns, or a time",
+        ),
+        ("FROM gaps(min_gap_ns := 1.5)", "a time such as 100us, not 1.5; default: 1000"),
         ("FROM gaps(per := 'steam')", "parameter per cannot be 'steam'; did you mean 'stream'?"),
         ("FROM gaps(1, 2, 3, 4, 5)", "gaps takes each of its parameters once: per, min_gap_ns"),
         ("FROM steps(1)", "steps takes each of its parameters once: it has none"),
@@ -109,9 +115,12 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
         ("FROM ranks r, gaps(min_gap_ns := r.rank)", "has to be constant"),
         ("FROM gaps(window := 'host')", "takes quotes, since WINDOW is a word of SQL"),
         ("FROM gap()", "Table Function with name gap does not exist"),
-        ("FROM other.gaps()", "Table Function with name gaps does not exist"),
-        ("FROM tw_call_gaps_00", "Table with name tw_call_gaps_00 does not exist"),
-        ("FROM tw_call_gaps_7BFF7D", "Table with name tw_call_gaps_7BFF7D does not exist"),
+        ("FROM other.gaps()", "'gaps' is an analysis; in SQL it is a function: FROM gaps()"),
+        ("FROM tw_only_run_sql_computes_gaps_00", "gaps_00 does not exist"),
+        ("FROM tw_only_run_sql_computes_gaps_7BFF7D", "gaps_7BFF7D does not exist"),
+        ("FROM gaps(min_gap_ns = 9)", "gaps(min_gap_ns = …) compares; write gaps(min_gap_ns := …)"),
+        ("FROM gaps(step = 5)", "gaps has no parameter 'step'; its parameters: per, min_gap_ns"),
+        ("FROM ranks, (FROM gaps(per == 'stream'))", "write gaps(per := …)"),
     ],
 )
 def test_a_wrong_call_is_explained_in_one_line(
@@ -129,6 +138,13 @@ def test_no_analysis_is_called_like_a_function_of_duckdb(run: traceweave.Run) ->
     there = set(run.sql("SELECT DISTINCT function_name AS f FROM duckdb_functions()")["f"])
 
     assert not there & {analysis.name for analysis in analyses.catalog()}
+
+
+def test_duckdb_alone_says_what_computes_an_analysis(run: traceweave.Run) -> None:
+    run.sql("FROM gaps()")
+
+    with pytest.raises(duckdb.CatalogException, match="tw_only_run_sql_computes_gaps_"):
+        run.con.sql("FROM gaps(min_gap_ns := 17)")
 
 
 @nightly

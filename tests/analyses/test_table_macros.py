@@ -90,15 +90,46 @@ def test_parameters_are_those_of_the_analysis(
     assert same(*ranks_on_gpu, call, f"FROM {call}") > 0
 
 
-def test_what_needs_python_is_not_installed(
-    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM breakdown()",
+        "SELECT count(*) FROM gaps(min_gap_ns := 0) JOIN ranks USING (rank)",
+        "SELECT duration_ns FROM gaps()",
+        "SELECT EXISTS (FROM findings())",
+    ],
+)
+def test_what_needs_python_says_so_and_has_no_rows(
+    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], query: str
 ) -> None:
     con, _ = ranks_on_cpu
 
     assert {"kernels", "tails", "bandwidth", "steps"} <= set(INSTALLED)
     assert not {"breakdown", "gaps", "findings", "flops", "hangs"} & set(INSTALLED)
-    with pytest.raises(duckdb.CatalogException, match="breakdown"):
-        con.sql("FROM breakdown()")
+    said = r"(breakdown|gaps|findings) needs Python: ask with traceweave query, or run\.sql"
+    with pytest.raises(duckdb.InvalidInputException, match=said):
+        con.sql(query).fetchall()
+
+
+def test_a_value_that_is_no_choice_is_refused(
+    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
+) -> None:
+    con, _ = ranks_on_cpu
+
+    said = "parameter per cannot be klass; it is one of: name, class"
+    with pytest.raises(duckdb.InvalidInputException, match=said):
+        con.sql("FROM kernels(per := 'klass')").fetchall()
+
+
+def test_clients_find_what_each_analysis_answers(
+    ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
+) -> None:
+    con, _ = ranks_on_cpu
+
+    found = con.sql(
+        "SELECT function_name, comment FROM duckdb_functions() WHERE comment IS NOT NULL"
+    ).fetchall()
+    assert {(one.name, one.answers) for one in analyses.catalog()} <= set(found)
 
 
 def test_traceweave_asks_an_installed_database_as_any_other(
@@ -108,7 +139,12 @@ def test_traceweave_asks_an_installed_database_as_any_other(
     installed(database, tmp_path).close()
 
     with traceweave.open(database) as run, traceweave.open(tmp_path / "run.duckdb") as with_macros:
-        for query in ("FROM breakdown()", "FROM tails()", "FROM steps() JOIN steps USING (step)"):
+        for query in (
+            "FROM breakdown()",
+            "CREATE TEMP TABLE kept AS FROM gaps(); FROM kept",
+            "FROM tails()",
+            "FROM steps() JOIN steps USING (step)",
+        ):
             pd.testing.assert_frame_equal(with_macros.sql(query), run.sql(query))
         with pytest.raises(traceweave.QueryError, match="tails has no parameter 'nope'"):
             with_macros.sql("FROM tails(nope := 1)")
@@ -135,7 +171,7 @@ def test_a_run_folder_has_them_too(fixtures: Path, tmp_path: Path) -> None:
 
     with traceweave.open(folder) as run:
         there = run.sql("SELECT function_name AS f FROM duckdb_functions() WHERE NOT internal")["f"]
-        assert set(INSTALLED) <= set(there)
+        assert {analysis.name for analysis in analyses.catalog()} <= set(there)
         assert len(run.sql("FROM ranks()")) == 4
 
 

@@ -387,6 +387,64 @@ def test_a_misspelt_column_is_answered_with_those_there_are(
     assert 'Candidate bindings: "duration_ns"' in err
 
 
+def test_two_runs_in_one_folder_are_listed_one_to_a_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    four, two = FIXTURES / "ddp_gloo_4ranks", FIXTURES / "fsdp2_gloo"
+    target = tmp_path / "run.duckdb"
+    code, _, err = call(capsys, "ingest", four, two, "-o", target)
+    first, *runs = err.splitlines()
+    assert (code, target.exists()) == (3, False)
+    assert first.startswith("traceweave: error: 2 runs lie here (")
+    assert [line[:8] for line in runs] == ["  run 1:", "  run 2:"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "b.xlsx"], "b.xlsx: .xlsx is no format that can be written; name it .csv, .json,"
+            " .md, .parquet or .txt, or say --format"),
+        (["--rows", "3", "-f", "json"], "--rows is for tables on the terminal; files and other"
+            " formats have all rows: drop it, or write LIMIT in a query"),
+        (["--rows", "3", "-o", "b.csv"], "--rows is for tables on the terminal; files and other"
+            " formats have all rows: drop it, or write LIMIT in a query"),
+    ],
+)  # fmt: skip
+def test_what_would_be_ignored_is_refused(
+    capsys: pytest.CaptureFixture[str], database: Path, arguments: list[str], message: str
+) -> None:
+    code, out, err = call(capsys, "query", database, "FROM ranks", *arguments)
+    assert (code, out, err) == (2, "", f"traceweave: error: {message}\n")
+    assert not Path("b.xlsx").exists()
+
+
+def test_a_file_of_any_name_takes_the_format_that_is_said(
+    capsys: pytest.CaptureFixture[str], database: Path, tmp_path: Path
+) -> None:
+    for name, format_ in (("b.dat", ["-f", "csv"]), ("b.txt", []), ("b", [])):
+        assert (
+            call(capsys, "query", database, "FROM ranks", "-o", tmp_path / name, *format_)[0] == 0
+        )
+    assert (tmp_path / "b.dat").read_text().startswith("rank,source_id")
+    assert (tmp_path / "b.txt").read_text() == (tmp_path / "b").read_text()
+
+
+def test_an_empty_answer_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    err = call(capsys, "analyze", "fsdp", database)[2]
+    assert "needs a group that both all-gathers and reduce-scatters" in err
+
+
+def test_the_schema_takes_a_database_as_other_commands_do(
+    capsys: pytest.CaptureFixture[str], database: Path
+) -> None:
+    assert call(capsys, "schema", database) == call(capsys, "schema")
+    assert call(capsys, "schema", database, "ranks") == call(capsys, "schema", "ranks")
+    trace = FIXTURES / "ddp_gloo_4ranks" / "rank0.json.gz"
+    assert "no such table" in call(capsys, "schema", trace)[2]
+
+
 def test_a_trace_in_place_of_a_database_is_told_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

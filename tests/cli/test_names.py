@@ -82,7 +82,8 @@ FIRST = "the analysis comes first, then the database; "
         (["query", "run.duckdb", "FROM analysis_gaps()"], "'gaps' is an analysis;"
             " in SQL it is a function: FROM gaps()"),
         (["query", "run.duckdb", "FROM gpu_op"],
-            'Table with name gpu_op does not exist!; Did you mean "gpu_ops"?'),
+            "Table with name gpu_op does not exist; did you mean gpu_ops?;"
+            " 'traceweave schema' or run.schema() in Python lists the tables"),
         (["schema", "gaps"], "'gaps' is an analysis, not a table;"
             " type: traceweave analyze gaps --list"),
         (["schema", "colectives"], "no such table: 'colectives'; did you mean 'collectives'?"),

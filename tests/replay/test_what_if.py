@@ -93,13 +93,14 @@ def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
     # alone each leaves another rank last, at 25 and 30; together rank 2 arrives at 20
     assert (first.gain_ns, second.gain_ns) == (5 * US, 0)
     assert both.gain_ns == 10 * US
-    assert both.scenario == "rank=1 name=A times=0; rank=2 name=C times=0"
+    assert both.scenario == "all together"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rank=7 times=0", "this run has no rank 7"),
+        ("rank=7 times=0", "this run has no rank 7; it has ranks 0-2"),
+        ("step=99 times=0", "this run has no step 99; it has"),
         ("class=gemm times=0", "this run has no class 'gemm'"),
         ("name=Aa* times=0", "this run has no name 'Aa\\*'"),
         ("op=aten::mm times=0", "no range of this run's host is called 'aten::mm'"),

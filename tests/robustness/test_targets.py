@@ -129,9 +129,9 @@ DATABASES = [
     (foreign, "a DuckDB database, but not one of traceweave; make one with", False),
     (cut, "is damaged|cannot be opened", False),
     (zeroed, "is damaged|cannot be opened", False),
-    (lambda path: path.write_bytes(b""), "not a DuckDB database that DuckDB", False),
-    (lambda path: path.write_text("notes " * 999), "not a DuckDB database that DuckDB", False),
-    (lambda path: path.write_bytes(b"\x1f\x8b" * 999), "not a DuckDB database that DuckDB", False),
+    (lambda path: path.write_bytes(b""), "not a database; if it is a trace", False),
+    (lambda path: path.write_text("notes " * 999), "not a database; if it is a trace", False),
+    (lambda path: path.write_bytes(b"\x1f\x8b" * 999), "not a database; if it is a trace", False),
     (lambda path: path.unlink(), "does not exist; make a database with", True),
 ]
 

@@ -138,6 +138,13 @@ REAL: dict[str, Rule] = {
             ),
             # no CUDA device
             True_("kineto/mtia_accelerator", None, "The GPU idles", "Fewer and larger kernels"),
+            # hosts that are late by turns: 99% of the waiting there is for ranks 0, 6 and 2
+            True_(
+                "kineto/megatron_tp8", None, "The GPU idles .*; ranks wait 341 ms .*late by turns"
+            ),
+            True_(
+                "kineto/nanogpt_8xh100", None, "The GPU idles .*; ranks wait 7.38 ms .* by turns"
+            ),
         ),
         # its host frees and allocates; its GPU starts late
         ("kineto/torchrec_4", "kineto/negative_queue_1of16"),

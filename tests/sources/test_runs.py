@@ -68,8 +68,8 @@ def test_two_runs_in_one_folder_are_refused_with_a_way_to_choose(tmp_path: Path)
     assert str(error.value) == (
         "2 runs lie here (rank 0 is claimed by two processes), and they are never woven together;"
         " choose one with --run N, or say --one-run if they are one:"
-        " run 1: ranks 0-2 of 4, started 2023-11-14 22:13:20 UTC, a0.json, a1.json and 1 more;"
-        " run 2: ranks 0-3 of 4, started 2023-11-14 22:17:45 UTC, b0.json, b1.json and 2 more"
+        "\n  run 1: ranks 0-2 of 4, started 2023-11-14 22:13:20 UTC, a0.json, a1.json and 1 more"
+        "\n  run 2: ranks 0-3 of 4, started 2023-11-14 22:17:45 UTC, b0.json, b1.json and 2 more"
     )
 
 
@@ -80,7 +80,7 @@ def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> Non
 
     assert list(ranks_of(found)) == ["b0.json", "b1.json", "b2.json", "b3.json"]
     assert {item.reason for item in found.passed_over} == {"belongs to run 1, not to run 2"}
-    with pytest.raises(UsageError, match="--run 3: no such run; available: run 1"):
+    with pytest.raises(UsageError, match="--run 3: no such run; there are:\n  run 1"):
         look(tmp_path, run=3)
 
 
@@ -333,7 +333,7 @@ def test_the_driver_may_differ_between_hosts_that_are_named(corpus: Path, tmp_pa
 def test_real_two_runs_in_one_folder_are_told_apart(corpus: Path) -> None:
     folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
 
-    with pytest.raises(InputError, match=r"run 1: ranks 0-3 of 4.*run 2: ranks 0-3 of 4"):
+    with pytest.raises(InputError, match=r"(?s)run 1: ranks 0-3 of 4.*run 2: ranks 0-3 of 4"):
         look_for(folder)
 
     second = look_for(folder, run=2)

@@ -29,9 +29,16 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
+OTHER_FORMATS = {
+    "notes.txt": b"hello " * 1000,
+    "rank0.sqlite": b"SQLite format 3\0" + bytes(4096),
+    "rank0.parquet": b"PAR1" + bytes(4096) + b"PAR1",
+    "empty.duckdb": b"",
+}
+"""DuckDB would look in the network for an extension that reads SQLite, and reads Parquet itself."""
+
+
 def test_what_is_no_database_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    text = tmp_path / "notes.txt"
-    text.write_text("hello " * 1000)
     foreign = tmp_path / "foreign.duckdb"
     duckdb.connect(foreign).close()
 
@@ -39,8 +46,11 @@ def test_what_is_no_database_is_refused_with_a_way_out(tmp_path: Path) -> None:
         open_database(tmp_path / "none.duckdb")
     with pytest.raises(DatabaseError, match="is a folder"):
         open_database(tmp_path)
-    with pytest.raises(DatabaseError, match="not a DuckDB database that DuckDB"):
-        open_database(text)
+    for name, data in OTHER_FORMATS.items():
+        other = tmp_path / name
+        other.write_bytes(data)
+        with pytest.raises(DatabaseError, match="not a database; if it is a trace, make one with"):
+            open_database(other)
     with pytest.raises(DatabaseError, match="but not one of traceweave"):
         open_database(foreign)
 

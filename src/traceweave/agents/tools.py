@@ -96,6 +96,7 @@ class Tools:
         columns end in their unit; times are integer nanoseconds. The same rows as `traceweave
         analyze NAME --format json`.
         """
+        analyses.find(name)  # the name of a file is none
         with self._open(run) as opened:
             return answer(opened.stream_analysis(name, **(parameters or {})), _natural(skip))
 

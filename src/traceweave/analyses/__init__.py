@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from traceweave.analyses.catalog import Analysis, catalog, find, rules
+from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
 from traceweave.analyses.in_sql import with_analyses
+from traceweave.analyses.own import read_own
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,
@@ -13,10 +14,11 @@ from traceweave.analyses.reference import (
     findings_markdown,
     signature,
 )
-from traceweave.analyses.runner import analysis_relation, create_macros, run, shared_rows
+from traceweave.analyses.runner import analysis_relation, create_macros, prepare, run, shared_rows
 from traceweave.analyses.table_macros import as_macros, create_statements
 
 __all__ = [
+    "LIST",
     "Analysis",
     "Parameter",
     "analysis_relation",
@@ -31,6 +33,8 @@ __all__ = [
     "findings_markdown",
     "gap_causes",
     "late_causes",
+    "prepare",
+    "read_own",
     "rules",
     "run",
     "shared_rows",

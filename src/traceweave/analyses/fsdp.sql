@@ -27,6 +27,7 @@
 -- column: note VARCHAR | why a value is NULL
 -- main: rank, step, group_id, op, unit, pass, bytes, duration_ns, wait_ns, exposed_ns, blocked_ns, slack_ns, note
 -- order: rank, step NULLS FIRST, group_id NULLS LAST, start_ns, op
+-- caveat: needs a group that both all-gathers and reduce-scatters and that is used for data parallelism, as groups says in its columns ops and used_for; group_id names another.
 -- caveat: the first use of an all-gather is the first op of the rank's busiest stream that was launched after it, right after a cudaStreamWaitEvent, and started when it had ended. If several are gathered before the first of them is used, the others seem to be used with it: slack_ns is then too small, never too large.
 -- caveat: a group that gathers and scatters in the optimizer, as ZeRO does, is listed like any other; 'unit' then counts its buckets.
 WITH roles AS MATERIALIZED (

@@ -5,12 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import resources
 from typing import SupportsIndex, TypeAlias
 
 from traceweave.errors import QueryError, suggest
+from traceweave.quantities import read_quantity, unit_of
 from traceweave.store.schema import parse_column
+
+_MOST = 2**63 - 1
 
 Value: TypeAlias = str | int | float | bool | None
 """What a parameter can hold."""
@@ -30,15 +34,19 @@ class Parameter:
     def check(self, value: object) -> Value:
         """Return `value` as this parameter takes it, read from text where it is text.
 
-        Raises QueryError if it does not fit the type or is not one of the choices.
+        Numbers may have a unit, such as '100us' for one in ns. Raises QueryError if it does not fit
+        the type, is below zero, or is not one of the choices.
         """
         if value is None and self.default is None:
             return None
+        unit = unit_of(self.name)
         try:
-            checked = _convert(self.type, value)
+            checked = _convert(self.type, _in_base_units(value, unit) if unit else value)
         except (TypeError, ValueError, OverflowError) as error:
-            message = f"parameter {self.name} takes {self.type}, not {value!r}"
-            raise QueryError(f"{message}; default: {self.default}") from error
+            message = f"parameter {self.name} takes {_KINDS[self.type]}{_LIKE.get(unit, '')}"
+            raise QueryError(f"{message}, not {value!r}; default: {self.default}") from error
+        if isinstance(checked, int | float) and not checked >= 0:
+            raise QueryError(f"parameter {self.name} cannot be {value}; it is zero or more")
         allowed = [choice for choice, _ in self.choices]
         if allowed and checked not in allowed:
             hint = suggest(str(value), allowed)
@@ -93,14 +101,32 @@ def _parse_default(type_: str, text: str) -> Value:
     return None if text == "NULL" else _convert(type_, text.strip("'"))
 
 
+_KINDS = {
+    "BIGINT": "a whole number",
+    "DOUBLE": "a number",
+    "VARCHAR": "a text",
+    "BOOLEAN": "true or false",
+}
+_LIKE = {"ns": " of ns, or a time such as 100us", "bytes": ", or a size such as 25MB"}
+
+
+def _in_base_units(value: object, unit: str) -> object:
+    """Return what a text with a unit says as a number in `unit`, anything else as it is."""
+    try:
+        number, given = read_quantity(value) if isinstance(value, str) else (value, "")
+    except ValueError:
+        return value
+    return str(number) if given == unit else value
+
+
 def _convert(type_: str, value: object) -> Value:
     if isinstance(value, str):
         return _from_text(type_, value)
     if type_ == "BOOLEAN" and isinstance(value, bool):
         return value
     if type_ in ("BIGINT", "DOUBLE") and not isinstance(value, bool):
-        if type_ == "DOUBLE" and isinstance(value, float):
-            return value
+        if isinstance(value, float):
+            return value if type_ == "DOUBLE" else _whole(Decimal(value))
         if isinstance(value, SupportsIndex):
             return operator.index(value)
     raise TypeError
@@ -111,4 +137,18 @@ def _from_text(type_: str, text: str) -> Value:
         return text
     if type_ == "BOOLEAN":
         return ("false", "true").index(text.lower()) == 1
-    return float(text) if type_ == "DOUBLE" else int(text)
+    return float(text) if type_ == "DOUBLE" else _whole(_decimal(text))
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError from error
+
+
+def _whole(number: Decimal) -> int:
+    """Return a number without decimals, 1e5 too, as an integer. Raises ValueError for others."""
+    if not number.is_finite() or abs(number) > _MOST or number != number.to_integral_value():
+        raise ValueError
+    return int(number)

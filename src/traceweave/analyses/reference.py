@@ -48,7 +48,8 @@ def analysis_text(analysis: Analysis, written: Callable[[Parameter], str], width
     if analysis.text("main"):
         lines.append(text_item(f"A terminal shows {', '.join(analysis.main)}.", width))
     lines += [text_item(f"{c.name}  {c.type}: {c.meaning}", width) for c in analysis.columns]
-    lines.append("\nCaveats")
+    if analysis.caveats:
+        lines.append("\nCaveats")
     lines += [text_item(caveat, width) for caveat in analysis.caveats]
     return "\n".join(lines)
 

@@ -3,7 +3,8 @@
 That can be done where a statement and all that it reads is SQL alone. Each becomes a macro of the
 name by which statements call it, whose parameters begin with p_ so that no column is mistaken for
 one; each analysis besides one of its own name and parameters. Nothing is kept: rows are computed
-when they are asked for.
+when they are asked for. The other analyses are there by name, parameters and columns, and say what
+answers them.
 """
 
 from __future__ import annotations
@@ -31,15 +32,24 @@ def as_macros() -> tuple[Analysis, ...]:
 
 
 def create_statements() -> list[str]:
-    """Return the statements that create them, each after what it reads."""
+    """Return the statements that create them, each after what it reads, and the others' names."""
     statements: dict[str, None] = {}
-    for analysis in as_macros():
-        statements |= dict.fromkeys(_with_parts(analysis))
+    for analysis in catalog():
+        if _is_sql(analysis):
+            statements |= dict.fromkeys(_with_parts(analysis))
+        body = f"FROM {_asked(analysis)}" if _is_sql(analysis) else _refusal(analysis)
         takes = ", ".join(f'"{p.name}" := {literal(p.default)}' for p in analysis.parameters)
-        statements[
-            f"CREATE OR REPLACE MACRO {analysis.name}({takes}) AS TABLE\nFROM {_asked(analysis)}"
-        ] = None
+        create = f"CREATE OR REPLACE MACRO {analysis.name}({takes}) AS TABLE\n{body}"
+        comment = f"COMMENT ON MACRO TABLE {analysis.name} IS {literal(analysis.answers)}"
+        statements |= dict.fromkeys((create, comment))
     return list(statements)
+
+
+def _refusal(analysis: Analysis) -> str:
+    """Return a SELECT of the columns of an analysis that fails, whatever is asked of them."""
+    columns = ", ".join(f'NULL::{column.type} AS "{column.name}"' for column in analysis.columns)
+    said = f"{analysis.name} needs Python: ask with traceweave query, or run.sql in Python"
+    return f"SELECT {columns} WHERE error({literal(said)})"
 
 
 def _asked(analysis: Analysis) -> str:
@@ -57,8 +67,16 @@ def _asked(analysis: Analysis) -> str:
 
 
 def _written(parameter: Parameter) -> str:
-    """Return SQL that gives the value of a parameter as SQL writes it."""
+    """Return SQL that gives the value of a parameter as SQL writes it, or fails for a wrong one."""
     text = f'CAST("{parameter.name}" AS {parameter.type})::VARCHAR'
+    if parameter.choices:
+        allowed = [choice for choice, _ in parameter.choices]
+        wrong = f"it is one of: {', '.join(allowed)}"
+        text = (
+            f"CASE WHEN {text} IN ({', '.join(map(literal, allowed))}) THEN {text} ELSE"
+            f" error('parameter {parameter.name} cannot be ' || {text} || {literal(f'; {wrong}')})"
+            " END"
+        )
     if parameter.type == "VARCHAR":
         text = f"chr(39) || replace({text}, chr(39), repeat(chr(39), 2)) || chr(39)"
     return f"coalesce({text}, 'NULL')"

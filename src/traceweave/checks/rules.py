@@ -5,9 +5,8 @@ A rules file is TOML, one [[rule]] per number; docs/compare-and-check.md has the
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from traceweave.analyses import find
 from traceweave.comparison import SMALLEST_CHANGE, TABLES
 from traceweave.errors import QueryError, UsageError, suggest
+from traceweave.quantities import UNITS, read_quantity, unit_of
 from traceweave.replay import WHAT_IF_COLUMNS, check_scenario
 
 AGGREGATES = {
@@ -42,12 +42,6 @@ _KNOWN = frozenset(
     {"name", "optional", "params", "sql", "accept_differences", "smallest_change"}
     | {*_ROWS, *_COLUMN, *LIMITS}
 )
-_UNITS: Mapping[str, tuple[str, float]] = {
-    "ns": ("ns", 1), "us": ("ns", 1e3), "ms": ("ns", 1e6), "s": ("ns", 1e9), "min": ("ns", 6e10),
-    "B": ("bytes", 1), "kB": ("bytes", 1e3), "MB": ("bytes", 1e6), "GB": ("bytes", 1e9),
-    "%": ("fraction", 0.01),
-}  # fmt: skip
-"""Unit in a rules file -> unit of the number, and how many of these it is."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +234,7 @@ def _unit(where: str, table: dict[str, Any]) -> str:
     """Return the unit of the number: that of its column, else of what limits the number itself."""
     column = table.get("column")
     if isinstance(column, str) and table.get("aggregate") != "count":
-        for ending, unit in (("_ns", "ns"), ("bytes", "bytes")):
-            if column.endswith(ending):
-                return unit
-        return (
+        return unit_of(column) or (
             "fraction" if any(str(table.get(k, "")).endswith("%") for k in ("max", "min")) else ""
         )
     units = {_quantity(where, key, table[key])[1] for key in ("max", "min") if key in table}
@@ -275,14 +266,14 @@ def _quantity(where: str, key: str, given: object) -> tuple[float, str]:
     """Return a number in base units and its unit, '' without one."""
     if isinstance(given, int | float) and not isinstance(given, bool):
         return float(given), ""
-    found = re.fullmatch(r"\s*([-+]?\d+(?:\.\d+)?)\s*([A-Za-z%]+)\s*", str(given))
-    if found is None or found[2] not in _UNITS:
+    try:
+        value, unit = read_quantity(str(given))
+    except ValueError as error:
         raise UsageError(
             f"{where}: {key} = {given!r} is not a quantity; write a number, or one with a unit of"
-            f" {', '.join(_UNITS)}"
-        )
-    unit, factor = _UNITS[found[2]]
-    return float(found[1]) * factor, unit
+            f" {', '.join(UNITS)}"
+        ) from error
+    return float(value), unit
 
 
 def _text(where: str, table: dict[str, Any], key: str, default: str | None = None) -> str:

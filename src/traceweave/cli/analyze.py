@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "traceweave analyze steps run.duckdb --largest length_ns --rows 10",
         "traceweave analyze gaps run.duckdb --columns rank,step,duration,cause,host_op",
         "traceweave analyze gaps --list",
+        "traceweave analyze ./late.sql run.duckdb -p least_ns=100000",
     ),
 )
 @click.argument("name", required=False, shell_complete=beginning_names)
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Set a parameter of the analysis; may be repeated.",
+    help="Set a parameter of the analysis; may be repeated. Times and sizes may have a unit:"
+    " min_gap_ns=100us.",
 )
 @click.option(
     "--largest",
@@ -68,7 +70,7 @@ def analyze(
     dask: str | None,
     printing: Printing,
 ) -> None:
-    """Print the rows of the analysis NAME of DATABASE."""
+    """Print the rows of the analysis NAME of DATABASE; NAME may be a file of yours, ./NAME.sql."""
     from traceweave.cli.names import analysis_and_database
     from traceweave.cli.output import largest_first, note, only_columns, print_rows, ready
     from traceweave.cli.progress import waiting
@@ -94,7 +96,7 @@ def analyze(
         any_rows = print_rows(rows, replace(printing, only_filled=columns is None))
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
-        for text in _below(analysis, any_rows, hidden):
+        for text in _below(analysis, name, any_rows, hidden):
             note(text)
 
 
@@ -109,14 +111,14 @@ def _wanted(
     return [_column(analysis, name) for name in columns.split(",")]
 
 
-def _below(analysis: Analysis, any_rows: bool, hidden: int) -> Iterator[str]:
-    """Say what a reader has to know below a table that leaves out so many columns."""
+def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:
+    """Say what a reader of what `name` asks has to know below a table without so many columns."""
     if not any_rows:
         yield "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
         return
     if analysis.topic == "overview":
-        yield analysis.caveats[0]
-    line = f"'traceweave analyze {analysis.name} --list' explains"
+        yield from analysis.caveats[:1]
+    line = f"'traceweave analyze {name} --list' explains"
     if hidden:
         yield f"{words.plural(hidden, 'more column')}: --columns all; {line} them"
     elif analysis.topic != "overview":
@@ -139,9 +141,9 @@ def _list(name: str | None, printing: Printing) -> None:
 
 def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:
     """Find what is wrong with the arguments before what answers them is loaded."""
-    from traceweave import analyses
+    from traceweave.cli.names import known_analysis
 
-    analysis = analyses.find(name)
+    analysis = known_analysis(name)
     analysis.bind(dict(values))
     require(database)
     return analysis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -91,7 +91,7 @@ for command in COMMANDS:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors go to stderr as one line."""
+    """Run the command line and return its exit code; errors go to stderr."""
     for stream in (sys.stdout, sys.stderr):
         write_whatever_comes(stream)
     if how := os.environ.get(_COMPLETE):
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(_usage_message(error))
         return WRONG_USE
     except TraceweaveError as error:
-        _complain(str(error))
+        _complain(error.message, error.choices)
         return error.exit_code
     except BrokenPipeError:
         _give_up_stdout()  # the reader has seen enough
@@ -158,5 +158,6 @@ def _usage_message(error: click.ClickException) -> str:
     return f"{message}; see '{path} --help'"
 
 
-def _complain(message: str) -> None:
-    print("traceweave: error: " + printable(" ".join(message.split())), file=sys.stderr)
+def _complain(message: str, choices: Iterable[str] = ()) -> None:
+    lines = [f"traceweave: error: {message}", *choices]
+    print("\n  ".join(printable(" ".join(line.split())) for line in lines), file=sys.stderr)

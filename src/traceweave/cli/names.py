@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError, nearest, suggest
-from traceweave.locations import is_elsewhere
+from traceweave.locations import is_elsewhere, is_sql_file
+from traceweave.places import is_duckdb
 
 if TYPE_CHECKING:
     from traceweave.analyses import Analysis
-
-DUCKDB_MAGIC = slice(8, 12), b"DUCK"
-"""Where a DuckDB file says what it is, after a checksum of eight bytes."""
 
 _LIST = "; 'traceweave analyze --list' has all"
 
@@ -54,7 +52,7 @@ def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageE
         line = shlex.join(["traceweave", "analyze", name, *(rest or ["DATABASE"])])
         return UsageError(f"{name!r} is an analysis, not a command; type: {line}")
     if os.path.exists(name):
-        what = ["analyze", "health", name] if _is_database(name) else _ingest(name)
+        what = ["analyze", "health", name] if is_database(name) else _ingest(name)
         line = shlex.join(["traceweave", *what])
         return UsageError(f"{name!r} is not a command; type what to do with it, such as: {line}")
     if near := nearest(name, listed):
@@ -71,13 +69,13 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
     """Return both as given; raise UsageError if one is missing, unknown, or they are swapped."""
     if name is None or database is None:
         raise UsageError(_what_is_missing(name))
-    if name in analysis_names():
+    if name in analysis_names() or is_sql_file(name):
         return name, database
     first = "the analysis comes first, then the database"
-    if str(database) in analysis_names():
+    if str(database) in analysis_names() or is_sql_file(database):
         line = shlex.join(["traceweave", "analyze", str(database), name])
         raise UsageError(f"{first}; type: {line}")
-    if _is_database(name) and not is_run(database):
+    if is_database(name) and not is_run(database):
         raise UsageError(f"{first}; {_unknown_analysis(str(database))}")
     if _is_table(name):
         line = shlex.join(["traceweave", "query", str(database), f"FROM {name}"])
@@ -86,7 +84,11 @@ def analysis_and_database(name: str | None, database: Path | None) -> tuple[str,
 
 
 def known_analysis(name: str) -> Analysis:
-    """Return the analysis called `name`; raise UsageError, with the nearest name, if none is."""
+    """Return the analysis called `name`, or in the file `name`; raise UsageError if none is."""
+    if is_sql_file(name):
+        from traceweave.analyses import read_own
+
+        return read_own(name)
     if name not in analysis_names():
         raise UsageError(_unknown_analysis(name))
     from traceweave.analyses import find
@@ -97,9 +99,9 @@ def known_analysis(name: str) -> Analysis:
 def _what_is_missing(name: str | None) -> str:
     if name is None:
         return "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb', or --list"
-    if name in analysis_names():
+    if name in analysis_names() or is_sql_file(name):
         return f"which database? type: traceweave analyze {name} DATABASE"
-    if _is_database(name):
+    if is_database(name):
         line = shlex.join(["traceweave", "analyze", "health", name])
         return f"which analysis of it? type, for instance: {line}"
     return f"{_unknown_analysis(name)}; after it comes the database"
@@ -119,12 +121,11 @@ def _is_table(name: str) -> bool:
     return name in {relation.name for relation in public_relations()}
 
 
-def _is_database(name: str) -> bool:
+def is_database(name: str) -> bool:
+    """Tell whether there is a run of that name on this machine, by what it holds."""
     if os.path.isdir(name):
         return is_run(name)
     try:
-        with open(name, "rb") as file:
-            place, magic = DUCKDB_MAGIC
-            return file.read(place.stop)[place] == magic
+        return is_duckdb(name)
     except (OSError, ValueError):
         return False

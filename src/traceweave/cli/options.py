@@ -17,7 +17,13 @@ from traceweave.locations import shown
 FORMATS = ("table", "csv", "json", "markdown", "parquet")
 
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
-"""The format that the name of a file asks for; other names ask for none."""
+"""The format that the name of a file asks for."""
+
+_TEXT = ("", ".txt")
+"""Endings of names that ask for none: a table unless --format says otherwise."""
+
+MOST_ROWS = 200
+"""Rows of a table unless --rows says otherwise."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Command = click.Command
@@ -100,11 +106,18 @@ def printing_rows(function: F) -> F:
         *arguments: Any,
         format_: str | None,
         output: Path | None,
-        most_rows: int,
+        most_rows: int | None,
         full_names: bool,
         **others: Any,
     ) -> Any:
-        printing = Printing(_format_of(output, format_), output, most_rows, full_names)
+        found = _format_of(output, format_)
+        if most_rows and (found != "table" or output is not None):
+            raise UsageError(
+                "--rows is for tables on the terminal; files and other formats have all rows: drop"
+                " it, or write LIMIT in a query"
+            )
+        rows = MOST_ROWS if most_rows is None else most_rows
+        printing = Printing(found, output, rows, full_names)
         return function(*arguments, printing=printing, **others)
 
     decorated = cast("F", command)
@@ -119,9 +132,8 @@ def printing_rows(function: F) -> F:
             "--rows",
             "most_rows",
             type=click.IntRange(min=0),
-            default=200,
-            show_default=True,
-            help="Maximum number of rows in a table; 0: all. Other formats always have all.",
+            show_default=str(MOST_ROWS),
+            help="Maximum number of rows in a table; 0: all. Files and other formats have all.",
         ),
         click.option(
             "-o",
@@ -146,11 +158,17 @@ def printing_rows(function: F) -> F:
 
 def _format_of(output: Path | None, given: str | None) -> str:
     """Return the format that is asked for, by name or by the ending of the file."""
-    said = None if output is None else ENDINGS.get(output.suffix.lower())
+    ending = "" if output is None else output.suffix.lower()
+    said = ENDINGS.get(ending)
     if given is not None and said not in (None, given):
         raise UsageError(
             f"{shown(output or '')}: the name says {said}, --format says {given}; drop --format"
             " or name the file otherwise"
+        )
+    if given is None and said is None and ending not in _TEXT:
+        raise UsageError(
+            f"{shown(output or '')}: {ending} is no format that can be written; name it"
+            f" {', '.join(ENDINGS)} or .txt, or say --format"
         )
     return given or said or "table"
 

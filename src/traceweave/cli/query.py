@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
 
 import click
 
-from traceweave.cli.names import analysis_names, is_file, is_run
+from traceweave.cli.names import is_file, is_run
 from traceweave.cli.options import Printing, example, printing_rows, require
-from traceweave.errors import QueryError, UsageError
+from traceweave.errors import UsageError
 
 
 @click.command(
@@ -42,17 +41,6 @@ def query(database: Path, sql: str, printing: Printing) -> None:
 
     text = sys.stdin.read() if sql == "-" else sql
     with api.open(database) as run:
-        try:
-            with waiting("asking"):
-                rows = ready(run.stream(text))
-        except QueryError as error:
-            raise QueryError(_explained(str(error))) from error
+        with waiting("asking"):
+            rows = ready(run.stream(text))
         print_rows(rows, printing)
-
-
-def _explained(message: str) -> str:
-    """Say so where what is asked like a table is an analysis."""
-    missing = re.match(r"Table (?:Function )?with name (?:analysis_)?(\w+) does not exist", message)
-    if missing is None or missing[1] not in analysis_names():
-        return message
-    return f"{missing[1]!r} is an analysis; in SQL it is a function: FROM {missing[1]}()"

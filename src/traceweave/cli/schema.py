@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from traceweave.cli.names import analysis_names
+from traceweave.cli.names import analysis_names, is_database
 from traceweave.cli.options import Printing, example, printing_rows
 from traceweave.errors import UsageError, suggest
 
@@ -15,14 +15,19 @@ from traceweave.errors import UsageError, suggest
         "traceweave schema", "traceweave schema collectives", "traceweave schema --format markdown"
     ),
 )
-@click.argument("tables", nargs=-1)
+@click.argument("tables", metavar="[DATABASE] [TABLES]...", nargs=-1)
 @printing_rows
 def schema(tables: tuple[str, ...], printing: Printing) -> None:
-    """Print the meaning of every column of TABLES; of all public tables if none is named."""
+    """Print the meaning of every column of TABLES; of all public tables if none is named.
+
+    They are the same in every DATABASE, which need not be named.
+    """
     from traceweave.cli.output import as_table, print_rows
     from traceweave.store.schema import public_relations
 
     relations = {relation.name: relation for relation in public_relations()}
+    if tables and tables[0] not in relations and is_database(tables[0]):
+        tables = tables[1:]
     for name in tables:
         if name not in relations:
             if name in analysis_names():

@@ -25,8 +25,9 @@ from traceweave.locations import shown
 def sql(database: Path | None, install: bool) -> None:
     """Write analyses as table macros of DuckDB: to stdout, or with --install into DATABASE.
 
-    These are the analyses that need no Python; 'traceweave query' and run.sql in Python have all of
-    them without this. Rows are computed when they are asked for, so that nothing gets stale.
+    These are the analyses that need no Python; the others are there by name, and say that they do.
+    'traceweave query' and run.sql in Python have all of them without this. Rows are computed when
+    they are asked for, so that nothing gets stale.
     """
     if install != (database is not None):
         raise UsageError(

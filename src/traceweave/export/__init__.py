@@ -17,6 +17,7 @@ from traceweave.export.selection import Ranges, Selection, select
 __all__ = [
     "Bundle",
     "Bundled",
+    "Ranges",
     "Selection",
     "Written",
     "export",

@@ -6,15 +6,17 @@ Each draws rows of an analysis, which one gets by its name: `run.breakdown()` fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import duckdb
 import pandas as pd
 
 from traceweave import analyses, words
 from traceweave.errors import UsageError
+from traceweave.export import Ranges, select
 from traceweave.frames import to_frame
 
 if TYPE_CHECKING:
@@ -34,6 +36,11 @@ _COLORS = {
 }
 """Those of the report, as they look on both."""
 
+_LINES = (
+    "#3f7fd0", "#e07b39", "#2a9d8f", "#9673cc", "#c8443c", "#b8860b", "#b0479b", "#7d8794",
+)  # fmt: skip
+"""Of lines, in their order: whatever style is chosen, legible on white and on black."""
+
 _PARTS = {
     "compute_ns": "compute",
     "exposed_transfer_ns": "transfer",
@@ -43,6 +50,9 @@ _PARTS = {
     "idle_ns": "idle",
 }
 """Columns of `breakdown` that add up to the window; 'communication' is what cannot be divided."""
+
+_PALE = 0.35
+"""How opaque the work of other steps is."""
 
 _WIDTH = 9.0
 """Inches."""
@@ -75,37 +85,41 @@ class Plots:
         axes.set_yticks(places, [str(rank) for rank in means.index])
         axes.invert_yaxis()
         axes.set(xlabel="ms, mean over steps", ylabel="rank")
-        return _finished(axes, columns=len(means.columns))
+        return _finished(axes, "What a step is made of", columns=len(means.columns))
 
-    def timeline(self, step: int | None = None, ranks: Sequence[int] | None = None) -> Axes:
+    def timeline(self, step: int | None = None, ranks: int | Ranges = None) -> Axes:
         """Draw what ran in a step: compute above, communication, copies below, for every rank.
 
-        `step` is the median one by length unless given; of a run without steps all is drawn.
-        `ranks` are the first MOST_RANKS unless given. Raises UsageError for a step or rank that is
-        not in the run.
+        That is all that ran within the windows that `breakdown` measures, which marks enclose for
+        each rank; what other steps launched, as the host may be far ahead, is pale. `step` is the
+        median one by length unless given; of a run without steps all is drawn. `ranks` (a number,
+        several, or '0,3-5') are the first MOST_RANKS unless given. Raises UsageError for a step or
+        rank that is not in the run, or where nothing ran.
         """
         step = self._median_step() if step is None else step
         ranks = self._ranks(ranks)
-        query = resources.files(__package__).joinpath("timeline.sql").read_text(encoding="utf-8")
-        rows = to_frame(
-            self._con.sql(query, params={"step": step, "ranks": ranks}).to_arrow_table()
-        )
-        if rows.empty:
-            raise UsageError(f"nothing ran in step {step}; run.steps() lists the steps")
+        windows = self._windows(step, ranks)
+        if windows.empty:
+            raise UsageError("nothing ran on these ranks then; run.breakdown() has what did")
+        rows = self._ran(step, ranks, windows)
         axes = _axes(1.2 + 0.5 * len(ranks))
+        axes.set_xlim(0, (windows["until_ns"].max() - windows["from_ns"].min()) / 1e6)
         lanes = {"compute": 0.0, "communication": 0.3, "memory": 0.6}
         rows[["start_ns", "duration_ns"]] /= 1e6
         of: Any
-        for of, ops in rows.groupby(["rank", "category", "kind"]):
-            rank, category, kind = of
+        for of, ops in rows.groupby(["rank", "category", "kind", "own"]):
+            rank, category, kind, own = of
             bars = list(zip(ops["start_ns"], ops["duration_ns"], strict=True))
             top = ranks.index(rank) + lanes[category]
-            axes.broken_barh(bars, (top, 0.26), facecolors=_COLORS[kind], label=kind)
+            label, alpha = (kind, 1.0) if own else ("_", _PALE)
+            color = _COLORS[kind]
+            axes.broken_barh(bars, (top, 0.26), facecolors=color, alpha=alpha, label=label)
+        _mark(axes, windows, ranks, pale=not rows["own"].all())
         axes.set_yticks([place + 0.42 for place in range(len(ranks))], [str(r) for r in ranks])
         axes.invert_yaxis()
-        where = "" if step is None else f" of step {step}"
-        axes.set(xlabel=f"ms from the first operation{where}", ylabel="rank")
-        return _finished(axes, columns=4)
+        where = "the recording" if step is None else f"step {step}"
+        axes.set(xlabel=f"ms from the beginning of {where}", ylabel="rank")
+        return _finished(axes, f"What ran in {where}", columns=6)
 
     def tails(self, **params: object) -> Axes:
         """Draw how long collectives take: from the median to the 99th percentile, and the longest.
@@ -116,7 +130,10 @@ class Plots:
         rows = self._rows("tails", **params)
         rows["spent_ns"] = rows["duration_p50_ns"] * rows["calls"]
         rows = rows.nlargest(MOST_COLLECTIVES, "spent_ns").reset_index(drop=True)
-        axes = _axes(1.0 + 0.32 * max(len(rows), 1))
+        title = "How long collectives take"
+        if rows.empty:
+            return _empty(title, "no collectives are recorded")
+        axes = _axes(1.0 + 0.32 * len(rows))
         for name, color, label in (
             ("duration", _COLORS["waiting"], "with waiting"),
             ("transfer", _COLORS["transfer"], "transfer"),
@@ -131,21 +148,27 @@ class Plots:
             axes.hlines(place, median, tail, color=color, linewidth=5, label=f"{label}, p50 to p99")
             axes.scatter(most, place, color=color, marker="|", s=60, label=f"{label}, longest")
         axes.set_yticks(range(len(rows)), [_collective(row) for row in rows.itertuples()])
-        axes.invert_yaxis()
         axes.set(xscale="log", xlabel="time, logarithmic")
+        axes.set_ylim(len(rows) - 0.5, -0.5)
         _write_ticks(axes.xaxis, words.duration)
-        return _finished(axes, columns=2)
+        return _finished(axes, title, columns=2)
 
     def bandwidth(self, **params: object) -> Axes:
         """Draw the bus bandwidth of collectives by size; `params` are those of the analysis."""
-        rows = self._rows("bandwidth", **params).dropna(subset=["busbw_p50_gbps"])
+        found = self._rows("bandwidth", **params)
+        rows = found.dropna(subset=["busbw_p50_gbps"])
+        title = "How fast collectives move their bytes"
+        if rows.empty:
+            why = found["note"].dropna().unique()
+            return _empty(title, why[0] if len(why) else "no collectives are recorded")
         axes = _axes(3.6)
         of: Any
         for number, (of, sizes) in enumerate(rows.groupby(["op", "group_id"], dropna=False)):
             op, group = of
             points = sizes.sort_values("bytes")[["bytes", "busbw_p50_gbps"]].astype(float)
             name = op if pd.isna(group) else f"{op}, group {group}"
-            axes.plot(*points.to_numpy().T, marker="o", color=f"C{number}", label=name)
+            color = _LINES[number % len(_LINES)]
+            axes.plot(*points.to_numpy().T, marker="o", color=color, label=name)
         axes.set(xscale="log", xlabel="size, logarithmic", ylabel="median bus bandwidth")
         _write_ticks(axes.xaxis, words.size)
         if rows["busbw_p50_gbps"].max() > 10 * rows["busbw_p50_gbps"].min():
@@ -154,7 +177,7 @@ class Plots:
             axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
         _write_ticks(axes.yaxis, words.rate)
-        return _finished(axes, columns=3)
+        return _finished(axes, title, columns=3)
 
     def _rows(self, analysis: str, **params: object) -> pd.DataFrame:
         return to_frame(analyses.run(self._con, analysis, **params).to_arrow_table())
@@ -163,13 +186,60 @@ class Plots:
         lengths = self._rows("steps").dropna(subset=["step"]).sort_values(["length_ns", "step"])
         return int(lengths["step"].iloc[(len(lengths) - 1) // 2]) if len(lengths) else None
 
-    def _ranks(self, wanted: Sequence[int] | None) -> list[int]:
-        known = [rank for (rank,) in self._con.sql("SELECT rank FROM ranks ORDER BY 1").fetchall()]
-        if wanted is None:
-            return known[:MOST_RANKS]
-        if unknown := sorted(set(wanted) - set(known)):
-            raise UsageError(f"no such rank in the run: {', '.join(map(str, unknown))}")
-        return list(wanted)
+    def _ranks(self, wanted: int | Ranges) -> list[int]:
+        """Return the ranks to draw, in the order in which they were named."""
+        given = [operator.index(wanted)] if isinstance(wanted, SupportsIndex) else wanted
+        listed = None if given is None or isinstance(given, str) else list(given)
+        found = select(self._con, ranks=given if listed is None else listed).ranks
+        if found is None:
+            rows = self._con.sql("SELECT rank FROM ranks ORDER BY 1").fetchall()
+            return [rank for (rank,) in rows[:MOST_RANKS]]
+        return list(found) if listed is None else listed
+
+    def _windows(self, step: int | None, ranks: list[int]) -> pd.DataFrame:
+        """Return the windows of a step, in which `breakdown` measures: rank, from_ns, until_ns."""
+        select(self._con, steps=None if step is None else [step])
+        rows = self._rows("breakdown")
+        of_step = rows["step"].isna() if step is None else rows["step"] == step
+        rows = rows[of_step & rows["rank"].isin(ranks)]
+        return pd.DataFrame(
+            {
+                "rank": rows["rank"],
+                "from_ns": rows["window_start_ns"],
+                "until_ns": rows["window_start_ns"] + rows["window_ns"],
+            }
+        )
+
+    def _ran(self, step: int | None, ranks: list[int], windows: pd.DataFrame) -> pd.DataFrame:
+        query = resources.files(__package__).joinpath("timeline.sql").read_text(encoding="utf-8")
+        params = {
+            "step": step,
+            "ranks": ranks,
+            "from_ns": int(windows["from_ns"].min()),
+            "until_ns": int(windows["until_ns"].max()),
+        }
+        return to_frame(self._con.sql(query, params=params).to_arrow_table())
+
+
+def _empty(title: str, reason: str) -> Axes:
+    """Return a picture that says why nothing is drawn."""
+    axes = _axes(1.4)
+    axes.set_axis_off()
+    axes.set_title(title, loc="left", color=_INK, fontsize="medium")
+    axes.text(0, 0.5, reason, color=_INK, transform=axes.transAxes)
+    return axes
+
+
+def _mark(axes: Axes, windows: pd.DataFrame, ranks: list[int], pale: bool) -> None:
+    """Mark where each rank's window begins and ends, and say what is pale."""
+    began = windows["from_ns"].min()
+    for edge in ("from_ns", "until_ns"):
+        at = (windows[edge] - began) / 1e6
+        tops = [ranks.index(rank) for rank in windows["rank"]]
+        axes.vlines(at, [top - 0.06 for top in tops], [top + 0.92 for top in tops], color=_INK,
+                    linewidth=1.2, label="window", clip_on=False)  # fmt: skip
+    if pale:
+        axes.broken_barh([], (0, 0), facecolors=_INK, alpha=_PALE, label="pale: other steps")
 
 
 def _axes(height: float) -> Axes:
@@ -185,13 +255,15 @@ def _axes(height: float) -> Axes:
     return axes
 
 
-def _finished(axes: Axes, columns: int) -> Axes:
-    """Give axes one legend entry per name, and an ink that can be read on light and dark."""
-    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    axes.figure.legend(
+def _finished(axes: Axes, title: str, columns: int) -> Axes:
+    """Give axes a legend under a title, and an ink that can be read on light and dark."""
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    named = {name: found.pop(name) for name in _COLORS if name in found} | found
+    legend = axes.figure.legend(
         named.values(), named.keys(), ncols=columns, loc="outside upper left", frameon=False,
-        labelcolor=_INK,
+        labelcolor=_INK, title=title, alignment="left",
     )  # fmt: skip
+    legend.get_title().set_color(_INK)
     axes.tick_params(colors=_INK, which="both")
     axes.xaxis.label.set_color(_INK)
     axes.yaxis.label.set_color(_INK)

@@ -1,12 +1,14 @@
--- What ran in the step $step (NULL: in all of the run) on $ranks, times from the first operation: operations of one kind that are
--- closer to each other than 1/2000 of the stretch are one bar. kind: 'waiting' until the last rank of a collective came.
+-- What ran from $from_ns to $until_ns on $ranks, times from the first of them: operations of one kind that are closer to each
+-- other than 1/2000 of the stretch are one bar. own: launched in the step $step (NULL: all are). kind: 'waiting' until the
+-- last rank of a collective came.
 WITH ops AS (
-    SELECT rank, timeline, op_id, category, start_ns, end_ns
+    SELECT
+        rank, timeline, op_id, category,
+        $step IS NULL OR (step IS NOT NULL AND step = $step) AS own,
+        greatest(start_ns, $from_ns) AS start_ns,
+        least(end_ns, $until_ns) AS end_ns
     FROM device_ops
-    WHERE ($step IS NULL OR step = $step) AND list_contains($ranks, rank)
-),
-whole AS (
-    SELECT min(start_ns) AS from_ns, greatest((max(end_ns) - min(start_ns)) // 2000, 1) AS apart_ns FROM ops
+    WHERE start_ns < $until_ns AND end_ns > $from_ns AND list_contains($ranks, rank)
 ),
 met AS (
     SELECT
@@ -21,6 +23,7 @@ parts AS (
     SELECT
         o.rank,
         o.category,
+        o.own,
         unnest(CASE
             WHEN o.category = 'compute' THEN [{kind: 'compute', a: o.start_ns, b: o.end_ns}]
             WHEN o.category = 'memory' THEN [{kind: 'copies', a: o.start_ns, b: o.end_ns}]
@@ -34,21 +37,21 @@ parts AS (
 ),
 bars AS (
     SELECT
-        rank, category, part.kind AS kind, part.a AS start_ns, part.b AS end_ns,
+        rank, category, own, part.kind AS kind, part.a AS start_ns, part.b AS end_ns,
         part.a - max(part.b) OVER (
-            PARTITION BY rank, category, part.kind ORDER BY part.a, part.b
+            PARTITION BY rank, category, own, part.kind ORDER BY part.a, part.b
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS after_ns
     FROM parts
     WHERE part.b > part.a
 ),
 numbered AS (
-    SELECT *, count(*) FILTER (after_ns IS NULL OR after_ns > apart_ns) OVER (
-        PARTITION BY rank, category, kind ORDER BY start_ns, end_ns
+    SELECT *, count(*) FILTER (after_ns IS NULL OR after_ns > greatest(($until_ns - $from_ns) // 2000, 1)) OVER (
+        PARTITION BY rank, category, own, kind ORDER BY start_ns, end_ns
     ) AS number
-    FROM bars, whole
+    FROM bars
 )
-SELECT rank, category, kind, min(start_ns) - any_value(from_ns) AS start_ns, max(end_ns) - min(start_ns) AS duration_ns
+SELECT rank, category, own, kind, min(start_ns) - $from_ns AS start_ns, max(end_ns) - min(start_ns) AS duration_ns
 FROM numbered
-GROUP BY rank, category, kind, number
+GROUP BY rank, category, own, kind, number
 ORDER BY ALL

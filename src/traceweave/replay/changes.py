@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -27,6 +27,7 @@ from traceweave.replay.nodes import (
     Nodes,
 )
 from traceweave.replay.scenario import Scenario
+from traceweave.words import named
 
 COLUMNS = {
     "compute": (("length", (COMPUTE,)),),
@@ -105,6 +106,9 @@ class Changer:
             _known("rank", s.ranks, self.graph.ranks)
             chosen &= np.isin(nodes.rank, list(s.ranks))
         if s.steps is not None:
+            steps = frozenset(np.unique(self.step[self.step >= 0]).tolist())
+            if not s.steps & steps:
+                _known("step", s.steps, steps)
             chosen &= np.isin(self.step, list(s.steps))
         if s.class_ is not None:
             chosen &= self._named(s.class_, names.classes, nodes.class_, "class")
@@ -272,9 +276,10 @@ def _depends(nodes: Nodes) -> Flags:
     return nodes.follows | (nodes.launch >= 0)
 
 
-def _known(what: str, wanted: frozenset[int], known: tuple[int, ...]) -> None:
+def _known(what: str, wanted: frozenset[int], known: Collection[int]) -> None:
     for one in sorted(wanted - set(known)):
-        raise UsageError(f"this run has no {what} {one}")
+        has = f"; it has {named(what, sorted(known))}" if known else ""
+        raise UsageError(f"this run has no {what} {one}{has}")
 
 
 def _codes(column: Ints) -> Ints:

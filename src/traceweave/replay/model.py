@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import duckdb
@@ -18,6 +18,9 @@ from traceweave.replay.nodes import COMPUTE, MEMORY, Nodes
 from traceweave.replay.path import DELAYED, KINDS, Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
 from traceweave.replay.steps import Windows, windows
+
+TOGETHER = "all together"
+"""What the answer to several scenarios at once is called."""
 
 UNEXPLAINED = 0.01
 """From this share of the critical path on an answer says that no edge explains it."""
@@ -116,7 +119,8 @@ class Model:
         wanted = [self.parsed(text) for text in texts]
         found = [self.answer(*scenarios) for scenarios in wanted]
         if len(wanted) > 1:
-            found.append(self.answer(*(s for scenarios in wanted for s in scenarios)))
+            together = self.answer(*(s for scenarios in wanted for s in scenarios))
+            found.append(replace(together, scenario=TOGETHER))
         return found
 
     def changed(self, *scenarios: Scenario) -> Changed:

@@ -117,7 +117,8 @@ def build_report(
         clocks_section(clocks),
         inputs_section(inputs),
     )
-    told = cards(findings, sections, timeline)
+    gpus = len(budget.ranks) if budget.has_steps and not cpu else 0
+    told = cards(findings, sections, timeline, gpus)
     return Report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),

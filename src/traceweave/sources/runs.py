@@ -84,17 +84,18 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
     """
     if number is None and len(runs) == 1:
         return runs[0]
-    listing = "; ".join(run.describe() for run in runs)
+    listing = [run.describe() for run in runs]
     if number is None:
         reason = why_apart(runs[0].traces, runs[1].traces)
         raise InputError(
             f"{len(runs)} runs lie here ({reason}), and they are never woven together; choose one"
-            f" with --run N, or say --one-run if they are one: {listing}"
+            " with --run N, or say --one-run if they are one:",
+            listing,
         )
     for run in runs:
         if run.number == number:
             return run
-    raise UsageError(f"--run {number}: no such run; available: {listing}")
+    raise UsageError(f"--run {number}: no such run; there are:", listing)
 
 
 def _refuse_overlaps(traces: Sequence[Trace], one_run: bool) -> None:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import duckdb
 
 from traceweave.errors import DatabaseError, QueryError, TraceweaveError
-from traceweave.places import Place, place_of
+from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
@@ -166,6 +166,11 @@ def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
 
 def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
     try:
+        if path.local is not None and path.local.exists() and not is_duckdb(path.local):
+            raise DatabaseError(
+                f"{path}: not a database; if it is a trace, make one with 'traceweave ingest"
+                f" {path}'"
+            )
         return _attach(path) if read_only else duckdb.connect(path.path)
     except duckdb.IOException as error:
         text = str(error)
@@ -179,12 +184,9 @@ def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection
                 " make one with 'traceweave ingest'"
             ) from error
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
-    except duckdb.CatalogException as error:  # a text file that DuckDB could query by itself
-        raise DatabaseError(
-            f"{path}: not a database; if it is a trace, make one with 'traceweave ingest {path}'"
-        ) from error
-    except duckdb.Error as error:
-        raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
+    except (OSError, duckdb.Error) as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise DatabaseError(f"{path}: cannot be opened: {reason}") from error
 
 
 def _attach(file: Place) -> duckdb.DuckDBPyConnection:
@@ -206,7 +208,8 @@ def _attach(file: Place) -> duckdb.DuckDBPyConnection:
         else:
             beside = file.path
         con.execute("SET temp_directory = ?", [f"{beside}.tmp"])
-        con.execute("ATTACH ? AS run (READ_ONLY)", [path_in_duckdb(file)])
+        # TYPE: what is no database of DuckDB is none, and not one of an extension to be downloaded
+        con.execute("ATTACH ? AS run (READ_ONLY, TYPE duckdb)", [path_in_duckdb(file)])
         con.execute("USE run")
     except BaseException:
         con.close()
