@@ -38,7 +38,10 @@ _QUOTE_WINDOW = (
 _HINTS = ("Did you mean", "Candidate bindings")
 _NO_TABLE = re.compile(r'Table with name "?(\w+)"? does not exist')
 _NO_FUNCTION = re.compile(r'Table Function with name "?(\w+)"? does not exist')
-_TABLES = "'traceweave schema' or run.schema() in Python lists the tables"
+_TABLES = (
+    "'traceweave schema' or run.schema() in Python lists the tables, run.register() makes one of a"
+    " frame"
+)
 
 
 def ask(
@@ -138,9 +141,9 @@ def _no_table(what: str, name: str, hint: str) -> str:
     tables = [relation.name for relation in public_relations()]
     temporary = re.findall(r'"(\w+)"', hint)
     near = nearest(name, [*tables, *temporary], cutoff=0.75)
-    if near or (near := functions.get(nearest(name, functions) or "")):
-        return f"{what}; did you mean {near}?; {_TABLES}"
-    return f"{what}; {_TABLES}, run.register() makes one of a frame"
+    near = near or functions.get(nearest(name, functions) or "")
+    meant = f"; did you mean {near}?" if near else ""
+    return f"{what}{meant}; {_TABLES}"
 
 
 def _no_function(what: str, name: str) -> str:

@@ -51,7 +51,7 @@ def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection)
     ]
     assert [f.step_ns for f in found[:2]] == [48_000, round((33 + 33 + 53) / 3 * US)]
     assert (found[2].n, found[2].alone_ns) == (None, None)
-    assert found[2].note == "this run has no rank 9"
+    assert found[2].note == "this run has no rank 9; it has ranks 0-2"
 
 
 RUNS = ("fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp8")
@@ -71,13 +71,85 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
     scenarios = replayed["scenario"].unique().tolist()
     answers = run.what_if(*scenarios).head(len(scenarios)).set_index("scenario")
     for row in replayed.to_dict("records"):
+        # what makes a step longer gains nothing
         assert row["cost_ns"] == max(answers.loc[row["scenario"], "gain_ns"], 0)
     fixes = run.fixes()
+    assert (fixes["gain_ns"].iloc[1:] > 0).all()
     first = run.what_if("; ".join(fixes["scenario"].dropna())).iloc[0]
     last = fixes.iloc[-1]
     assert (last["step_ns"], last["together_ns"]) == (first["predicted_step_ns"], first["gain_ns"])
     assert fixes.iloc[0]["step_ns"] == first["measured_step_ns"]
     assert last["bottleneck"] == first["bottleneck"]
+
+
+def test_a_fix_that_adds_nothing_to_the_others_has_no_place(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    by_hand.write(empty_run)
+    transfer, again = "op=all_reduce times=0", "kind=transfer times=0.5"
+    _, first, *others = fixes(empty_run, [again, transfer])
+    assert (first.n, first.scenario, first.step_ns) == (1, transfer, 48_000)
+    # half of 12, and nothing of what is gone
+    assert [(f.n, f.scenario, f.alone_ns) for f in others] == [(None, again, 6_000)]
+
+
+def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection) -> None:
+    by_hand.write(empty_run)
+    limit = "kind=transfer times=0"
+    [alone] = fixes(empty_run, [], [limit])
+    assert (alone.n, alone.scenario, alone.alone_ns) == (None, limit, 12_000)
+    fix = "rank=1 kind=compute like=median"
+    assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
+
+
+def test_overlap_is_worth_no_more_than_no_transfer_at_all(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """In nanogpt_8xh100 the hosts hold everything up: without any transfer it takes as long."""
+    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
+        found = run.findings().set_index("rule")
+        assert run.what_if("kind=transfer times=0").iloc[0]["gain_ns"] <= 0
+        poor = found.loc["poor_overlap"]
+    assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "bound", "info")
+    assert poor["bound_ns"] == pytest.approx(2_541_585, abs=1000)
+    assert poor["evidence"].endswith("by replay even 'kind=transfer times=0' gains nothing")
+    # what does hold it up is first
+    assert found.index[0] == "launch_bound"
+
+
+def test_hosts_that_are_late_by_turns_are_one_finding(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """A fifth of the step each, and more: what the critical path, all of it launching, is worth."""
+    for trace, least in (("megatron_tp8", 0.5), ("nanogpt_8xh100", 0.2)):
+        with traceweave.open(database_of(corpus / "kineto" / trace)) as run:
+            first = run.findings().iloc[0]
+            path = run.critical_path()
+        assert (first["rule"], first["severity"]) == ("launch_bound", "critical")
+        assert first["scenario"] == "kind=launch times=0"
+        assert first["step_share"] > least
+        assert path[path["kind"] == "launch"]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
+
+
+def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Counted again: operators that launch nothing and wait for nothing, far above their median."""
+    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
+        found = run.findings().set_index("rule")
+        light = run.sql(
+            "SELECT rank, sum(duration_ns) AS stopped_ns FROM host_ops"
+            " WHERE kind = 'op' AND duration_ns >= 2_000_000 AND name IN"
+            " ('aten::view', 'aten::empty', 'aten::slice', 'aten::expand', 'aten::as_strided',"
+            "  'aten::transpose', 'aten::reshape', 'aten::permute', 'detach_')"
+            " AND op_id NOT IN (SELECT parent_id FROM host_ops WHERE parent_id IS NOT NULL)"
+            " GROUP BY rank"
+        )["stopped_ns"]
+    stalls = found.loc["host_stalls"]
+    # these names alone, on every rank, are a part of it
+    assert len(light) == 8
+    assert 0.15 < light.sum() / 8 / stalls["bound_ns"] < 1
+    assert stalls["cost_ns"] <= found.loc["launch_bound", "cost_ns"]
 
 
 @nightly

@@ -140,6 +140,17 @@ def test_the_time_budget_adds_up(build: Builder) -> None:
     assert sum(parts) == pytest.approx(100)
 
 
+def test_calls_of_several_ranks_that_were_not_matched_are_counted(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        build.gpu(rank, (0, 5_000_000))
+        build.gpu(rank, (5_000_000, 8_000_000), "communication")
+        build.collective({rank: (5_000_000, 8_000_000)}, matched=False)
+    [row] = [r for r in rows(build.con, "health") if r["answer"] == "worst straggler"]
+    assert row["verdict"] == "none of 2 calls could be matched over the ranks"
+    assert (row["value"], row["proof"]) == (None, "matching")
+
+
 def test_one_rank_alone_is_told_so(build: Builder) -> None:
     build.rank(0)
     build.gpu(0, (0, 5_000_000))

@@ -83,7 +83,8 @@ FIRST = "the analysis comes first, then the database; "
             " in SQL it is a function: FROM gaps()"),
         (["query", "run.duckdb", "FROM gpu_op"],
             "Table with name gpu_op does not exist; did you mean gpu_ops?;"
-            " 'traceweave schema' or run.schema() in Python lists the tables"),
+            " 'traceweave schema' or run.schema() in Python lists the tables, run.register() makes"
+            " one of a frame"),
         (["schema", "gaps"], "'gaps' is an analysis, not a table;"
             " type: traceweave analyze gaps --list"),
         (["schema", "colectives"], "no such table: 'colectives'; did you mean 'collectives'?"),

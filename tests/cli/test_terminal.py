@@ -58,10 +58,14 @@ def test_what_takes_long_is_said_on_a_terminal(
 
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     begin = time.monotonic()
-    with progress.waiting("asking [bold]gaps"):
+    with progress.waiting("asking [bold]gaps") as say:
         while "asking" not in terminal.getvalue() and time.monotonic() < begin + 20:
             time.sleep(0.01)
+        say("asking [bold]steps")
+        while "steps" not in terminal.getvalue() and time.monotonic() < begin + 20:
+            time.sleep(0.01)
     assert "asking [bold]gaps" in terminal.getvalue()
+    assert "asking [bold]steps" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K"), "the line is gone afterwards"
 
     monkeypatch.setattr(sys, "stderr", quiet := io.StringIO())

@@ -40,6 +40,7 @@ RUN = Facts(
     compute={"gemm": 90.0, "norm": 10.0},
     operators={"aten::mm": 4.0, "aten::add": 4.0},
     collectives={"all_reduce": 8.0},
+    matched=1.0,
 )
 OTHER_KERNELS = {"gemm_fp8": 95.0, "norm": 5.0}
 OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
@@ -77,6 +78,10 @@ OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
         ),
         ({"arithmetic": ("fp32",)}, "arithmetic", "with care"),
         ({"collectives": {"all_gather": 8.0}}, "collectives in common", "with care"),
+        ({"in_part": (1,)}, "files read", "with care"),
+        ({"matched": 0.95}, "collectives matched", "comparable"),
+        ({"matched": 0.0}, "collectives matched", "with care"),
+        ({"matched": 0.5}, "collectives matched", "with care"),
         ({"hosts": ("b",)}, "hosts", "with care"),
         ({"backends": ("gloo",)}, "communication", "with care"),
         ({"nccl_versions": ("2.27.0",)}, "NCCL version", "with care"),
@@ -122,6 +127,32 @@ def test_collectives_of_one_run_only_are_said_to_be_that() -> None:
     found = compare_facts(RUN, replace(RUN, collectives={}))
 
     assert "collectives in base only (ranks communicate in another way)" in found.sentences[0]
+
+
+def test_a_recording_beside_itself_is_said_to_be_the_same() -> None:
+    run = replace(RUN, moments=((0, 10, 90), (1, 12, 88)))
+    other = replace(RUN, moments=((0, 10, 90), (1, 12, 89)))
+
+    assert compare_facts(run, run).sentences[0].startswith("Both are the same recording")
+    # one rank ended later; nothing is known of either
+    assert not compare_facts(run, other).same
+    assert not compare_facts(RUN, RUN).same
+
+
+def test_a_real_run_beside_itself_is_the_same(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    straggler, other = (fixtures / f"ddp_gloo_{name}" for name in ("straggler", "4ranks"))
+
+    assert comparability(database_of, straggler, straggler).same
+    assert not comparability(database_of, straggler, other).same
+
+
+def test_a_file_that_ends_early_is_named() -> None:
+    found = compare_facts(replace(RUN, in_part=(0, 1)), replace(RUN, in_part=(1,)))
+
+    named = "files of ranks 0, 1 end early in base; the file of rank 1 ends early in new"
+    assert named in " ".join(found.sentences)
 
 
 def test_two_schedules_of_one_pipeline_are_comparable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -138,6 +139,27 @@ def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
         ("all_reduce", "all"): round(100 / 6),
         ("all_reduce", "waiting"): round(20 / 6),
     }
+
+
+def test_waiting_that_one_run_does_not_know_is_no_change() -> None:
+    def communicate(build: Builder, *, matched: bool) -> None:
+        build.group(0, [0, 1])
+        build.collective({0: (1700, 1760), 1: (1720, 1760)}, step=1, matched=matched)
+
+    with (
+        run_of(change=partial(communicate, matched=True)) as base,
+        run_of(change=partial(communicate, matched=False)) as new,
+    ):
+        known, unknown = compare_runs(base, base), compare_runs(base, new)
+
+    # of each the waiting and all of it; then the latter alone
+    assert known.table("collectives")["class"].to_pylist() == ["all", "waiting"]
+    [row] = unknown.table("collectives").to_pylist()
+    assert (row["class"], row["difference_ns"]) == ("all", 0)
+    assert (
+        "0.0% of new's collective calls were matched over the ranks, 100.0% of base's"
+        " (the waiting in the others is not known, and not compared)"
+    ) in unknown.words[0]
 
 
 def test_more_ranks_and_steps_change_nothing_per_rank_and_step(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 
@@ -14,7 +14,7 @@ from traceweave.analyses import shared_rows
 from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.console import MOST_ROWS
-from traceweave.explorer.explorer import Explorer
+from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.names import short_names
 from traceweave.explorer.views import Stretch
 
@@ -143,10 +143,58 @@ def test_the_critical_path_is_the_one_of_the_analysis(
     assert found["pieces"] == len(rows) > 50
     least = (1 << stretch.shift) // 3
     origin = explorer.run.origin_ns
-    truth = [(rank, a - origin, b - a) for _, rank, _, _, a, b in rows if b - a >= least]
+    truth = {(rank, a - origin, b - a) for _, rank, _, _, a, b in rows if b - a >= least}
     drawn = list(zip(found["rank"], found["start_ns"], found["duration_ns"], strict=True))
-    assert drawn == sorted(truth)
-    assert len(one["rank"]) == sum(rank == 2 for rank, _, _ in truth) > 0
+    assert truth <= set(drawn)
+    assert drawn == sorted(drawn)
+    assert len(one["rank"]) == sum(rank == 2 for rank, _, _ in drawn) > 0
+    # all of the path is drawn, what is too short to be seen too
+    for _, rank, _, _, a, b in rows:
+        covering = [(at, at + long) for whose, at, long in drawn if whose == rank]
+        assert any(at <= a - origin and b - origin <= until for at, until in covering)
+
+
+def test_short_stretches_of_the_path_are_joined_by_hand(gpu_run: Path) -> None:
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        asking.compute(
+            lambda con: con.execute(
+                """
+                INSERT INTO memory.explorer.path VALUES
+                    (0, 0, 4, 'compute', 'gemm'), (0, 4, 3, 'launch', NULL),
+                    (0, 7, 30, 'sync', NULL),
+                    (0, 37, 2, 'compute', 'norm'), (0, 39, 3, 'launch', NULL),
+                    (1, 42, 18, 'transfer', 'all_reduce'),
+                    (0, 60, 2, 'compute', 'gemm')
+                """
+            )
+        )
+        bounds = {"ranks": [0, 1], "from_ns": 0, "until_ns": 100}
+
+        def shown(least_ns: int) -> list[tuple[object, ...]]:
+            rows = asking.rows("path_shown", **bounds, least_ns=least_ns)
+            return [tuple(row.values()) for row in rows]
+
+        short = "2 short stretches, most of their time"
+        assert shown(10) == [
+            (0, 0, 7, "compute", short), (0, 7, 30, "sync", ""), (0, 37, 5, "launch", short),
+            (0, 60, 2, "compute", "gemm"), (1, 42, 18, "transfer", "all_reduce"),
+        ]  # fmt: skip
+        assert len(shown(0)) == 7
+
+
+def test_a_run_that_hardly_leaves_one_rank_shows_its_path_there_without_a_hole(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with (
+        explore(database_of(corpus / "kineto" / "megatron_tp8")) as explorer,
+        explorer.run.asking() as asking,
+    ):
+        stretch = Stretch(0, explorer.run.span_ns + 1, 1_000)
+        found = decode(explorer.critical_path(asking, stretch, list(explorer.run.ranks)))
+    assert set(found["rank"]) == {0}
+    ends = found["start_ns"] + found["duration_ns"]
+    assert (found["start_ns"][1:] - ends[:-1]).max() <= 0
+    assert len(ends) < found["pieces"] / 2
 
 
 def test_the_trace_for_perfetto_has_what_was_selected(explorer: Explorer, tmp_path: Path) -> None:

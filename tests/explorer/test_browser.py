@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.chromium import Chromium, Visit
 from tests.explorer.serving import serving
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave.explorer.views import Stretch
+from traceweave.words import time_of_day
 
 pytestmark = pytest.mark.browser
 
@@ -103,7 +104,7 @@ def test_the_first_view_shows_the_whole_run(page: Page, explorer: Explorer) -> N
     assert _view(page) == (0, explorer.run.span_ns)
     expect(page.locator("#facts")).to_contain_text("4 ranks")
     labels = page.locator("#gutter .rank").all_text_contents()
-    assert labels == [f"rank {rank}host" for rank in range(4)]
+    assert labels == [f"rank {rank}host threads" for rank in range(4)]
     assert _colours(page, "#lanes") > 4
     assert _colours(page, "#overview") > 2
 
@@ -204,10 +205,23 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     page: Page, explorer: Explorer
 ) -> None:
-    page.mouse.click(*_spot(page, 1))
+    spot = _spot(page, 1)
+    card = page.locator("#card")
+    page.mouse.move(*spot)
+    expect(card).to_be_visible()
+    page.mouse.click(*spot)
     pane = page.locator("#pane-details")
     expect(pane).to_contain_text("came last")
+    expect(card).to_be_hidden()
+    picked = page.evaluate("() => window.traceweave.view.picked.start_ns")
+    expect(pane).to_contain_text(time_of_day(explorer.run.origin_ns + picked))
     expect(pane.locator("tbody tr")).to_have_count(4)
+    # nor does what the pointer is at later on cover the pane
+    lanes = _box(page, "#lanes")
+    page.mouse.move(spot[0], spot[1] + 1)
+    expect(card).to_be_visible()
+    told = _box(page, "#card")
+    assert told["y"] + told["height"] <= lanes["y"] + lanes["height"]
     expect(pane).to_contain_text("launched by")
     known = page.evaluate("() => window.traceweave.view.picked.known")
     members = known["collectives"][0]["members"]
@@ -262,6 +276,100 @@ def test_search_counts_and_goes_from_hit_to_hit(page: Page) -> None:
     page.fill("#search input", "")
     expect(told).to_have_text("")
     page.keyboard.press("Escape")
+
+
+RUN = """{
+  origin_ns: "1706850122815562675",
+  span_ns: 652e6,
+  steps: [{ step: 3, start_ns: 2908047, end_ns: 633671325 }],
+}"""
+"""Of 05:02:02.815562675 UTC on 2024-02-02."""
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "moment"),
+    [
+        ("05:02:02.907408", RUN, 91_845_325),
+        ("2024-02-02 05:02:02.907408 UTC", RUN, 91_845_325),
+        ("5:02:03", RUN, 184_437_325),
+        ("2024-02-03T05:02:02.907408000Z", RUN, 86_400_091_845_325),
+        ("1706850122907408000", RUN, 91_845_325),
+        ("1706850122000000000", RUN, -815_562_675),
+        (" 91.8 ms ", RUN, 91_800_000),
+        ("0.0918s", RUN, 91_800_000),
+        ("91800 µs", RUN, 91_800_000),
+        ("91800 μs", RUN, 91_800_000),
+        ("91800 us", RUN, 91_800_000),
+        (".5 min", RUN, 30_000_000_000),
+        # over midnight
+        ("00:00:01", '{ origin_ns: "1706918399000000000", span_ns: 9e9, steps: [] }', 2e9),
+        # clocks that do not count from 1970 tell no time of day
+        ("5500", '{ origin_ns: "5000", span_ns: 1000, steps: [] }', 500),
+        ("00:00:00.000005500", '{ origin_ns: "5000", span_ns: 1000, steps: [] }', None),
+        ("AllReduce", RUN, None),
+        ("128", RUN, None),
+        ("16 fp", RUN, None),
+        ("4 constructor", RUN, None),
+        ("25:00:00", RUN, None),
+        ("step 4", RUN, None),
+        ("", RUN, None),
+    ],
+)
+def test_moments_are_read_as_people_write_them(
+    page: Page, text: str, run: str, moment: int | None
+) -> None:
+    found = _moments(page, f"parseMoment(text, {run})", text)
+    assert found == (None if moment is None else {"from": moment, "until": moment})
+
+
+def test_a_step_is_a_stretch_of_time(page: Page) -> None:
+    found = _moments(page, f"parseMoment(text, {RUN})", "Step 3")
+    assert found == {"from": 2_908_047, "until": 633_671_325}
+
+
+def test_a_time_of_day_is_written_as_the_terminal_does(page: Page) -> None:
+    assert _moments(page, f"timeOfDay({RUN}, 91845325)") == "05:02:02.907408"
+    assert _moments(page, 'timeOfDay({ origin_ns: "5000" }, 0)') is None
+
+
+def _moments(page: Page, call: str, text: str = "") -> Any:
+    """What a function of page/moments.js returns."""
+    return page.evaluate(
+        "async (text) => { const { parseMoment, timeOfDay } ="
+        f" await import(new URL('page/moments.js', location.href)); return {call}; }}",
+        text,
+    )
+
+
+def test_a_time_in_the_search_box_is_gone_to_and_marked(page: Page, explorer: Explorer) -> None:
+    field, told = page.locator("#search input"), page.locator("#search output")
+    wanted = explorer.run.origin_ns + explorer.run.span_ns // 2 // 1000 * 1000
+    since = wanted - explorer.run.origin_ns
+    for text in (f"{since / 1e6:.6f} ms", str(wanted), time_of_day(wanted)):
+        page.evaluate("() => { window.traceweave.view.mark = null; }")
+        page.keyboard.press("/")
+        field.fill(text)
+        expect(told).to_have_text("Enter: go there")
+        page.keyboard.press("Enter")
+        first, last = _view(page)
+        assert page.evaluate("() => window.traceweave.view.mark") == pytest.approx(since, abs=1000)
+        assert (first + last) / 2 == pytest.approx(since, abs=1000)
+        expect(page.locator("#status")).to_contain_text("s from the beginning")
+        assert page.evaluate("() => window.traceweave.view.search") == ""
+    field.fill("step 3")
+    page.keyboard.press("Enter")
+    step = page.evaluate("() => window.traceweave.run.steps.find((one) => one.step === 3)")
+    first, last = _view(page)
+    assert last - first == pytest.approx(1.5 * (step["end_ns"] - step["start_ns"]))
+    field.fill("9 h")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("not in the run")
+    assert _view(page) == (first, last)
+    field.fill("")
+    expect(told).to_have_text("")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => window.traceweave.view.mark") is None
 
 
 def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> None:
@@ -363,6 +471,89 @@ def test_the_critical_path_has_a_lane(page: Page) -> None:
     expect(page.locator("#gutter .path")).to_have_count(0)
 
 
+def test_the_critical_path_has_no_hole_when_all_of_it_is_in_view(
+    chromium: Chromium, corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Of 1,560 stretches, all on rank 0, most are shorter than a pixel."""
+    path = database_of(corpus / "kineto" / "megatron_tp8")
+    with explore(path) as explorer, serving(explorer) as server, chromium.open(server.url) as visit:
+        page = visit.page
+        page.get_by_role("button", name="Critical path").click()
+        page.wait_for_function("() => window.traceweave.data.path", timeout=60_000)
+        _drawn(page)
+        empty, filled = page.evaluate(
+            f"""() => {{
+              {_PIXELS}
+              {_ROW}
+              const {{ canvas, view, data }} = window.traceweave;
+              const row = rowOf("path", 0);
+              const {{ start_ns, duration_ns }} = data.path;
+              const x = (ns) => Math.round(((ns - view.from) / view.length) * canvas.width);
+              const [first, end] = [x(start_ns[0]), x(start_ns.at(-1) + duration_ns.at(-1))];
+              const all = pixels(canvas, first, end - first);
+              const line = new Uint32Array(all.buffer, row.middle * (end - first) * 4, end - first);
+              const ground = new Uint32Array(pixels(canvas, 2, 1).buffer)[row.middle];
+              const empty = line.filter((pixel) => pixel === ground).length;
+              return [empty, line.length - empty];
+            }}"""
+        )
+        assert empty == 0
+        assert filled > 0.8 * _box(page, "#lanes")["width"]
+
+
+_ROW = """
+  const rowOf = (kind, rank) => {
+    const { scene } = window.traceweave;
+    const { top, height } = scene.rows.find((one) => one.kind === kind && one.rank === rank);
+    return { top: top - scene.scroll, middle: Math.round(top - scene.scroll + height / 2), height };
+  };
+"""
+
+
+def test_lanes_say_that_their_gaps_are_looked_for(chromium: Chromium, gpu_run: Path) -> None:
+    with (
+        explore(gpu_run) as explorer,
+        serving(explorer) as server,
+        chromium.open("about:blank") as visit,
+    ):
+        page = visit.page
+        held: list[Route] = []
+        page.route("**/ask/find-gaps?rank=3", lambda route: held.append(route))
+        page.goto(server.url)
+        page.wait_for_function("() => window.traceweave?.data.found.size === 3")
+        page.wait_for_function("() => window.traceweave.data.gaps.of.size === 3")
+        assert [page.evaluate("(i) => window.traceweave.data.looking(i)", i) for i in (0, 3)] == [
+            False,
+            True,
+        ]
+        assert _soft(page, 3) > 20
+        held[0].continue_()
+        page.wait_for_function("() => window.traceweave.data.gaps.of.size === 4")
+        _drawn(page)
+        assert _soft(page, 3) == 0
+
+
+def _soft(page: Page, rank: int) -> int:
+    """How many pixels at the left of a rank's gaps have colours of letters."""
+    return int(
+        page.evaluate(
+            f"""(rank) => {{
+              {_PIXELS}
+              {_ROW}
+              const {{ canvas, colours }} = window.traceweave;
+              const {{ top, height }} = rowOf("gaps", rank);
+              const data = pixels(canvas, 0, 100);
+              const soft = [1, 3, 5].map((i) => parseInt(colours.soft.slice(i, i + 2), 16));
+              let found = 0;
+              for (let i = top * 400; i < (top + height) * 400; i += 4)
+                found += soft.every((part, c) => Math.abs(data[i + c] - part) < 50);
+              return found;
+            }}""",
+            rank,
+        )
+    )
+
+
 def test_perfetto_gets_the_selection_by_its_own_messages(
     page: Page, visit: Visit, explorer: Explorer
 ) -> None:
@@ -412,11 +603,21 @@ def test_the_page_fits_and_works_at_other_widths(
         expect(page.locator("#pane-details")).to_contain_text("came last")
         lanes = _box(page, "#lanes")
         assert lanes["width"] > width / 2
+        assert _box(page, "#pane-details dd >> nth=0")["height"] < 30  # on one line
         assert lanes["height"] > 150
         for name in ("SQL", "Open in Perfetto", "Copy link"):
             button = page.get_by_role("button", name=name, exact=True).bounding_box()
             assert button is not None
             assert 0 <= button["x"] < button["x"] + button["width"] <= width
+        host = page.get_by_role("button", name="host threads of rank 0", exact=True)
+        beside = page.get_by_role("button", name="streams of rank 0", exact=True).bounding_box()
+        shown = host.bounding_box()
+        assert shown is not None
+        assert beside is not None
+        assert beside["x"] + beside["width"] <= shown["x"] < shown["x"] + shown["width"]
+        assert shown["x"] + shown["width"] <= lanes["x"]
+        assert host.get_attribute("title")
+        assert host.evaluate("(one) => getComputedStyle(one).borderTopWidth") == "1px"
         assert visit.console == []
 
 

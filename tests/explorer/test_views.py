@@ -332,6 +332,7 @@ def test_a_view_is_blurred_while_its_level_is_made(
 ) -> None:
     """The same time of every lane in longer blocks, at once; patience brings what is sharp."""
     monkeypatch.setattr(views, "FEW_OPS", 0)
+    monkeypatch.setattr(levels, "PATIENCE_S", 60)
     released = Event()
     make = levels.Levels._make_level
 

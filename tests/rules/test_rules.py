@@ -138,9 +138,36 @@ REAL: dict[str, Rule] = {
             ),
             # no CUDA device
             True_("kineto/mtia_accelerator", None, "The GPU idles", "Fewer and larger kernels"),
+            # hosts that are late by turns: 99% of the waiting there is for ranks 0, 6 and 2
+            True_(
+                "kineto/megatron_tp8", None, "The GPU idles .*; ranks wait 341 ms .*late by turns"
+            ),
+            True_(
+                "kineto/nanogpt_8xh100", None, "The GPU idles .*; ranks wait 7.38 ms .* by turns"
+            ),
         ),
         # its host frees and allocates; its GPU starts late
         ("kineto/torchrec_4", "kineto/negative_queue_1of16"),
+    ),
+    "host_stalls": Rule(
+        # in every rank, in calls as light as aten::view and aten::empty
+        (
+            True_(
+                "kineto/megatron_tp8",
+                None,
+                "Threads that launch stop for 276 ms .*: 121 times in 35 different ones",
+                "Bind ranks",
+            ),
+        ),
+        # one copy; a backward that waits at the same place in every step; copies that wait; none
+        (
+            "kineto/nanogpt_8xh100",
+            "kineto/torchrec_4",
+            "kineto/mtia",
+            "kineto/diff_control",
+            "kineto/hta_pair_nccl2",
+            "kineto/sampled_2of128",
+        ),
     ),
     "sync_bound": Rule(
         (
@@ -241,7 +268,7 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
     ),
     "weak_clocks": Rule(
-        (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 5.94 ms"),),
+        (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 6.07 ms"),),
         ("kineto/megatron_tp8", "kineto/diff_control"),
     ),
     "uneven_start": Rule(

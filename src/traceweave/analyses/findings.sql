@@ -10,7 +10,7 @@
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
--- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario (0: nothing), else bound_ns; NULL if its cost is not time
+-- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most where that is less; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: cost_is VARCHAR | 'replayed' or 'bound'; NULL without a cost
 -- column: bound_ns BIGINT | what it costs per step by its rule alone: what the step would gain at most if nothing else stood in the way
@@ -29,11 +29,13 @@
 WITH costly AS (
     SELECT
         f.*,
-        CASE WHEN r.alone_ns IS NULL THEN f.bound_ns ELSE greatest(r.alone_ns, 0) END AS cost_ns,
+        coalesce(r.alone_ns, least(f.bound_ns, c.alone_ns)) AS cost_ns,
+        c.alone_ns AS most_ns,
         CASE WHEN r.alone_ns IS NOT NULL THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'bound' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN coalesce(r.note, w.note) END AS note
     FROM shared_found() AS f
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS r USING (scenario)
+    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS c ON c.scenario = f.ceiling
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NULL) AS w ON TRUE
 )
 SELECT
@@ -52,7 +54,10 @@ SELECT
     c.cost_is,
     c.bound_ns,
     c.scenario,
-    c.evidence,
+    c.evidence
+    || CASE WHEN c.most_ns < c.bound_ns
+        THEN format(', but by replay even ''{}'' gains {}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE tw_time(c.most_ns) || ' only' END)
+        ELSE '' END AS evidence,
     c.proof,
     c.advice,
     c.note

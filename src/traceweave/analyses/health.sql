@@ -47,7 +47,8 @@ latest AS (
     SELECT rank, cost_ns, is_straggler FROM shared_blame() WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
 ),
 shared AS (
-    SELECT count(*) AS instances FROM collective_instances WHERE ranks_seen > 1
+    SELECT (SELECT count(*) FROM ranks) > 1 AND unmatched = calls AS is_unmatched, calls, shared AS instances
+    FROM analysis_matching(p_per := 'run')
 ),
 tail AS (
     SELECT op, duration_p50_ns, duration_p99_ns, tail_ratio, slowest_rank, slowest_step
@@ -151,12 +152,13 @@ rows AS (
     UNION ALL
     SELECT 31, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
+            WHEN s.is_unmatched THEN format('none of {} could be matched over the ranks', tw_many(s.calls, 'call'))
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns * t.windows / t.window_ns))
                 || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,
-        l.rank, NULL, 'stragglers'
+        l.rank, NULL, CASE WHEN s.is_unmatched THEN 'matching' ELSE 'stragglers' END
     FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE
     WHERE t.comm_ns > 0
     UNION ALL

@@ -80,7 +80,8 @@ def compare(
 ) -> None:
     """Compare the run in NEW with the one in BASE, per step and rank.
 
-    It begins with whether they can be compared. With -o FILE.html it writes one self-contained
+    It begins with whether they can be compared; of runs that cannot, tables are only printed one by
+    one, with --table. With -o FILE.html it writes one self-contained
     page, with --format json all tables at once. Differences are new minus base.
     """
     from traceweave import api
@@ -109,7 +110,10 @@ def compare(
         return
     for sentence in found.words:
         print(sentence)
+    unlike = found.comparability.verdict == "not comparable"
     for title, table in found.tables.items():
+        if unlike and title != "comparability":
+            continue
         table = table.select(BRIEF.get(title, table.schema.names))
         shown = len(table) if title == "comparability" else SHORT
         if len(table):
@@ -118,3 +122,5 @@ def compare(
         if len(table) > shown:
             more = plural(len(table) - shown, "more row")
             note(f"{title}: {more}; --table {title} prints them")
+    if unlike:
+        note("the other tables compare unlike runs: --table prints one, -o FILE.html all of them")

@@ -184,6 +184,8 @@ def summarize(
     for source in result.sources:
         if source.status != "ok":
             note(f"{source.status}: {source.path}: {source.message}")
+    if warning := _unmatched(result):
+        note(warning)
     if quiet:
         return
     for line in _passed_over(result.passed_over, verbose=verbose):
@@ -202,6 +204,23 @@ def summarize(
     note(
         f"{shown(result.database)}: {words.name_ranks(numbers)} from {files} of {read},"
         f" {events}, {written} in {took}"
+    )
+
+
+def _unmatched(result: IngestResult) -> str:
+    """Say that most collectives of several ranks found no partner; '' if that is not so."""
+    weave = result.weave
+    left = sum(weave.unmatched.values())
+    if (
+        len({rank for source in result.sources for rank in source.ranks}) < 2
+        or 2 * left <= weave.calls
+    ):
+        return ""
+    reason = max(weave.unmatched, key=lambda reason: weave.unmatched[reason])
+    which = "none" if left == weave.calls else f"only {words.count(weave.calls - left)}"
+    return (
+        f"WARNING: {which} of {words.plural(weave.calls, 'collective call')} could be matched over"
+        f" the ranks ({reason}): waiting is not known; see traceweave analyze matching"
     )
 
 

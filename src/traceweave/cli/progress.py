@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 """Seconds for which nobody wonders what happens."""
+
+_LOOK_S = 0.1
 
 MOST_BARS = 16
 """Beyond this many files only those being read have a bar."""
@@ -53,22 +55,26 @@ def progress_bars(*, quiet: bool = False) -> Iterator[IngestProgress | None]:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Say what takes so long, and for how long, after a second and where stderr is a terminal."""
+def waiting(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what takes so long, and for how long, after a second and where stderr is a terminal.
+
+    Yields a function that says what it is now.
+    """
+    said = [text]
     if not sys.stderr.isatty():
-        yield
+        yield said.append
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(text, done), daemon=True)
+    teller = threading.Thread(target=_tell, args=(said, done), daemon=True)
     teller.start()
     try:
-        yield
+        yield said.append
     finally:
         done.set()
         teller.join()
 
 
-def _tell(text: str, done: threading.Event) -> None:
+def _tell(said: list[str], done: threading.Event) -> None:
     if done.wait(PATIENCE_S):
         return
     from rich.console import Console
@@ -78,8 +84,9 @@ def _tell(text: str, done: threading.Event) -> None:
         SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
     )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        shown.add_task(text)
-        done.wait()
+        task = shown.add_task(said[-1])
+        while not done.wait(_LOOK_S):
+            shown.update(task, description=said[-1])
 
 
 class Bars:

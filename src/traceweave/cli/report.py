@@ -27,7 +27,9 @@ def report(database: Path, output: Path | None, title: str | None) -> None:
     from traceweave import api
     from traceweave.cli.output import note
     from traceweave.cli.progress import waiting
+    from traceweave.report import write_report
 
-    with api.open(database) as run, waiting("writing the page"):
-        path = run.report(output or database.with_suffix(".html"), title=title)
+    path = output or database.with_suffix(".html")
+    with api.open(database) as run, waiting("writing the page") as say:
+        write_report(run.con, path, title, say)
     note(f"wrote {shown(path)}")

@@ -10,8 +10,8 @@ cannot be told from offsets by any one sort of collective, so they are random ef
 with the transfer time T_c (N(0, SLOPE²): what several transfer times tell apart from an offset is
 extrapolated away), b_ci belongs to the sort alone (N(0, tau_c²), tau_c a share of how far its ends
 lie apart). The wave follows whoever arrived last, so it is told apart by who that was. Clocks that
-are one share o and d. Weights 1 / sigma_c² come from the data, single outliers are damped by
-Tukey's biweight.
+are one share o and d. The noise is Student's t, of ends and of instances; its size comes from the
+data.
 """
 
 from __future__ import annotations
@@ -235,11 +235,7 @@ def _estimate_noise(
         DRIFT * problem.scale
     ) ** -2
     for cell, (bare, whole, _) in zip(cells, rests, strict=True):
-        spread = _spread(bare)
-        # the median of few instances may be small by chance
-        sigma = 1.4826 * float(np.median(spread)) * (1 + 1 / np.sqrt(len(spread)))
-        sigma = max(FLOOR_NS, sigma)
-        problem.scatter[cell.wave] = measure_scatter([bare], sigma)
+        problem.scatter[cell.wave] = measure_scatter(bare, FLOOR_NS)
         place, transfer = layout.wave[cell.number], max(1.0, float(cell.transfer[0]))
         problem.precision[place : place + WAVES] = (WAVE * transfer) ** -2, GROWTH**-2
         problem.first[cell.wave] = first_variance(1.4826 * float(np.median(_spread(whole))))
@@ -253,16 +249,14 @@ def _spread(rest: Floats) -> Floats:
 
 
 def _weights(rest: Floats, scatter: Scatter, cell: Cell, gentle: bool) -> Floats:
-    """Weight of every end: 1 / variance, damped for outliers; by Huber, who keeps their direction
+    """Weight of every end, less for outliers, 0 where absent; by Huber, who keeps their direction
     if not their size, in `gentle` rounds.
     """
-    known = np.isfinite(rest)
-    size = np.abs(rest) / scatter.sigma
     if gentle:
+        size = np.where(np.isfinite(rest), np.abs(rest) / scatter.sigma, np.inf)
         weight = np.minimum(HUBER / np.maximum(size, 1e-3), 1.0) / scatter.sigma**2
     else:
-        weight = scatter.weights(size)
-    weight = np.where(known, weight, 0.0)
+        weight = scatter.weights(rest)
     return weight * np.where(cell.proves, 1.0, WEAK)[cell.group][:, None]
 
 

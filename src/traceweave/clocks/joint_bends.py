@@ -325,8 +325,5 @@ def _weights(rows: Rows, rest: Floats) -> Floats:
     for sort in np.unique(rows.sort):
         here = rows.sort == sort
         own = rest[here] * np.sqrt(rows.ends[here])
-        known, size = np.isfinite(own), np.abs(own)
-        sigma = max(FLOOR_NS, 1.4826 * float(np.median(size[known])))
-        weight = measure_scatter([own], sigma).weights(size / sigma)
-        result[here] = np.where(known, weight, 0.0) * rows.ends[here]
+        result[here] = measure_scatter(own, FLOOR_NS).weights(own) * rows.ends[here]
     return result

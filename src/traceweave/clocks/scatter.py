@@ -1,8 +1,7 @@
 """How the ends of collectives scatter, and how much an end far out may say.
 
-Tukey's biweight needs to know where far out begins. Its constant is the one under which these very
-ends promise the least variance (psi squared over the square of the mean of psi'): narrow where
-there are outliers, plain least squares where the scatter has no tails.
+Ends of real rings have a sharp peak and far tails, and some instances end far more apart than
+others: Student's t, of instances around their sort and of ends around their instance.
 """
 
 from __future__ import annotations
@@ -11,17 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Flags, Floats
 
-CONSTANTS = (4.685, 6.0, 9.0, 1e6)
-"""The first has 95 % efficiency for normal noise, the last weighs everything alike."""
-LOOK = 20_000
-"""Ends that the choice rests on."""
-FREEDOM = 1.0
+INSTANCES = 2.0
 """Degrees of freedom of the scatter of one instance around that of its sort: instances whose ends
-lie together say more."""
-TRACE = 1e-6
-"""Weight that an outlier keeps, or a clock could come loose from all others."""
+lie together say more;"""
+ENDS = 3.0
+"""and of one end around its instance's."""
+LOOK = 20_000
+"""Ends that the scale rests on."""
+STEPS = 8
+"""Of expectation maximization for the scale,"""
+TURNS = 3
+"""and for weights where the scale is known."""
 
 
 @dataclass(frozen=True)
@@ -29,37 +30,50 @@ class Scatter:
     """Scatter of the ends of one sort of collective."""
 
     sigma: float
-    """From their median distance, ns."""
-    constant: float
-    """Distance, in sigmas, at which an end has no weight left."""
-    scale: float
-    """Weight of an end in the middle: makes the information of all ends that of their variance."""
+    """Its scale, ns."""
 
-    def weights(self, size: Floats) -> Floats:
-        """Return the weight of ends `size` sigmas from their instance's middle; NaN if absent.
-
-        An end far out is damped by itself (Tukey), and an instance by how far all its ends lie
-        apart (the weight of a multivariate t distribution).
-        """
-        u = np.minimum(np.where(np.isnan(size), 1.0, size) / self.constant, 1.0)
-        others = np.maximum(np.isfinite(size).sum(axis=1, keepdims=True) - 1, 1)
-        apart = np.nansum(np.minimum(size, self.constant) ** 2, axis=1, keepdims=True)
-        together = (FREEDOM + others) / (FREEDOM + apart)
-        return np.asarray(self.scale * np.maximum(together * (1 - u**2) ** 2, TRACE))
+    def weights(self, rest: Floats) -> Floats:
+        """Return the weight of ends `rest` ns from their instance's middle; 0 if absent."""
+        known = np.isfinite(rest)
+        square = (np.where(known, rest, 0.0) / self.sigma) ** 2
+        weight = _of_ends(square, known)
+        for _ in range(TURNS):
+            weight = _again(weight, square, known)
+        return np.asarray(_of_instances(weight, square, known) * weight / self.sigma**2)
 
 
-def measure_scatter(rests: list[Floats], sigma: float) -> Scatter:
-    """Return the scatter of ends, given their distances from their instances' middles, ns."""
-    values = np.concatenate([rest[:: -(-rest.size * len(rests) // LOOK)].ravel() for rest in rests])
-    u = values[np.isfinite(values)] / sigma
-    best: tuple[float, float, float] | None = None
-    for constant in CONSTANTS:
-        v = np.minimum(np.abs(u) / constant, 1.0)
-        psi = u * (1 - v**2) ** 2
-        bend = float(np.mean((1 - v**2) * (1 - 5 * v**2)))
-        square = float(np.mean(psi**2))
-        if bend > 0 and square > 0 and (best is None or square / bend**2 < best[0]):
-            best = (square / bend**2, constant, bend / square)
-    if best is None:
-        return Scatter(sigma, CONSTANTS[0], sigma**-2)
-    return Scatter(sigma, best[1], min(best[2], 1.0) * sigma**-2)
+def measure_scatter(rest: Floats, least_ns: float) -> Scatter:
+    """Return the likeliest scatter of ends, given how late they are, a row per instance, from any
+    common time, ns; NaN if absent. Its scale is no less than `least_ns`.
+    """
+    few = rest[:: -(-rest.size // LOOK)]
+    known = np.isfinite(few)
+    few = np.where(known, few, 0.0)
+    ends = max(int(known.sum()) - len(known), 1)
+    scale = max(least_ns**2, float(np.median(few[known] ** 2)))
+    weight = _of_ends(few**2 / scale, known)
+    away = few
+    for _ in range(STEPS):
+        square = away**2 / scale
+        weight = _again(weight, square, known)
+        both = _of_instances(weight, square, known) * weight
+        total = np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
+        away = few - np.sum(both * few, axis=1, keepdims=True) / total
+        scale = max(least_ns**2, float(np.sum(both * away**2)) / ends)
+    return Scatter(float(np.sqrt(scale)))
+
+
+def _again(weight: Floats, square: Floats, known: Flags) -> Floats:
+    """Weights of ends inside their instances, after one more turn; `square`: of how far they lie
+    from the middle, in units of the scale."""
+    return _of_ends(_of_instances(weight, square, known) * square, known)
+
+
+def _of_ends(square: Floats, known: Flags) -> Floats:
+    return np.asarray(known * ((ENDS + 1) / (ENDS + square)))
+
+
+def _of_instances(weight: Floats, square: Floats, known: Flags) -> Floats:
+    others = np.maximum(known.sum(axis=1, keepdims=True) - 1, 1)
+    apart = np.sum(weight * square, axis=1, keepdims=True)
+    return np.asarray((INSTANCES + others) / (INSTANCES + apart))

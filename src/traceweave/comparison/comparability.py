@@ -39,6 +39,10 @@ MOSTLY = 0.9
 """Least share in common, in either run, below which tables by name leave out much."""
 
 
+ALIKE_MATCHED = 0.1
+"""Most by which the matched shares of collectives may differ for sums over them to compare."""
+
+
 @dataclass(frozen=True)
 class Fact:
     """Something that is known of both runs, as text, and what it means for the comparison."""
@@ -58,6 +62,8 @@ class Comparability:
     """Whether two runs can be compared, and what that rests on."""
 
     facts: tuple[Fact, ...]
+    same: bool = False
+    """Whether both are the same recording."""
 
     @property
     def verdict(self) -> str:
@@ -91,7 +97,7 @@ class Comparability:
             first = "Comparable: nothing that was recorded speaks against it."
         more = f"With care: {care}." if self.reasons and care else ""
         unsaid = f"Not known of both runs: {unknown}." if unknown else ""
-        return tuple(text for text in (first, more, unsaid) if text)
+        return tuple(text for text in (_SAME * self.same, first, more, unsaid) if text)
 
     def table(self) -> pa.Table:
         """Return one row per fact."""
@@ -101,13 +107,16 @@ class Comparability:
         return [fact for fact in self.facts if fact.verdict == verdict]
 
 
+_SAME = "Both are the same recording: what differs can only come from how it was read."
+
 _SCHEMA = pa.schema([(name, pa.string()) for name in Fact.__dataclass_fields__])
 
 
 def compare_facts(base: Facts, new: Facts) -> Comparability:
     """Judge whether the run that `new` is about can be compared with that of `base`."""
     facts = (rule(base, new) for rule in _RULES)
-    return Comparability(tuple(fact for fact in facts if fact is not None))
+    same = bool(base.moments) and base.moments == new.moments
+    return Comparability(tuple(fact for fact in facts if fact is not None), same)
 
 
 def no_facts(reason: str) -> Comparability:
@@ -177,6 +186,23 @@ def _ranks(base: Facts, new: Facts) -> Fact:
 def _ranks_text(run: Facts) -> str:
     stages = [role for role in run.roles if role.startswith("stage")]
     return folded(run.ranks) + (f" ({_list(stages)})" if stages else "")
+
+
+def _in_part(base: Facts, new: Facts) -> Fact | None:
+    sides = [(name, run.in_part) for name, run in (("base", base), ("new", new)) if run.in_part]
+    if not sides:
+        return None
+    named = "; ".join(
+        f"the file of {name_ranks(ranks)} ends early in {name}"
+        if len(ranks) == 1
+        else f"files of {name_ranks(ranks)} end early in {name}"
+        for name, ranks in sides
+    )
+    base_text, new_text = (
+        f"{name_ranks(run.in_part)} in part" if run.in_part else "whole" for run in (base, new)
+    )
+    limits = "how much is missing is not known; the steps that files end in do not count for them"
+    return Fact("files read", WITH_CARE, base_text, new_text, named, limits)
 
 
 def _steps(base: Facts, new: Facts) -> Fact:
@@ -264,6 +290,28 @@ def _common(name: str, what: str, shares: tuple[float, float], verdict: str, lim
     return Fact(f"{name} in common", verdict, base, new, difference, limits)
 
 
+def _matched(base: Facts, new: Facts) -> Fact | None:
+    if base.matched is None or new.matched is None:
+        return None
+    shares = base.matched, new.matched
+    texts = percent(shares[0]), percent(shares[1])
+    name = "collectives matched"
+    if alike_matched(*shares):
+        return Fact(name, COMPARABLE, *texts)
+    return Fact(
+        name,
+        WITH_CARE,
+        *texts,
+        f"{texts[1]} of new's collective calls were matched over the ranks, {texts[0]} of base's",
+        "the waiting in the others is not known, and not compared",
+    )
+
+
+def alike_matched(base: float, new: float) -> bool:
+    """Say whether so much was matched in both runs that sums over it compare."""
+    return abs(base - new) <= ALIKE_MATCHED and (base > 0) == (new > 0)
+
+
 def _hosts(base: Facts, new: Facts) -> Fact | None:
     return _if_known(
         "hosts", base.hosts, new.hosts, "CPU, network and cooling are those of other machines"
@@ -346,10 +394,12 @@ _RULES = (
     _gpu_model,
     _world_size,
     _ranks,
+    _in_part,
     _steps,
     _compute,
     _arithmetic,
     _collectives,
+    _matched,
     _hosts,
     _backend,
     _nccl,

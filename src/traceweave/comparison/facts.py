@@ -44,6 +44,12 @@ class Facts:
     """Calls of operators by name."""
     collectives: dict[str, float]
     """Calls by operation."""
+    in_part: tuple[int, ...] = ()
+    """Ranks whose files end early; how much is missing is not known."""
+    matched: float | None = None
+    """Share of collective calls that found their partners on other ranks; None: no such calls."""
+    moments: tuple[tuple[int, ...], ...] = ()
+    """Every rank's number, and the times of its first and last event: no two runs share them."""
 
     @property
     def is_whole(self) -> bool:
@@ -83,4 +89,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
         compute=work["compute"],
         operators=work["operators"],
         collectives=work["collectives"],
+        in_part=tuple(known["in_part"]),
+        matched=known["matched"],
+        moments=tuple(map(tuple, known["moments"])),
     )

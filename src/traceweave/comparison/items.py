@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceweave.comparison.comparability import ALIKE_MATCHED
 from traceweave.comparison.side import Side, query
 from traceweave.comparison.statistics import Values, adjust, changes, compare_samples
 
@@ -62,13 +63,17 @@ def compare_items(base: Side, new: Side, kind: str, alpha: float, least_ns: floa
 
 
 def _matched(base: Side, new: Side, kind: str) -> pa.Table:
-    """Return the rows of match.sql over both runs."""
+    """Return the rows of match.sql over both runs; of collectives those of known_waits.sql."""
     with duckdb.connect() as con:
         for name, side in (("base_items", base), ("new_items", new)):
             steps = None if side.steps is None else list(side.steps)
             rows = side.con.sql(query(kind), params={"steps": steps}).to_arrow_table()
             con.from_arrow(rows).create(name)
-        return con.sql(query("match")).to_arrow_table()
+        rows = con.sql(query("match")).to_arrow_table()
+        if kind == "collectives":
+            con.from_arrow(rows).create("matched")
+            rows = con.sql(query("known_waits"), params={"most": ALIKE_MATCHED}).to_arrow_table()
+        return rows
 
 
 def _grid(rows: pa.Table, side: Side, place: int, column: str, items: int) -> Values:

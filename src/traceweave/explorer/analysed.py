@@ -18,7 +18,7 @@ from traceweave.explorer.views import PIXELS_ALONE, Stretch
 from traceweave.explorer.wire import coded, numbers, pack
 
 MOST_SHOWN = 4_000
-"""Gaps of a rank in one view, and stretches of the path."""
+"""Gaps of a rank in one view."""
 
 
 class Analysed:
@@ -53,7 +53,7 @@ class Analysed:
         return asking.rows("idle_totals", **bounds)
 
     def path(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
-        """Return the critical path on some ranks; `pieces` is its length on all.
+        """Return the critical path on some ranks, without a hole; `pieces` is its length on all.
 
         It is 0 where the run is not replayed.
         """

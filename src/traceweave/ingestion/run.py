@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import UsageError
+from traceweave.ingestion.cut_steps import leave_out_cut_steps
 from traceweave.ingestion.load import Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
@@ -113,6 +114,7 @@ def ingest(
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
             *note_ranks_without_gpu_work(draft.con),
+            *leave_out_cut_steps(draft.con, outcomes),
             *join_records(draft.con),
             *join_nccl(draft.con),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -27,10 +27,10 @@ class Fix:
     """
 
     n: int | None = None
-    """Its place among those that gain something, the best first."""
+    """Its place among those that gain something on top of each other, the best alone first."""
     scenario: str | None = None
     alone_ns: int | None = None
-    """Gain of this scenario alone; None: it was not replayed."""
+    """Gain of this scenario alone, 0 where it gains nothing; None: it was not replayed."""
     step_ns: int | None = None
     """Mean step with the first n together."""
     bottleneck: str | None = None
@@ -38,12 +38,15 @@ class Fix:
     note: str | None = None
 
 
-def fixes(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str]) -> list[Fix]:
+def fixes(
+    con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], limits: Sequence[str] = ()
+) -> list[Fix]:
     """Return what the scenarios are worth, the best first; nothing for no scenario.
 
+    `limits` are scenarios that are no fix, but the most that one can gain: they have no place.
     Where the run cannot be replayed, one row says why.
     """
-    if not scenarios:
+    if not scenarios and not limits:
         return []
     try:
         model = Model(con)
@@ -53,13 +56,17 @@ def fixes(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str]) -> list[Fix]
         return [Fix(n=0, note=str(error))]
     if model.unexplained > TOO_WEAK:
         return [Fix(n=0, note=f"not replayed: {model.note}")]
+    others = [_alone(model, limit) for limit in limits]
+    if not scenarios:
+        return others
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
-    useful = [fix for fix in alone if (fix.alone_ns or 0) > 0]
-    others = [fix for fix in alone if fix not in useful]
+    first = _together(model, [fix for fix in alone if fix.alone_ns])
+    placed = {fix.scenario for fix in first}
+    others += [fix for fix in alone if fix.scenario not in placed]
     rest = f"not replayed: only the {MOST_FIXES} costliest scenarios are"
     others += [Fix(scenario=scenario, note=rest) for scenario in scenarios[MOST_FIXES:]]
-    return [_as_it_is(model), *_together(model, useful), *others]
+    return [_as_it_is(model), *first, *others]
 
 
 def refused(operations: int, most: int) -> list[Fix]:
@@ -83,19 +90,22 @@ def _alone(model: Model, scenario: str) -> Fix:
         step = model.step(scenario)
     except UsageError as error:
         return Fix(scenario=scenario, note=str(error))
-    gain = round(model.measured) - round(step)
+    # what moves may be in the way of something else: that is no gain either
+    gain = max(round(model.measured) - round(step), 0)
     return Fix(scenario=scenario, alone_ns=gain, note=model.note)
 
 
 def _together(model: Model, useful: Sequence[Fix]) -> list[Fix]:
-    found = []
-    for n, fix in enumerate(useful, start=1):
-        first = "; ".join(one.scenario or "" for one in useful[:n])
-        answer = model.answer(*model.parsed(first))
-        values = asdict(fix) | {
-            "n": n,
-            "step_ns": round(answer.predicted_step_ns),
-            "bottleneck": answer.bottleneck,
-        }
-        found.append(Fix(**values))
+    """Return the first n together, without those that gain nothing on top of the others."""
+    found: list[Fix] = []
+    step = round(model.measured)
+    for fix in useful:
+        together = "; ".join(one.scenario or "" for one in (*found, fix))
+        answer = model.answer(*model.parsed(together))
+        predicted = round(answer.predicted_step_ns)
+        if predicted >= step:
+            continue
+        step = predicted
+        n, bottleneck = len(found) + 1, answer.bottleneck
+        found.append(replace(fix, n=n, step_ns=step, bottleneck=bottleneck))
     return found

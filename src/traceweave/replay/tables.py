@@ -122,7 +122,7 @@ def replayed_fixes(
     values: Mapping[str, object],
     scenarios: Callable[[], pa.Table],
 ) -> pa.Table:
-    """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none.
+    """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none, and `is_fix`.
 
     Beside it is how many operations the run has; more than the parameter `replay_ops` are too many.
     """
@@ -131,7 +131,12 @@ def replayed_fixes(
     if operations > most:
         rows = refused(operations, most)
     else:
-        rows = fixes(con, selected.column("scenario").drop_null().to_pylist())
+        asked = [row for row in selected.to_pylist() if row["scenario"] is not None]
+        wanted, limits = (
+            [row["scenario"] for row in asked if row["is_fix"] == is_fix]
+            for is_fix in (True, False)
+        )
+        rows = fixes(con, wanted, limits)
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from traceweave.report.header import by_the_day
 from traceweave.report.page import Section
 from traceweave.report.query import Row
 from traceweave.report.sections.findings import Findings, cost_in_words, finding_id
@@ -61,21 +62,30 @@ class Card(NamedTuple):
 
 
 def cards(
-    findings: Findings, sections: Sequence[Section], timeline: Timeline | None
+    findings: Findings, sections: Sequence[Section], timeline: Timeline | None, gpus: int = 0
 ) -> tuple[Card, ...]:
-    """Tell the costliest findings, each with its numbers, what to try, and where to look."""
+    """Tell the costliest findings, each with its numbers, what to try, and where to look; `gpus`:
+    the ranks with one, of a run with steps.
+    """
     places = {id(row): place for place, row in enumerate(findings.rows)}
     return tuple(
         Card(
             row["severity"],
             SIGNS[row["severity"]],
             row["evidence"],
-            "" if row["step_share"] is None else cost_in_words(row),
+            _cost(row, gpus),
             row["advice"],
             tuple(_links(row, places[id(row)], sections, timeline)),
         )
         for row in findings.faults[:MOST_TOLD]
     )
+
+
+def _cost(row: Row, gpus: int) -> str:
+    if row["step_share"] is None:
+        return ""
+    hours = f", {by_the_day(row['step_share'], gpus)} a day" if gpus and row["cost_ns"] else ""
+    return cost_in_words(row) + hours
 
 
 def rest_in_words(findings: Findings) -> str:

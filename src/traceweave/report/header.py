@@ -41,6 +41,11 @@ def facts(inputs: Inputs, budget: Budget) -> tuple[Fact, ...]:
     return tuple(_facts(inputs, budget)) if inputs.ranks else ()
 
 
+def by_the_day(part: float, ranks: int) -> str:
+    """Say what a share of the time of ranks with a GPU each is in a day in which they run on."""
+    return f"{number(part * ranks * _HOURS)} GPU-hours"
+
+
 def _facts(inputs: Inputs, budget: Budget) -> Iterator[Fact]:
     starts = [r["first_local_ns"] for r in inputs.ranks if r["first_local_ns"] is not None]
     if starts:
@@ -82,7 +87,7 @@ def _lost(budget: Budget) -> Fact:
     ranks = len(budget.ranks)
     return Fact(
         "Lost per day",
-        f"{number(lost * ranks * _HOURS)} GPU-hours",
+        by_the_day(lost, ranks),
         f"Lost is the time in which a GPU computes nothing, because it waits, transfers, copies or"
         f" idles: {percent(lost)} of the time recorded, for {plural(ranks, 'rank')} with a GPU"
         f" each, if they run all day as they did here. What of it can be had back, the findings"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -64,21 +65,41 @@ class Report:
     facts: tuple[Fact, ...] = ()
 
 
-def write_report(con: duckdb.DuckDBPyConnection, path: Path, title: str | None = None) -> None:
+def _say_nothing(stage: str) -> None:
+    pass
+
+
+def write_report(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    title: str | None = None,
+    say: Callable[[str], None] = _say_nothing,
+) -> None:
     """Write the report on the run in `con` to `path`; the same database gives the same bytes.
 
-    Without a `title` it has the name of the folder that the input files are in. Raises InputError
-    if the file cannot be written.
+    Without a `title` it has the name of the folder that the input files are in. `say` is told what
+    is being done. Raises InputError if the file cannot be written.
     """
-    write_whole(path, render_report(build_report(con, title)).encode())
+    report = build_report(con, title, say)
+    say("writing the page")
+    write_whole(path, render_report(report).encode())
 
 
-def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Report:
-    """Read everything that the page shows."""
+def build_report(
+    con: duckdb.DuckDBPyConnection,
+    title: str | None = None,
+    say: Callable[[str], None] = _say_nothing,
+) -> Report:
+    """Read everything that the page shows; `say` is told of what takes long."""
+    say("summing up the time of ranks and steps")
     inputs, budget = load_inputs(con), load_budget(con)
+    say("finding why GPUs were idle")
     gaps = load_gaps(con, budget)
+    say("reading the collectives")
     collectives, clocks = load_collectives(con), load_clocks(con)
+    say("drawing the timeline and the critical path")
     timeline = load_timeline(con, budget, collectives, gaps.relation)
+    say("looking for findings")
     findings = load_findings(con)
     cpu = inputs.is_cpu_run
     sections = (
@@ -96,7 +117,8 @@ def build_report(con: duckdb.DuckDBPyConnection, title: str | None = None) -> Re
         clocks_section(clocks),
         inputs_section(inputs),
     )
-    told = cards(findings, sections, timeline)
+    gpus = len(budget.ranks) if budget.has_steps and not cpu else 0
+    told = cards(findings, sections, timeline, gpus)
     return Report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),

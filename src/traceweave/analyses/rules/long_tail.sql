@@ -1,6 +1,6 @@
 -- rule: long_tail | collectives that take long now and then
 -- topic: communication
--- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the exposed part of the excess over the median.
+-- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
 -- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails
 -- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
@@ -29,6 +29,7 @@ medians AS (
 SELECT
     t.group_id,
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
+    'kind=transfer times=0' AS ceiling,
     format('{} of {} {} transfers take more than {} times the median of their size, the longest {} against {}',
         count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits($tail_factor), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
         tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,

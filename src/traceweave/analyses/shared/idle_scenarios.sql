@@ -2,6 +2,7 @@
 -- grain: one row per cause that a scenario can remove
 -- column: cause VARCHAR | as in idle_causes
 -- column: scenario VARCHAR | in all steps; where some have a stall, in the others
+-- column: everywhere VARCHAR | the same on all ranks
 -- column: stall_scenario VARCHAR | in the steps with a stall; NULL where there is none, and of late launches: those of one step may be no stall
 WITH kinds AS (
     SELECT i.cause, k.kind, i.ranks, i.stalled_steps
@@ -11,12 +12,18 @@ WITH kinds AS (
 ),
 all_steps AS (
     SELECT list(DISTINCT step ORDER BY step) FILTER (WHERE step IS NOT NULL) AS steps FROM shared_budget()
+),
+usual AS (
+    SELECT
+        k.*,
+        CASE WHEN k.stalled_steps IS NULL THEN ''
+            ELSE 'step=' || array_to_string(list_filter(a.steps, lambda step: NOT list_contains(k.stalled_steps, step)), ',') || ' ' END
+        || format('kind={} times=0', k.kind) AS everywhere
+    FROM kinds AS k CROSS JOIN all_steps AS a
 )
 SELECT
     k.cause,
-    coalesce('rank=' || array_to_string(k.ranks, ',') || ' ', '')
-    || CASE WHEN k.stalled_steps IS NULL THEN ''
-        ELSE 'step=' || array_to_string(list_filter(a.steps, lambda step: NOT list_contains(k.stalled_steps, step)), ',') || ' ' END
-    || format('kind={} times=0', k.kind) AS scenario,
+    coalesce('rank=' || array_to_string(k.ranks, ',') || ' ', '') || k.everywhere AS scenario,
+    k.everywhere,
     CASE WHEN k.kind <> 'launch' THEN 'step=' || array_to_string(k.stalled_steps, ',') || format(' kind={} times=0', k.kind) END AS stall_scenario
-FROM kinds AS k CROSS JOIN all_steps AS a
+FROM usual AS k

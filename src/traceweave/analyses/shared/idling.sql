@@ -5,6 +5,7 @@
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
 -- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few; without what stalls add
+-- column: mean_ns DOUBLE | idle time per step, mean over all ranks, with what stalls add
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
@@ -84,6 +85,7 @@ costs AS (
         i.cause,
         CASE WHEN NOT i.is_common AND t.cause IS NULL THEN i.affected END AS ranks,
         CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
+        i.mean_ns,
         CASE WHEN t.cause IS NULL THEN i.gaps END AS gaps,
         i.gap_ns,
         NOT i.is_common AND i.is_blamed AS is_blamed,
@@ -95,6 +97,7 @@ SELECT
     c.cause,
     c.ranks,
     CAST(c.cost_ns AS DOUBLE) AS cost_ns,
+    CAST(c.mean_ns AS DOUBLE) AS mean_ns,
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
     coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || tw_shortened(h.host_op), '') AS details,

@@ -1,4 +1,4 @@
--- GPU kernels by class, per step; $steps: the steps that count, NULL: the whole recording.
+-- GPU kernels by class, per step; $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
 SELECT
     class AS item,
     CAST(NULL AS VARCHAR) AS shape,
@@ -7,5 +7,5 @@ SELECT
     CAST(count(*) AS BIGINT) AS calls,
     CAST(sum(duration_ns) AS BIGINT) AS total_ns
 FROM gpu_ops
-WHERE kind = 'kernel' AND ($steps IS NULL OR list_contains($steps, step))
+WHERE kind = 'kernel' AND ($steps IS NULL OR list_contains($steps, step) AND (rank, step) IN (SELECT (rank, step) FROM steps))
 GROUP BY ALL

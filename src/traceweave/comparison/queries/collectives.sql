@@ -1,5 +1,5 @@
 -- Collectives by operation, size and number of ranks, per step: their time on every rank, and the part of it that the rank
--- waited for the last one. $steps: the steps that count, NULL: the whole recording.
+-- waited for the last one. $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
 WITH calls AS (
     SELECT
         k.op,
@@ -11,7 +11,7 @@ WITH calls AS (
     FROM collectives AS k
     LEFT JOIN groups AS g USING (group_id)
     LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
-    WHERE $steps IS NULL OR list_contains($steps, k.step)
+    WHERE $steps IS NULL OR list_contains($steps, k.step) AND (k.rank, k.step) IN (SELECT (rank, step) FROM steps)
 )
 SELECT op AS item, shape, 'all' AS class, step, CAST(count(*) AS BIGINT) AS calls,
     CAST(sum(duration_ns) AS BIGINT) AS total_ns

@@ -38,4 +38,18 @@ SELECT
         SELECT DISTINCT {'name': name, 'value': value} AS setting FROM job_settings ORDER BY setting
     ) AS settings,
     ARRAY(SELECT DISTINCT source FROM steps ORDER BY source) AS step_sources,
-    ARRAY(SELECT extra FROM extras WHERE extra IS NOT NULL) AS extras
+    ARRAY(SELECT extra FROM extras WHERE extra IS NOT NULL) AS extras,
+    ARRAY(
+        SELECT rank FROM ranks
+        WHERE source_id IN (SELECT source_id FROM ingest_issues WHERE count IS NULL)
+        ORDER BY rank
+    ) AS in_part,
+    -- with one rank there is nothing to match
+    CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN
+        (SELECT avg(CASE WHEN i.collective_id IS NULL THEN 0 ELSE 1 END)
+            FROM collectives AS k LEFT JOIN (FROM collective_instances WHERE ranks_seen > 1) AS i USING (collective_id))
+    END AS matched,
+    -- no other recording begins and ends on every rank at the same nanosecond; times before 2001 count from a boot
+    ARRAY(
+        SELECT [rank, first_local_ns, last_local_ns] FROM ranks WHERE first_local_ns >= 978_307_200_000_000_000 ORDER BY rank
+    ) AS moments

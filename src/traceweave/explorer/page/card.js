@@ -18,10 +18,11 @@ export function describe(found, colours) {
   return tip(found.name.length > LONGEST_NAME ? `${found.name.slice(0, LONGEST_NAME)}…` : found.name, lines);
 }
 
-export function show(card, node, x, y) {
+// Above what opens below the lanes, which end at `bottom`.
+export function show(card, node, x, y, bottom) {
   card.replaceChildren(node);
   card.hidden = false;
   const [width, height] = [card.offsetWidth, card.offsetHeight];
   card.style.left = `${Math.max(Math.min(x + 14, window.innerWidth - width - 6), 4)}px`;
-  card.style.top = `${y + 18 + height > window.innerHeight ? Math.max(y - height - 10, 4) : y + 18}px`;
+  card.style.top = `${y + 18 + height > bottom ? Math.max(y - height - 10, 4) : y + 18}px`;
 }

@@ -16,6 +16,7 @@ export class Data {
     this.coming = new Map();
     this.refused = new Set();
     this.hurry = new Map();
+    this.found = new Set(); // ranks whose gaps are
   }
 
   // Makes sure that what is in view is there or on its way: these ranks, the threads of some, the gaps of some, the path.
@@ -23,7 +24,7 @@ export class Data {
     this.width = Math.max(width, 100);
     if (ranks.length && !this.suffices(this.lanes, ranks)) this.fetch("lanes", this.wanted("lanes", ranks), (found) => this.takeLanes(found, ranks));
     if (idle.length && !this.suffices(this.gaps, idle)) this.fetch("gaps", this.wanted("gaps", idle), (found) => (this.gaps = stretches(found, idle)));
-    const missing = idle.find((rank) => this.gaps?.missing.includes(rank));
+    const missing = idle.find((rank) => this.gaps?.missing.includes(rank) && !this.found.has(rank));
     if (missing !== undefined) this.findGaps(missing);
     // the run is replayed for its path, which is not given up
     const replaying = this.coming.has("path") && !this.refused.has("path");
@@ -86,11 +87,17 @@ export class Data {
     if (this.coming.has("find-gaps")) return;
     this.coming.set("find-gaps", "");
     const found = await this.attempt(() => askJson("find-gaps", { rank }));
-    if (!found) return;
+    if (!found) return this.refused.add("find-gaps");
     this.coming.delete("find-gaps");
-    this.gaps.missing = this.gaps.missing.filter((one) => one !== rank);
+    this.found.add(rank);
     this.gaps.old = true;
     this.arrived();
+  }
+
+  // Whether it is not known yet when a rank was idle.
+  looking(rank) {
+    const shown = this.gaps?.ranks.has(rank) && !this.gaps.missing.includes(rank);
+    return !shown && !this.refused.has("find-gaps") && !this.refused.has("gaps");
   }
 
   async attempt(asking) {

@@ -1,5 +1,6 @@
 // The pane of one operation: its columns, the call that launched it, its collective with all ranks, who came last.
 import { button, element, table } from "./elements.js";
+import { timeOfDay } from "./moments.js";
 import { askJson, latest } from "./server.js";
 
 const { moment, text } = TraceweaveCharts;
@@ -29,7 +30,8 @@ export class Details {
     const known = Object.keys(columns).filter((key) => key !== "name");
     const first = FIRST.filter((key) => known.includes(key));
     const rest = known.filter((key) => !first.includes(key));
-    const lines = [["from the beginning", moment(picked.start_ns)], ...[...first, ...rest].map((key) => [key.replace(/^args\./, ""), tell(key, columns[key])])];
+    const clock = timeOfDay(this.view.run, picked.start_ns);
+    const lines = [["from the beginning", moment(picked.start_ns)], ...(clock ? [["time of day, UTC", clock]] : []), ...[...first, ...rest].map((key) => [key.replace(/^args\./, ""), tell(key, columns[key])])];
     return element("dl", { class: "facts" }, ...lines.map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, value))));
   }
 

@@ -1,5 +1,7 @@
 // The names of the rows beside the lanes, as buttons that unfold ranks; only those in view are on the page.
 
+const HOST = "Unfolds what the host did: a row per thread with operators, ranges, API calls and Python frames";
+
 export class Gutter {
   constructor(place, view, run) {
     Object.assign(this, { place, view, run, shown: "" });
@@ -30,19 +32,20 @@ export class Gutter {
       line.title = row.label;
       return line;
     }
-    const label = this.toggle("streams", row.rank, `rank ${row.rank}`, `streams of rank ${row.rank}`);
-    label.title = this.told(row.rank);
-    line.append(label);
-    if (row.height >= 11) line.append(this.toggle("host", row.rank, "host", `host threads of rank ${row.rank}`));
+    line.append(this.toggle("streams", row.rank, `streams of rank ${row.rank}`, this.told(row.rank), `rank ${row.rank}`));
+    const more = document.createElement("span");
+    more.textContent = " threads";
+    if (row.height >= 11) line.append(this.toggle("host", row.rank, `host threads of rank ${row.rank}`, HOST, "host", more));
     return line;
   }
 
-  toggle(what, rank, text, label) {
+  toggle(what, rank, label, title, ...inside) {
     const button = document.createElement("button");
     button.type = "button";
     button.id = `${what}-${rank}`;
     Object.assign(button.dataset, { what, rank });
-    button.textContent = text;
+    button.append(...inside);
+    button.title = title;
     button.setAttribute("aria-label", label);
     button.setAttribute("aria-expanded", String(this.view[what].has(rank)));
     return button;

@@ -10,7 +10,7 @@ export const KEYS = [
   ["F", "zoom to what is picked, else to what is selected"],
   ["M", "select the time of what is picked"],
   ["N P", "next, previous operation of the lane that is picked"],
-  ["/", "search; Enter and Shift+Enter go to hits"],
+  ["/", "search; Enter and Shift+Enter go to hits, or to a time: 05:02:02.9, 91.8 ms, step 5"],
   ["Shift + drag", "select a stretch of time; or drag on the ruler"],
   ["Esc", "let go of what is picked and selected"],
   ["?", "this list"],

@@ -9,6 +9,7 @@ import { button, element, swatch } from "./elements.js";
 import { Gutter } from "./gutter.js";
 import { KEYS, listenToKeys, listenToPointer, listenToRuler, listenToWheel } from "./input.js";
 import * as link from "./link.js";
+import { timeOfDay } from "./moments.js";
 import { Painter } from "./painter.js";
 import { openInPerfetto } from "./perfetto.js";
 import { deviceOp, find } from "./pointing.js";
@@ -20,9 +21,11 @@ import { askColumns, askJson } from "./server.js";
 import { Totals } from "./totals.js";
 import { View } from "./view.js";
 
-const { count, many, text } = TraceweaveCharts;
+const { count, many, moment, text } = TraceweaveCharts;
 const part = (id) => document.getElementById(id);
 const FEW_RANKS = 8;
+const AROUND = 10e6; // ns about a moment that is gone to
+const ROUNDED = 1_000; // ns: times of day are written to the microsecond
 const CAUSES = {
   launch_bound: "launched late",
   sync: "sync",
@@ -68,10 +71,13 @@ class Page {
     this.drawer = new Drawer(part("drawer"), { details: "Operation", totals: "Selection", console: "SQL" }, () => this.draw());
     this.details = new Details(this.drawer.pane("details"), view, (op) => this.go(op), failed);
     this.totals = new Totals(this.drawer.pane("totals"), view, run, colours, failed);
-    this.search = new Search(part("search"), view, (op) => this.go(op), failed);
+    this.search = new Search(part("search"), view, { go: (op) => this.go(op), goToTime: (time) => this.goToTime(time) }, failed);
     this.console = new Console(this.drawer.pane("console"), view, run, {
       goByNumber: (rank, id) => this.goByNumber({ kind: "op", rank, id }, true),
-      goToTime: (ns) => view.reveal(Number(BigInt(ns) - BigInt(run.origin_ns)), view.length * 0.01),
+      goToTime: (ns) => {
+        const from = Number(BigInt(ns) - BigInt(run.origin_ns));
+        this.goToTime({ from, until: from });
+      },
     });
     part("actions").append(
       button("SQL", () => this.openConsole()),
@@ -144,6 +150,7 @@ class Page {
 
   // A block stands for what is too short to be seen: its stretch is selected, of its lane.
   click(found) {
+    this.leave(); // the pane that opens tells more
     if (!found) return this.letGo();
     if (found.kind === "gaps" || found.kind === "path") return this.view.select({ from: Math.floor(found.start_ns), until: Math.ceil(found.start_ns + found.duration_ns), ranks: [found.rank] });
     if (found.kind !== "block") return this.view.pick(found);
@@ -169,6 +176,17 @@ class Page {
     const row = this.scene.rows.find((one) => one.rank === op.rank && (op.kind === "host" ? one.kind === "thread" : one.kind === "rank"));
     const { scrollTop, clientHeight } = this.stage;
     if (row && (row.top < scrollTop || row.top + row.height > scrollTop + clientHeight)) this.stage.scrollTop = row.top - clientHeight / 3;
+  }
+
+  // To a step, or to a moment, which is marked.
+  goToTime({ from, until }) {
+    const { view, run } = this;
+    const told = (ns) => [`${moment(ns)} from the beginning`, timeOfDay(run, ns)].filter(Boolean).join(" · ");
+    if (from < -ROUNDED || from > run.span_ns + ROUNDED) return this.say(`That is not in the run, which ends ${told(run.span_ns)}.`);
+    view.mark = from;
+    if (until > from) view.focus(from, until - from);
+    else view.focus(from - AROUND / 2, AROUND);
+    this.say(told(from));
   }
 
   async goByNumber({ kind, rank, id }, reveal = false) {
@@ -262,7 +280,7 @@ class Page {
     const unfolded = of().filter((rank) => view.host.has(rank));
     data.need({ ranks: of(), unfolded, idle: of("gaps"), path: this.extras.path }, this.canvas.clientWidth);
     const { lanes: frame, host, gaps, path } = data;
-    this.scene = { view, run, rows: placed.rows, scroll, frame, host, gaps, path, ...this.matching() };
+    this.scene = { view, run, rows: placed.rows, scroll, frame, host, gaps, path, looking: (rank) => data.looking(rank), ...this.matching() };
     this.painter.paint(this.scene);
     this.gutter.draw(placed.rows, scroll, stage.clientHeight);
     drawRuler(part("ruler"), part("corner"), view, run, this.colours);
@@ -286,7 +304,7 @@ class Page {
     const found = this.find(x, y);
     if (!found) return this.leave();
     const box = this.canvas.getBoundingClientRect();
-    show(part("card"), describe(found, this.colours), x + box.left, y + box.top);
+    show(part("card"), describe(found, this.colours), x + box.left, y + box.top, box.bottom);
   }
 
   leave() {
@@ -308,6 +326,7 @@ class Page {
     this.leave();
     this.drawer.close();
     this.view.picked = null;
+    this.view.mark = null;
     this.view.select(null);
   }
 

@@ -114,6 +114,13 @@ export class Painter {
     pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, left, top + height / 2 + 0.5);
   }
 
+  wordsOfThin(text, top, height) {
+    const { pen, width, colours, font } = this;
+    pen.font = `9px ${font}`;
+    this.words(text, 0, width, top, height, colours.soft);
+    pen.font = `11px ${font}`;
+  }
+
   thread(row, top) {
     const { pen, colours, view, width } = this;
     const frame = this.host.get(row.rank);
@@ -149,6 +156,7 @@ export class Painter {
   // Gaps in the colour of their cause, the critical path in that of what it is.
   stretches(row, top) {
     const { pen, colours, width } = this;
+    if (row.kind === "gaps" && this.looking(row.rank)) return this.wordsOfThin("looking for gaps …", top, row.height);
     const frame = stretchesOf(this, row);
     if (!frame) return;
     const scale = width / this.view.length;
@@ -159,7 +167,9 @@ export class Painter {
       const to = from + frame.duration_ns[i] * scale;
       if (from > width || to < 0) continue;
       pen.fillStyle = fills[frame.name[i]];
-      pen.fillRect(from, top, Math.max(to - from, 0.6), row.height);
+      // the path goes on without a hole: whole pixels leave no seam
+      const [left, right] = row.kind === "path" ? [Math.round(from), Math.round(to)] : [from, to];
+      pen.fillRect(left, top, Math.max(right - left, 0.6), row.height);
     }
   }
 
@@ -184,10 +194,11 @@ export class Painter {
 
   selected() {
     const { pen, view, width, height, colours } = this;
+    pen.fillStyle = colours.accent;
+    if (view.mark !== null) pen.fillRect(Math.round(toX(view, width, view.mark)), 0, 1, height);
     if (!view.selection) return;
     const from = toX(view, width, view.selection.from);
     const to = toX(view, width, view.selection.until);
-    pen.fillStyle = colours.accent;
     pen.globalAlpha = 0.13;
     pen.fillRect(from, 0, to - from, height);
     pen.globalAlpha = 0.8;

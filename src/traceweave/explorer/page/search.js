@@ -1,4 +1,5 @@
-// Search by name: how many operations, and the way from one to the next.
+// Search by name: how many operations, and the way from one to the next. A time leads to itself.
+import { parseMoment } from "./moments.js";
 import { askJson, latest } from "./server.js";
 
 const { many } = TraceweaveCharts;
@@ -6,8 +7,8 @@ const SOON = 200;
 const AGAIN = 500;
 
 export class Search {
-  constructor(form, view, go, failed) {
-    Object.assign(this, { form, view, go, failed });
+  constructor(form, view, { go, goToTime }, failed) {
+    Object.assign(this, { form, view, go, goToTime, failed });
     this.field = form.querySelector("input");
     this.told = form.querySelector("output");
     this.asking = latest((signal, params) => askJson("search", params, { signal }));
@@ -23,10 +24,14 @@ export class Search {
   typed() {
     clearTimeout(this.soon);
     this.soon = setTimeout(() => {
-      this.view.search = this.field.value;
+      this.view.search = this.moment ? "" : this.field.value;
       this.view.changed("search");
       this.count();
     }, SOON);
+  }
+
+  get moment() {
+    return parseMoment(this.field.value, this.view.run);
   }
 
   key(event) {
@@ -36,7 +41,7 @@ export class Search {
 
   async count() {
     const text = this.view.search;
-    if (!text) return (this.told.textContent = "");
+    if (!text) return (this.told.textContent = this.moment ? "Enter: go there" : "");
     const found = await this.attempt(() => this.asking({ text }));
     if (!found || text !== this.view.search) return;
     if (!found.ready) setTimeout(() => this.count(), AGAIN);
@@ -45,6 +50,8 @@ export class Search {
 
   // From the operation that is picked, else from the edge of what is in view.
   async step(by) {
+    const { moment } = this;
+    if (moment) return this.goToTime(moment);
     const text = this.field.value;
     if (!text) return this.field.focus();
     this.view.search = text;

@@ -14,6 +14,7 @@ export class View extends EventTarget {
     this.host = new Set();
     this.picked = null;
     this.selection = null;
+    this.mark = null; // a moment that was gone to
     this.search = "";
   }
 
