@@ -216,7 +216,7 @@ def test_one_job_with_another_bucket_size_ran_on_another_host(
     ]
     # 0.6% less, where steps differ by more than what counts
     assert found.verdict == "same"
-    assert "So the steps vary too much to rule out a change that counts." in found.words
+    assert any(words.startswith("Step time: cannot tell") for words in found.words)
 
 
 @nightly
