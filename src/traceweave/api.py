@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 import duckdb
 import pyarrow as pa
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from traceweave.methods import Analyses
     from traceweave.notebook.plots import Plots
 
+    Annotations: TypeAlias = tuple[Literal["github", "gitlab"], str | Path]
     Frame = TypeVar("Frame", default=pd.DataFrame)
 else:
     from typing import Generic as Analyses
@@ -192,16 +193,16 @@ def check(
     baseline: str | Path | Run | Sequence[str | Path | Run] | None = None,
     accept_differences: bool = False,
     junit: str | Path | None = None,
-    annotations: tuple[Literal["github", "gitlab"], str | Path] | None = None,
+    annotations: Annotations | Sequence[Annotations] | None = None,
 ) -> CheckResult:
     """Check a run against the rules of a TOML file; without a `baseline`, what needs it is skipped.
 
     Several baselines, recordings of the same code, tell the noise that a change has to exceed. Runs
     that are not comparable fail what compares them, unless `accept_differences` says that they are
     meant to differ, as in a study of world sizes. The outcomes are also written as JUnit XML into
-    the file `junit`, and as `annotations` of a service into that file. Raises UsageError for a
-    rules file that is wrong, QueryError for a metric that cannot be computed, DatabaseError for a
-    run that cannot be opened.
+    the file `junit`, and as `annotations` of a service into that file, or of several into theirs.
+    Raises UsageError for a rules file that is wrong, QueryError for a metric that cannot be
+    computed, DatabaseError for a run that cannot be opened.
     """
     from traceweave.checks import check_run, read_rules, write_annotations, write_junit
 
@@ -219,10 +220,16 @@ def check(
         )
     if junit is not None:
         write_junit(result, new.path.name, Path(junit))
-    if annotations is not None:
-        service, path = annotations
+    for service, path in _each(annotations):
         write_annotations(result, service, Path(rules), Path(path))
     return result
+
+
+def _each(annotations: Annotations | Sequence[Annotations] | None) -> Sequence[Annotations]:
+    """Return pairs of a service and its file, of which one may be given alone."""
+    if annotations and isinstance(annotations[0], str):
+        return [cast("Annotations", annotations)]
+    return cast("Sequence[Annotations]", annotations or ())
 
 
 class Run(Analyses[Frame]):

@@ -13,6 +13,7 @@ import secrets
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +35,9 @@ _MOST_NAME_BYTES = 160
 _STREAMS = re.compile(r"/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*")
 """Names of open files, which others may go on writing to: never renamed over."""
 
+_OWN = re.compile(r"/dev/(stdout|stderr|fd/(\d+))")
+"""Of these, the ones that this process has open."""
+
 
 @contextmanager
 def whole_file(target: Path | Place) -> Iterator[IO[bytes]]:
@@ -50,8 +54,8 @@ def whole_file(target: Path | Place) -> Iterator[IO[bytes]]:
             with _sent(place_of(target)) as stream:
                 yield stream
             return
-        if _is_stream(target):
-            with target.open("wb") as stream:
+        if is_stream(target):
+            with _opened(target) as stream:
                 yield stream
             return
         with _replacing(target.resolve()) as stream:
@@ -171,7 +175,19 @@ def _move_folder(draft: Path, target: Path) -> None:
             os.replace(draft / name, target / name)
 
 
-def _is_stream(path: Path) -> bool:
+def _opened(stream: Path) -> IO[bytes]:
+    """Open a stream. To open /dev/stderr anew would empty the log file that it goes into."""
+    name = _OWN.fullmatch(os.path.abspath(stream))
+    if name is None:
+        return stream.open("wb")
+    own = {"stdout": 1, "stderr": 2}
+    for buffered in (sys.stdout, sys.stderr):
+        buffered.flush()
+    return os.fdopen(os.dup(own[name[1]] if name[1] in own else int(name[2])), "wb")
+
+
+def is_stream(path: Path) -> bool:
+    """Tell whether a name is that of an open file, a pipe or a device: nothing that is replaced."""
     return _STREAMS.fullmatch(os.path.abspath(path)) is not None or (
         path.exists() and not path.is_file()
     )

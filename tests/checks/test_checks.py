@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
 import re
+import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -206,7 +210,8 @@ def test_a_run_like_its_baselines_passes_and_the_straggler_fails(
     late = database_of(fixtures / "ddp_gloo_straggler")
 
     equal = results(late, balanced, balanced, folder=tmp_path)
-    assert list(equal.values()) == [("crossed", 0), ("crossed", 0), ("crossed", None)]
+    results_of_equal = [("crossed", None), ("skipped", None), ("crossed", None)]
+    assert list(equal.values()) == results_of_equal, "the same recording twice tells no noise"
     one = results(late, balanced, folder=tmp_path)
     assert one["beyond noise"] == ("skipped", None), "one recording does not tell its noise"
     both = results(late, balanced, late, folder=tmp_path)
@@ -484,10 +489,15 @@ def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
         aggregate = "max"
         optional = {optional}
         max = "1 GB"
+
+        [[rule]]
+        name = "holds"
+        sql = "SELECT 1"
+        max = 1
         """,
     )
 
-    assert [(o.result, o.value) for o in found.outcomes] == [("no value", None)]
+    assert [(o.result, o.value) for o in found.outcomes] == [("no value", None), ("ok", 1)]
     assert found.ok is ok
     [suite] = ET.fromstring(junit_xml(found, "run"))
     assert (suite.attrib["failures"], suite.attrib["skipped"]) == (("0", "1") if ok else ("1", "0"))
@@ -545,7 +555,8 @@ HEAD = '[[rule]]\nname = "r"\n'
     [
         ("x = [", "is not TOML"),
         ("", r"a rules file is a list of \[\[rule\]\] tables"),
-        ("rules = 1", "it has rules besides"),
+        ("rules = 1", r"\[\[rules\]\]: did you mean \[\[rule\]\]"),
+        ("limits = 1", "it has limits besides"),
         ("[[rule]]\nmax = 1", "rule 1 has no name"),
         (HEAD + 'sql = "SELECT 1"', "sets no limit"),
         (HEAD + 'sql = "SELECT 1"\nmax = "5 parsecs"', "max = '5 parsecs' is not a quantity"),
@@ -654,10 +665,10 @@ def test_the_example_stops_the_straggler(
     out, err = capsys.readouterr()
     assert code == 1
     assert err == (
-        "step time: rank 1, step 4: 101.2 ms; rank 2, step 5: 95.97 ms; rank 3, step 4: 91.24 ms;"
-        " and 13 more rows\n"
-        "exposed communication: rank 1, step 4: 87.42 ms; rank 3, step 4: 82.26 ms; rank 1, step 6:"
-        " 77.18 ms; and 13 more rows\n"
+        "step time: rank 1: 88.05 ms, was 43.67 ms (+101.6%); rank 2: 86.89 ms, was 44.47 ms"
+        " (+95.4%); rank 3: 86.71 ms, was 46.57 ms (+86.2%)\n"
+        "exposed communication: rank 1: 73.21 ms, was 24.58 ms (+197.8%); rank 0: 73.20 ms, was"
+        " 26.54 ms (+175.8%); rank 3: 69.68 ms, was 26.17 ms (+166.3%)\n"
         "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
         " PyTorch profiler, or --cuda-memory-usage=true of nsys\n"
         "6 limits: 3 ok, 2 failed (step time, exposed communication), 1 skipped\n"
@@ -785,10 +796,11 @@ def test_failures_are_annotated_for_github_and_gitlab(
 
     lines = github(found, Path("rules.toml")).splitlines()
     assert lines == [
-        "::error file=rules.toml,title=traceweave check%3A r::SELECT 1 -- 100 %25 = 1;"
+        "::error file=rules.toml,line=1,title=traceweave check%3A r::SELECT 1 -- 100 %25 = 1;"
         " limit: max 0",
-        "::notice file=rules.toml,title=traceweave check%3A compute::mean of breakdown.compute_ns:"
-        " skipped, there is no baseline to compare with; limit: max_increase 1",
+        "::notice file=rules.toml,line=7,title=traceweave check%3A compute::mean of"
+        " breakdown.compute_ns: skipped, there is no baseline to compare with; limit:"
+        " max_increase 1",
         "::notice title=traceweave check::2 limits: 0 ok, 1 failed (r), 1 skipped",
     ]
     [issue] = json.loads(gitlab(found, Path("rules.toml")))
@@ -829,3 +841,216 @@ def test_starter_rules_hold_for_their_run_and_fail_for_a_slower_one(
     assert main(["check", base, "--rules", str(rules), "--init"]) == 2
     assert "is there already" in capsys.readouterr().err
     assert rules.read_text() == before
+
+
+@pytest.fixture
+def torchrec(corpus: Path, database_of: Callable[..., Path]) -> Path:
+    return database_of(corpus / "kineto" / "torchrec_4")
+
+
+def slower_rank(traces: Path, folder: Path, rank: int, times: float) -> Path:
+    """Return the run of traces in which all compute kernels of a rank take longer."""
+    folder = folder / "slower"
+    folder.mkdir()
+    for path in sorted(traces.glob("*.gz")):
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        if trace["distributedInfo"]["rank"] == rank:
+            for event in trace["traceEvents"]:
+                if event.get("cat") == "kernel" and "nccl" not in event["name"].lower():
+                    event["dur"] *= times
+        (folder / path.name).write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
+    target = folder / "slower.duckdb"
+    traceweave.ingest([folder], target)
+    return target
+
+
+def starter(database: Path, folder: Path) -> Path:
+    path = folder / "starter.toml"
+    with traceweave.open(database) as run:
+        path.write_text(run.starter_rules())
+    return path
+
+
+def test_starter_rules_stop_a_rank_whose_kernels_are_slower(
+    corpus: Path, torchrec: Path, tmp_path: Path
+) -> None:
+    rules = starter(torchrec, tmp_path)
+    slow = slower_rank(corpus / "kineto" / "torchrec_4", tmp_path, rank=1, times=1.1)
+
+    same = traceweave.check(torchrec, rules, baseline=torchrec)
+    found = traceweave.check(slow, rules, baseline=torchrec)
+
+    assert same.ok
+    crossed = {one.rule.name: one.where for one in found.outcomes if one.crossed}
+    assert list(crossed) == ["ranks with slow kernels", "slowest rank's kernels beside the usual"]
+    finding, kernels = crossed.values()
+    assert finding.startswith("slow_kernels, rank 1: The same kernels take 10.3% longer on rank 1")
+    assert kernels == "rank 1: 1.095, was 1 (+9.5%)"
+    assert not traceweave.check(slow, rules).ok, "the finding needs no baseline"
+
+
+@nightly
+def test_starter_rules_call_no_rank_slow_in_another_recording_of_the_job(
+    corpus: Path, database_of: Callable[..., Path], torchrec: Path, tmp_path: Path
+) -> None:
+    two = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
+    rules = starter(torchrec, tmp_path)
+    for pid in ("24", "26"):
+        again = database_of(*sorted(two.glob(f"*_{pid}*")))
+        found = traceweave.check(again, rules, baseline=torchrec)
+        results = {one.rule.name: one.result for one in found.outcomes}
+        assert results["ranks with slow kernels"] == "ok"
+        assert results["slowest rank's kernels beside the usual"] == "ok"
+        assert results["ranks recorded"] == "ok"
+
+
+def test_starter_rules_miss_a_rank(
+    corpus: Path, database_of: Callable[..., Path], torchrec: Path, tmp_path: Path
+) -> None:
+    three = database_of(*sorted((corpus / "kineto" / "torchrec_4").glob("*.gz"))[:3])
+    found = traceweave.check(three, starter(torchrec, tmp_path))
+
+    [missing] = [one for one in found.outcomes if one.crossed]
+    assert missing.rule.name == "ranks recorded"
+    assert missing.message == ("SELECT count(*) FROM ranks = 3; limit: min 4; there are ranks 0-2")
+
+
+def test_a_comparison_that_cannot_tell_is_not_ok(torchrec: Path, tmp_path: Path) -> None:
+    # three steps of 205, 205 and 395 ms
+    rules = rules_file(
+        tmp_path,
+        HEAD
+        + "compare = 'step'\nsql = \"SELECT count(*) FROM rows WHERE verdict = 'slower'\"\nmax=0",
+    )
+    found = traceweave.check(torchrec, rules, baseline=torchrec)
+
+    [outcome] = found.outcomes
+    assert (outcome.result, found.ok) == ("cannot tell", True)
+    assert outcome.message.endswith(
+        "cannot tell: the difference of 3 and 3 steps is known to ±300 ms; record more"
+    )
+    assert found.summary == "1 limit: 0 ok, 0 failed, 1 cannot tell (r), 0 skipped"
+    assert github(found, rules).startswith("::notice file=")
+    suite = ET.fromstring(junit_xml(found, "run"))[0]
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
+
+
+def test_a_comparison_that_can_tell_is_ok(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    rule = "compare = 'step'\nsql = \"SELECT count(*) FROM rows WHERE verdict = 'slower'\"\nmax = 0"
+    rule += "\nsmallest_change = '5 %'"
+    with run_of(lengths=(1500, 1012, 992, 1002, 700)) as new:
+        assert [one.result for one in checked(new, tmp_path, HEAD + rule, run).outcomes] == ["ok"]
+
+
+def test_nothing_checked_is_a_failure(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = rules_file(tmp_path, COMPUTE + "max_increase = 1\n")
+
+    assert main(["check", str(databases[0]), "--rules", str(rules)]) == 1
+
+    err = capsys.readouterr().err
+    assert "1 limit: 0 ok, 0 failed, 1 skipped; nothing was checked, which is a failure" in err
+    found = traceweave.check(databases[0], rules)
+    assert github(found, rules).splitlines()[-1].startswith("::error title=traceweave check::")
+
+
+def test_noise_of_what_is_not_comparable_fails(tmp_path: Path) -> None:
+    parsed = read_rules(rules_file(tmp_path, COMPUTE + 'max_increase = "noise"\n'))
+    with run_of(change=one_gpu) as base, run_of(change=another_gpu) as new:
+        [outcome] = check_run(new, parsed, baselines=[base]).outcomes
+        [accepted] = check_run(new, parsed, baselines=[base], accept_differences=True).outcomes
+    assert (outcome.result, outcome.crossed) == ("not comparable", True)
+    assert accepted.result == "skipped"
+
+
+def test_the_same_recording_twice_tells_no_noise(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, copy = databases[0], tmp_path / "copy.duckdb"
+    shutil.copy(base, copy)
+    rules = rules_file(tmp_path, COMPUTE + 'max_increase = "noise"\nmax = "1 s"\n')
+
+    found = traceweave.check(databases[1], rules, baseline=[base, copy])
+
+    assert [(one.result, one.noise) for one in found.outcomes] == [("ok", None), ("skipped", None)]
+    assert found.outcomes[1].missing == (
+        "skipped, the same recording twice tells no noise: give another one"
+    )
+    baselines = ["--baseline", str(base), "--baseline", str(copy)]
+    assert main(["check", str(databases[1]), "--rules", str(rules), *baselines]) == 0
+    assert "baseline 2 is left out: it is the same recording as baseline 1" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_change_is_named_with_what_it_was(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    rule = 'analysis = "kernels"\ncolumn = "total_ns"\naggregate = "sum"\nmax_increase = "5 %"'
+    with run_of(gemm=440) as slower:
+        [outcome] = checked(slower, tmp_path, HEAD + rule, run).outcomes
+    assert outcome.where.startswith("gemm: 4.400 us, was 4.000 us (+10.0%)")
+
+
+def test_a_truncated_file_is_named_and_the_good_ones_are_not(
+    corpus: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    first, second, *_ = sorted((corpus / "kineto" / "torchrec_4").glob("*.gz"))
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    shutil.copy(first, folder)
+    whole = gzip.decompress(second.read_bytes())
+    (folder / second.name).write_bytes(gzip.compress(whole[: len(whole) // 2]))
+    rule = 'sql = "SELECT coalesce(sum(events_skipped), 0) FROM sources"\nmax = 0\n'
+
+    database = tmp_path / "cut.duckdb"
+    traceweave.ingest([folder], database)
+    found = traceweave.check(database, rules_file(tmp_path, HEAD + rule))
+
+    assert found.outcomes[0].where == f"{second.name}: 1"
+
+
+def test_annotations_name_the_line_of_their_rule(
+    run: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
+    found = checked(run, tmp_path, HEAD + 'sql = "SELECT 1"\nmax = 1\n\n' + COMPUTE + "max = 0\n")
+
+    assert "rules.toml,line=6,title" in github(found, Path("rules.toml"))
+    [issue] = json.loads(gitlab(found, Path("rules.toml")))
+    assert issue["location"]["lines"] == {"begin": 6}
+
+
+def test_annotations_of_both_services_are_written(
+    databases: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quality = tmp_path / "quality.json"
+    arguments = ["check", str(databases[1]), "--rules", str(EXAMPLE)]
+    arguments += ["--annotations", "gitlab", str(quality), "--annotations", "github"]
+
+    assert main([*arguments, "/dev/stderr"]) == 0
+    assert "::notice title=traceweave check::" in capfd.readouterr().err
+    assert json.loads(quality.read_text()) == []
+    assert main([*arguments, "-"]) == 0
+    assert "::notice title=traceweave check::" in capfd.readouterr().out
+    assert not Path("-").exists()
+
+
+def test_annotations_on_stderr_leave_the_log_as_it_is(
+    databases: tuple[Path, Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("before\n")
+    command = [sys.executable, "-m", "traceweave", "check", str(databases[1])]
+    command += ["--rules", str(EXAMPLE), "--annotations", "github", "/dev/stderr"]
+    with log.open("a") as file:
+        subprocess.run(command, stdout=file, stderr=file, check=True)
+
+    lines = log.read_text().splitlines()
+    assert lines[0] == "before"
+    assert any(line.startswith("::notice title=traceweave check::") for line in lines)
+    assert any(line.startswith("6 limits: ") for line in lines)
+
+
+def test_errors_of_sql_name_the_rules_file(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    with pytest.raises(QueryError) as raised:
+        checked(run, tmp_path, HEAD + 'sql = "SELECT nothing"\nmax = 1')
+    assert str(raised.value).startswith(f"{tmp_path / 'rules.toml'}: rule 'r': Referenced column")

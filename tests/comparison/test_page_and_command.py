@@ -134,6 +134,23 @@ def test_the_page_is_written_by_the_suffix(
     assert page.read_text().startswith("\n<!DOCTYPE html>") or "<!DOCTYPE html>" in page.read_text()
 
 
+def test_the_page_is_headed_by_the_runs_or_by_its_title(
+    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "compare.html"
+    base, new = (path.name for path in databases)
+
+    assert call(capsys, "compare", *databases, "-o", page)[0] == 0
+    assert f"<title>{new} beside {base}" in page.read_text()
+    assert call(capsys, "compare", *databases, "-o", page, "--title", "before <b>")[0] == 0
+    assert "<title>before &lt;b&gt;" in page.read_text()
+    code, _, err = call(capsys, "compare", *databases, "--title", "x")
+    assert (code, err) == (
+        2,
+        "traceweave: error: --title is for the page: name it with -o FILE.html\n",
+    )
+
+
 def test_json_has_everything(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from traceweave.errors import UsageError
+from traceweave.errors import UsageError, suggest
 from traceweave.store.manifest import MANIFEST
 
 MOST_RUNS = 200
@@ -30,6 +30,14 @@ class Runs:
             raise UsageError(f"{name!r} is no name of a run") from error
         if not path.is_relative_to(self.root):
             raise UsageError(f"{name!r} is outside of the folder that is served")
+        return path
+
+    def find(self, name: str) -> Path:
+        """Return where a run is that is there. Raises UsageError if it is none, or outside."""
+        path = self.path(name)
+        if not (path.is_file() or (path / MANIFEST).is_file()):
+            hint = suggest(name, [run["run"] for run in self.newest()])
+            raise UsageError(f"there is no run {name!r}{hint or ';'} list_runs has their names")
         return path
 
     def newest(self) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from traceweave import analyses, api
-from traceweave.agents.answers import MOST_ROWS, Answer, answer
+from traceweave.agents.answers import MOST_ROWS, Answer, answer, first_of_each, some_of
 from traceweave.agents.runs import Runs
 from traceweave.errors import UsageError, suggest
 from traceweave.store.database import time_limit
@@ -57,16 +57,23 @@ class Tools:
         """
         return self.analyze(run, "findings")
 
-    def compare(self, base: str, new: str) -> Answer:
+    def compare(self, base: str, new: str, table: str | None = None, skip: int = 0) -> Answer:
         """What changed from run `base` to run `new`: whether they can be compared, and where.
 
-        Differences are new minus base. The same as `traceweave compare --format json`.
+        Differences are new minus base; `words` say it in sentences. At most 20 rows of every table,
+        largest changes first; ask for one that `more_rows_in` names by `table`, and from there with
+        `skip`. The same as `traceweave compare --format json`.
         """
         with self._open(base) as first, self._open(new) as second:
-            found = api.compare(first, second).to_dict()
-        tables = {name: rows[:MOST_ROWS] for name, rows in found["tables"].items()}
-        more = [name for name, rows in found["tables"].items() if len(rows) > MOST_ROWS]
-        return {**found, "tables": tables, "more_rows_in": more}
+            compared = api.compare(first, second)
+        found = compared.to_dict()
+        tables = found.pop("tables")
+        verdict = {key: found.pop(key) for key in ("verdict", "words")}
+        if table is not None:
+            rows = compared.table(table).to_pylist()
+            return {**verdict, "table": table, **some_of(rows, _natural(skip))}
+        shown, more = first_of_each(tables)
+        return {**verdict, **found, "more_rows_in": more, "tables": shown}
 
     def list_analyses(self) -> Answer:
         """List the analyses that `analyze` runs: name, topic, question it answers, parameters."""
@@ -96,7 +103,7 @@ class Tools:
         columns end in their unit; times are integer nanoseconds. The same rows as `traceweave
         analyze NAME --format json`.
         """
-        analyses.find(name)  # the name of a file is none
+        _known(name)
         with self._open(run) as opened:
             return answer(opened.stream_analysis(name, **(parameters or {})), _natural(skip))
 
@@ -126,8 +133,16 @@ class Tools:
     @contextmanager
     def _open(self, name: str) -> Iterator[api.Run]:
         """Yield a run, whose SQL is interrupted when the time is over."""
-        with api.open(self._runs.path(name)) as run, time_limit(run.con, self._time_limit_s):
+        with api.open(self._runs.find(name)) as run, time_limit(run.con, self._time_limit_s):
             yield run
+
+
+def _known(name: str) -> None:
+    """Refuse what is no analysis, so also the name of a file."""
+    known = [analysis.name for analysis in analyses.catalog()]
+    if name not in known:
+        hint = suggest(name, known) or ";"
+        raise UsageError(f"no such analysis: {name!r}{hint} list_analyses has all")
 
 
 def _natural(skip: int) -> int:

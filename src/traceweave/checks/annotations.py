@@ -16,18 +16,21 @@ from traceweave.outputs import write_whole
 def github(result: CheckResult, rules: Path) -> str:
     """Return commands of GitHub Actions, one per limit: an error if it failed, else nothing.
 
-    A skipped limit is a notice. What comes from a trace is escaped, so that it is no command.
+    A skipped limit is a notice, as one that cannot be told. What comes from a trace is escaped, so
+    that it is no command.
     """
     lines = []
     for outcome in result.outcomes:
-        if not (outcome.crossed or outcome.skipped):
+        if outcome.result == "ok":
             continue
         kind = "error" if outcome.crossed else "notice"
         title = _property(f"traceweave check: {outcome.rule.name}")
         lines.append(
-            f"::{kind} file={_property(str(rules))},title={title}::{_data(outcome.message)}"
+            f"::{kind} file={_property(str(rules))},line={outcome.rule.line},title={title}"
+            f"::{_data(outcome.message)}"
         )
-    lines.append(f"::notice title=traceweave check::{_data(result.summary)}")
+    kind = "error" if result.nothing_checked else "notice"
+    lines.append(f"::{kind} title=traceweave check::{_data(result.summary)}")
     return "\n".join(lines) + "\n"
 
 
@@ -39,7 +42,7 @@ def gitlab(result: CheckResult, rules: Path) -> str:
             "check_name": f"traceweave check: {outcome.rule.name}",
             "fingerprint": _fingerprint(outcome.rule.name, outcome.limit.kind),
             "severity": "major",
-            "location": {"path": str(rules), "lines": {"begin": 1}},
+            "location": {"path": str(rules), "lines": {"begin": outcome.rule.line}},
         }
         for outcome in result.outcomes
         if outcome.crossed
@@ -54,12 +57,14 @@ ANNOTATIONS: Mapping[str, Callable[[CheckResult, Path], str]] = MappingProxyType
 
 
 def write_annotations(result: CheckResult, service: str, rules: Path, path: Path) -> None:
-    """Write the outcomes as `service` reads them. Raises UsageError if there is no such service,
-    InputError if the file cannot be written.
+    """Write the outcomes as `service` reads them; '-' is stdout.
+
+    Raises UsageError if there is no such service, InputError if the file cannot be written.
     """
     if service not in ANNOTATIONS:
         raise UsageError(f"no annotations for {service!r}{suggest(service, ANNOTATIONS)}")
-    write_whole(path, ANNOTATIONS[service](result, rules).encode())
+    target = Path("/dev/stdout") if str(path) == "-" else path
+    write_whole(target, ANNOTATIONS[service](result, rules).encode())
 
 
 def _fingerprint(*parts: str) -> str:

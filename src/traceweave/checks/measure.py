@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, partial
 from statistics import fmean
@@ -16,7 +16,8 @@ import pyarrow as pa
 from traceweave import analyses
 from traceweave.checks.counted import rows_behind
 from traceweave.checks.noise import noise_of
-from traceweave.checks.rows import worst_rows
+from traceweave.checks.repeats import without_repeats
+from traceweave.checks.rows import changed_rows, worst_rows
 from traceweave.checks.rules import AGGREGATES, Limit, Rule, no_column
 from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs
 from traceweave.comparison.comparability import COMPARABLE, NOT_COMPARABLE, WITH_CARE
@@ -46,10 +47,14 @@ class Outcome:
     """The rows that a crossed limit is about: their ranks, steps, kernels and values."""
     noise: float | None = None
     """How far from `baseline` one more recording may be, as far as several of them tell."""
+    undecided: str = ""
+    """Why the comparison that it asks cannot tell, if it cannot: that nothing was found is then no
+    news."""
 
     @property
     def result(self) -> str:
-        """'ok', 'crossed', 'not comparable' (which counts as crossed), 'no value' or 'skipped'.
+        """'ok', 'crossed', 'not comparable' (which counts as crossed), 'no value', 'skipped' or
+        'cannot tell' (which does not).
 
         Without a value it counts as crossed unless the rule is optional; without a baseline what
         needs one is skipped.
@@ -60,7 +65,9 @@ class Outcome:
             return "no value"
         if self.incomparable:
             return "not comparable"
-        return "crossed" if self.crossed else "ok"
+        if self.crossed:
+            return "crossed"
+        return "cannot tell" if self.undecided else "ok"
 
     @property
     def compares(self) -> bool:
@@ -93,7 +100,8 @@ class Outcome:
             found += f" ({self.missing})"
         limit = f"limit: {self.limit.kind} {self.limit.text}"
         rows = f"; {self.where}" if self.where else ""
-        return f"{against}{self.rule.metric} = {found}; {limit}{rows}"
+        doubt = f"; cannot tell: {self.undecided}" if self.result == "cannot tell" else ""
+        return f"{against}{self.rule.metric} = {found}; {limit}{rows}{doubt}"
 
 
 Behind: TypeAlias = tuple[duckdb.DuckDBPyRelation, str]
@@ -109,6 +117,8 @@ class Measured:
     """Why it is None."""
     behind: Callable[[], Behind | None] | None = None
     """Returns the rows that it is made of, as far as the rule tells."""
+    undecided: str = ""
+    """Why the comparison that it is a number of cannot tell, if so."""
 
 
 @dataclass(frozen=True)
@@ -120,21 +130,34 @@ class CheckResult:
     """Whether run and baseline can be compared, of several the one that can least; None if no rule
     compares them.
     """
+    remarks: tuple[str, ...] = ()
+    """What is to be said of the baselines."""
 
     @property
     def ok(self) -> bool:
-        """Whether no limit is crossed, every number known, and what is compared comparable."""
-        return not any(outcome.crossed for outcome in self.outcomes)
+        """Whether no limit is crossed, every number known, what is compared comparable, and
+        anything was checked at all.
+        """
+        return not self.nothing_checked and not any(outcome.crossed for outcome in self.outcomes)
+
+    @property
+    def nothing_checked(self) -> bool:
+        """Whether every limit was skipped: then the run is not vouched for."""
+        return all(outcome.skipped for outcome in self.outcomes)
 
     @property
     def summary(self) -> str:
-        """How many limits hold, are crossed and were skipped, in a line."""
+        """How many limits hold, are crossed, tell nothing and were skipped, in a line."""
         skipped = sum(outcome.skipped for outcome in self.outcomes)
         crossed = sum(outcome.crossed for outcome in self.outcomes)
-        held = len(self.outcomes) - skipped - crossed
+        untold = [one.rule.name for one in self.outcomes if one.result == "cannot tell"]
+        held = len(self.outcomes) - skipped - crossed - len(untold)
         names = dict.fromkeys(outcome.rule.name for outcome in self.outcomes if outcome.crossed)
         failed = f"{crossed} failed ({', '.join(names)})" if crossed else "0 failed"
-        return f"{plural(len(self.outcomes), 'limit')}: {held} ok, {failed}, {skipped} skipped"
+        doubt = f", {len(untold)} cannot tell ({', '.join(untold)})" if untold else ""
+        counts = f"{held} ok, {failed}{doubt}, {skipped} skipped"
+        nothing = "; nothing was checked, which is a failure" if self.nothing_checked else ""
+        return f"{plural(len(self.outcomes), 'limit')}: {counts}{nothing}"
 
     def table(self) -> pa.Table:
         """Return one row per limit; numbers raw, and as people read them in `found` and `was`."""
@@ -196,22 +219,34 @@ def check_run(
     comparing = [rule for rule in rules if any(map(rule.needs_baseline, rule.limits))]
     comparable = [can_be_compared(one, con) for one in baselines] if comparing else []
     reasons = "; ".join(dict.fromkeys(c.reasons for c in comparable if c.reasons))
+    baselines, remarks = without_repeats(baselines)
     outcomes = []
     for rule in rules:
         places = range(len(baselines)) if rule.compare else (0,)
-        now = [measure(con, rule, partial(comparison, place)) for place in places]
+        now = [_measured(con, rule, partial(comparison, place)) for place in places]
         of_change = any(limit.needs_baseline for limit in rule.limits)
         asked = baselines if of_change else ()
         before = _before([measure(one, rule, partial(comparison, 0)) for one in asked])
         accepted = accept_differences or rule.accept_differences
         for limit in rule.limits:
-            if reason := _why_skipped(rule, limit, len(baselines)):
+            against = "" if accepted or not rule.needs_baseline(limit) else reasons
+            reason = _why_skipped(rule, limit, len(baselines), repeated=bool(remarks))
+            if reason and not against:
                 value = now[0].value if now else None
                 outcomes.append(Outcome(rule, limit, value, None, False, reason, unchecked=True))
                 continue
-            against = "" if accepted or not rule.needs_baseline(limit) else reasons
             outcomes.append(_outcome(rule, limit, _mildest(limit, now), before, against))
-    return CheckResult(tuple(outcomes), min(comparable, key=_can_be, default=None))
+    return CheckResult(tuple(outcomes), min(comparable, key=_can_be, default=None), remarks)
+
+
+def _measured(
+    con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[float], Comparison]
+) -> Measured:
+    """Return the number of a rule, and whether it is one of a comparison that cannot tell."""
+    found = measure(con, rule, comparison)
+    if rule.compare != "step":
+        return found
+    return replace(found, undecided=comparison(rule.smallest_change).time.undecided)
 
 
 def _can_be(comparability: Comparability) -> int:
@@ -226,19 +261,24 @@ class _Before:
     """Their mean."""
     noise: float | None
     missing: str
+    behind: tuple[Callable[[], Behind | None], ...] = ()
+    """The rows of each."""
 
 
 def _before(measured: Sequence[Measured]) -> _Before:
     values = [one.value for one in measured if one.value is not None]
     if not values:
         return _Before(None, None, measured[0].missing if measured else "")
-    return _Before(fmean(values), noise_of(values), "")
+    behind = tuple(one.behind for one in measured if one.behind is not None)
+    return _Before(fmean(values), noise_of(values), "", behind)
 
 
-def _why_skipped(rule: Rule, limit: Limit, baselines: int) -> str:
+def _why_skipped(rule: Rule, limit: Limit, baselines: int, *, repeated: bool) -> str:
     """Say why a limit cannot be checked with so many baselines; '' if it can."""
     if not baselines and rule.needs_baseline(limit):
         return "skipped, there is no baseline to compare with"
+    if limit.of_noise and baselines < 2 and repeated:
+        return "skipped, the same recording twice tells no noise: give another one"
     if limit.of_noise and baselines < 2:
         return "skipped, one baseline does not tell its noise: give several"
     return ""
@@ -247,8 +287,11 @@ def _why_skipped(rule: Rule, limit: Limit, baselines: int) -> str:
 def _mildest(limit: Limit, now: Sequence[Measured]) -> Measured:
     """Return of what a rule found, with every baseline, what is nearest to holding."""
     known = [one for one in now if one.value is not None]
-    choose = max if limit.kind == "min" else min
-    return choose(known, key=lambda one: one.value or 0.0) if known else now[0]
+    sign = -1 if limit.kind == "min" else 1
+    # of two that hold alike, one that can tell
+    return (
+        min(known, key=lambda one: (sign * (one.value or 0.0), one.undecided)) if known else now[0]
+    )
 
 
 def _outcome(rule: Rule, limit: Limit, now: Measured, before: _Before, against: str) -> Outcome:
@@ -261,14 +304,24 @@ def _outcome(rule: Rule, limit: Limit, now: Measured, before: _Before, against: 
     crossed = bool(against) or crosses(
         limit, now.value, before.value, noise or 0.0, optional=rule.optional
     )
-    where = ""
-    if crossed and not against and now.behind is not None and (found := now.behind()) is not None:
-        rows, column = found
-        where = worst_rows(rows, column, least=limit.kind in ("min", "max_decrease"))
+    where = _where(limit, now, before) if crossed and not against else ""
     return Outcome(
         rule, limit, now.value, before.value, crossed, "; ".join(missing), against,
-        where=where, noise=noise,
+        where=where, noise=noise, undecided=now.undecided,
     )  # fmt: skip
+
+
+def _where(limit: Limit, now: Measured, before: _Before) -> str:
+    """Name the rows that a crossed limit is about; of a limit on a change what changed most."""
+    if now.behind is None or (found := now.behind()) is None:
+        return ""
+    rows, column = found
+    least = limit.kind in ("min", "max_decrease")
+    if limit.needs_baseline:
+        then = [was[0] for ask in before.behind if (was := ask()) is not None]
+        if changed := changed_rows(rows, then, column, least=least):
+            return changed
+    return worst_rows(rows, column, least=least)
 
 
 def crosses(
@@ -307,21 +360,22 @@ def measure(
             behind = partial(_counted, con, rule.sql, given)
         else:
             about = _asked(rule, given)
-            behind = partial(_of_column, about, str(rule.column))
+            counts = rule.aggregate == "count"
+            behind = partial(_of_column, about, "" if counts else str(rule.column))
             rows = about.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
         if len(rows) == 1 and rows[0] == (None,):
             return Measured(None, _why_null(rule, given))
     except duckdb.Error as error:
-        raise QueryError(f"rule {rule.name!r}: {first_line(error)}") from error
+        raise QueryError(f"{rule.title}: {first_line(error)}") from error
     if len(rows) != 1 or len(rows[0]) != 1:
         raise UsageError(
-            f"rule {rule.name!r}: its SQL has to give one row with one column; it gives"
+            f"{rule.title}: its SQL has to give one row with one column; it gives"
             f" {plural(len(rows), 'row')}"
             + (f" with {plural(len(rows[0]), 'column')}" if rows else "")
         )
     value = rows[0][0]
     if not isinstance(value, int | float | Decimal):
-        raise UsageError(f"rule {rule.name!r}: {rule.metric} is not a number: {str(value)[:60]!r}")
+        raise UsageError(f"{rule.title}: {rule.metric} is not a number: {str(value)[:60]!r}")
     # no limit is ever crossed by NaN
     if math.isnan(value):
         return Measured(None, "it is NaN")
@@ -355,7 +409,7 @@ def _scalar(
 ) -> list[tuple[object, ...]]:
     assert rule.sql is not None
     if not _is_one_select(con, rule.sql):
-        raise UsageError(f"rule {rule.name!r}: its SQL has to be one SELECT")
+        raise UsageError(f"{rule.title}: its SQL has to be one SELECT")
     return _rows_of(con, rule.sql, given).fetchall()
 
 
@@ -415,7 +469,7 @@ def _asked(rule: Rule, rows: duckdb.DuckDBPyRelation | None) -> duckdb.DuckDBPyR
     assert rule.column is not None
     if rule.column not in rows.columns:
         raise UsageError(
-            f"rule {rule.name!r}: "
+            f"{rule.title}: "
             + no_column(str(rule.analysis or rule.compare or "what_if"), rule.column, rows.columns)
         )
     return rows if rule.where is None else rows.filter(rule.where)

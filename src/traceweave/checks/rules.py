@@ -5,15 +5,16 @@ A rules file is TOML, one [[rule]] per number; docs/compare-and-check.md has the
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from traceweave.analyses import find
 from traceweave.comparison import SMALLEST_CHANGE, TABLES
-from traceweave.errors import QueryError, UsageError, suggest
+from traceweave.errors import QueryError, UsageError, nearest, suggest
 from traceweave.quantities import UNITS, read_quantity, unit_of
 from traceweave.replay import WHAT_IF_COLUMNS, check_scenario
 
@@ -89,6 +90,14 @@ class Rule:
     """Whether runs that are not comparable are compared all the same."""
     smallest_change: float = SMALLEST_CHANGE
     """Share of the step below which a change of it does not count, in a comparison."""
+    file: str = ""
+    line: int = 1
+    """Where it is written: the line of its [[rule]]."""
+
+    @property
+    def title(self) -> str:
+        """What an error says of where it is."""
+        return f"{self.file}: rule {self.name!r}" if self.file else f"rule {self.name!r}"
 
     def needs_baseline(self, limit: Limit) -> bool:
         """Tell whether a limit cannot be checked on one run alone."""
@@ -107,21 +116,38 @@ class Rule:
 def read_rules(path: Path) -> tuple[Rule, ...]:
     """Return the rules of a TOML file. Raises UsageError that names the file and the rule."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not TOML: {error}") from error
     rules = data.pop("rule", None)
     if data or not isinstance(rules, list) or not rules:
-        extra = f"; it has {', '.join(data)} besides" if data else ""
+        meant = next(
+            (f"; [[{key}]]: did you mean [[rule]]?" for key in data if nearest(key, ["rule"])), ""
+        )
+        extra = meant or (f"; it has {', '.join(data)} besides" if data else "")
         raise UsageError(f"{path}: a rules file is a list of [[rule]] tables{extra}")
-    found = tuple(_rule(path, place, table) for place, table in enumerate(rules, start=1))
+    lines = _lines(text, len(rules))
+    found = tuple(
+        replace(_rule(path, place, table), file=str(path), line=line)
+        for (place, table), line in zip(enumerate(rules, start=1), lines, strict=True)
+    )
     names = [rule.name for rule in found]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{path}: two rules are named {name!r}; give each its own name")
     return found
+
+
+_HEADING = re.compile(r"\s*\[\[\s*rule\s*\]\]")
+
+
+def _lines(text: str, rules: int) -> list[int]:
+    """Return the line of every [[rule]]; 1 for all where they cannot be told by their headings."""
+    lines = [n for n, line in enumerate(text.splitlines(), start=1) if _HEADING.match(line)]
+    return lines if len(lines) == rules else [1] * rules
 
 
 def _rule(path: Path, place: int, table: object) -> Rule:

@@ -61,10 +61,11 @@ CROSSED = 1
 )
 @click.option(
     "--annotations",
+    multiple=True,
     type=(OneOf(["github", "gitlab"]), click.Path(path_type=Path, dir_okay=False)),
     metavar="[github|gitlab] FILE",
     help="Also write the failures as these show them beside a change: commands of GitHub Actions"
-    " (FILE is /dev/stderr, say) or a code quality report of GitLab.",
+    " (FILE is /dev/stderr, say; '-' is stdout) or a code quality report of GitLab.",
 )
 @printing_rows
 @click.pass_context
@@ -76,18 +77,19 @@ def check(
     baselines: tuple[Path, ...],
     accept_differences: bool,
     junit: Path | None,
-    annotations: tuple[Literal["github", "gitlab"], Path] | None,
+    annotations: tuple[tuple[Literal["github", "gitlab"], Path], ...],
     printing: Printing,
 ) -> None:
     """Check the run in DATABASE against the limits in a rules file.
 
     With a baseline it begins with whether the two runs can be compared; without one, what needs it
-    is skipped. Exit code 1 if a limit is crossed, a number is unknown, or a rule compares runs that
-    are not comparable; 2 if the rules file is wrong.
+    is skipped. Exit code 1 if a limit is crossed, a number is unknown, a rule compares runs that
+    are not comparable, or every limit was skipped; 2 if the rules file is wrong.
     """
     from traceweave.checks import read_rules
     from traceweave.cli.output import note, print_rows
     from traceweave.cli.progress import waiting
+    from traceweave.outputs import is_stream
 
     if init:
         _write_starter_rules(database, rules)
@@ -119,9 +121,11 @@ def check(
         for sentence in sentences:
             note(sentence)
         print_rows(table.to_reader(), printing)
+    for text in result.remarks:
+        note(text)
     note(result.summary)
-    for path in (junit, annotations[1] if annotations else None):
-        if path is not None:
+    for path in (junit, *(path for _, path in annotations)):
+        if path is not None and not is_stream(path):
             note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
@@ -150,6 +154,8 @@ def _remarks(result: CheckResult) -> Iterator[str]:
     for one in result.outcomes:
         if one.where and one.crossed:
             yield f"{one.rule.name}: {one.where}"
+        elif one.result == "cannot tell":
+            yield f"{one.rule.name}: cannot tell: {one.undecided}"
     missing = {one.rule.name: one for one in result.outcomes if one.missing}
     for rule, one in missing.items():
         yield f"{rule}: {one.missing}" if one.unchecked else f"{rule}: no value: {one.missing}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from traceweave.cli.options import OneOf, Printing, example, existing, printing_rows
+from traceweave.cli.options import PAGES, OneOf, Printing, example, existing, printing_rows
 from traceweave.errors import UsageError
 from traceweave.words import plural
 
@@ -68,7 +69,8 @@ BRIEF = {
     help="Share of the step below which a change does not count; of kernels and other items a tenth"
     " of it.",
 )
-@printing_rows
+@click.option("--title", help="Heading of the page; default: the names of both runs.")
+@partial(printing_rows, pages=True)
 def compare(
     base: Path,
     new: Path,
@@ -76,6 +78,7 @@ def compare(
     warmup: int,
     alpha: float,
     smallest_change: float,
+    title: str | None,
     printing: Printing,
 ) -> None:
     """Compare the run in NEW with the one in BASE, per step and rank.
@@ -89,9 +92,11 @@ def compare(
     from traceweave.cli.progress import waiting
 
     format_, output = printing.format_, printing.output
-    page = output is not None and output.suffix.lower() in (".html", ".htm")
+    page = output is not None and output.suffix.lower() in PAGES
     if page and format_ != "table":
         raise UsageError(f"{output}: is a page; name another file for --format {format_}")
+    if title is not None and not page:
+        raise UsageError("--title is for the page: name it with -o FILE.html")
     whole = page or format_ == "json"
     if not whole and name is None and (format_ not in ("table", "markdown") or output is not None):
         raise click.UsageError(
@@ -100,7 +105,7 @@ def compare(
     with waiting("comparing"):
         found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)
     if page and output is not None:
-        note(f"wrote {found.report(output)}")
+        note(f"wrote {found.report(output, title=title)}")
         return
     if name is not None:
         print_rows(found.table(name).to_reader(), printing)

@@ -19,6 +19,9 @@ FORMATS = ("table", "csv", "json", "markdown", "parquet")
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
 """The format that the name of a file asks for."""
 
+PAGES = (".html", ".htm")
+"""Endings of names of pages, which some commands write."""
+
 _TEXT = ("", ".txt")
 """Endings of names that ask for none: a table unless --format says otherwise."""
 
@@ -98,8 +101,11 @@ def on_dask(what: str, per: str) -> Callable[[F], F]:
     )
 
 
-def printing_rows(function: F) -> F:
-    """Add --format, --output, --rows and --full-names to a command, which gets a `Printing`."""
+def printing_rows(function: F, *, pages: bool = False) -> F:
+    """Add --format, --output, --rows and --full-names to a command, which gets a `Printing`.
+
+    With `pages` the file may also be a page, which the command writes itself.
+    """
 
     @wraps(function)
     def command(
@@ -110,7 +116,8 @@ def printing_rows(function: F) -> F:
         full_names: bool,
         **others: Any,
     ) -> Any:
-        found = _format_of(output, format_)
+        page = pages and output is not None and output.suffix.lower() in PAGES
+        found = format_ or "table" if page else _format_of(output, format_)
         if most_rows and (found != "table" or output is not None):
             raise UsageError(
                 "--rows is for tables on the terminal; files and other formats have all rows: drop"

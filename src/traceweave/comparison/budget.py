@@ -19,6 +19,7 @@ from traceweave.comparison.statistics import (
     least_mann_whitney_p,
     untested,
 )
+from traceweave.words import duration
 
 Numbers = npt.NDArray[np.int64]
 
@@ -81,6 +82,19 @@ class StepTime:
         if not self.significant:
             return "not significant"
         return "slower" if self.tests.difference[0] > 0 else "faster"
+
+    @property
+    def undecided(self) -> str:
+        """Why it cannot tell whether the step changed by enough to count; '' if it can."""
+        if self.verdict in ("slower", "faster"):
+            return ""
+        if not self.testable:
+            return "too little was recorded to test it"
+        low, high = float(self.tests.low[0]), float(self.tests.high[0])
+        if self.verdict == "same" and max(-low, high) <= self.smallest_ns:
+            return ""
+        steps = f"{self.base_steps} and {self.new_steps} steps"
+        return f"the difference of {steps} is known to ±{duration((high - low) / 2)}; record more"
 
 
 def compare_step_time(base: Side, new: Side, alpha: float, smallest_change: float) -> StepTime:

@@ -112,15 +112,21 @@ def write_page(
     new: Side,
     time: StepTime,
     tables: dict[str, pa.Table],
+    title: str | None = None,
 ) -> None:
     """Write the page of a comparison; the same databases give the same bytes.
 
+    `title` is its heading; without it, the names of both runs are.
+
     Raises InputError if the file cannot be written.
     """
-    write_whole(path, render_report(_build(comparability, base, new, time, tables)).encode())
+    heading = title or f"{new.name} beside {base.name}"
+    report = _build(heading, comparability, base, new, time, tables)
+    write_whole(path, render_report(report).encode())
 
 
 def _build(
+    heading: str,
     comparability: Comparability,
     base: Side,
     new: Side,
@@ -154,7 +160,7 @@ def _build(
         )
         for name in TABLES
     )
-    return Report("Comparison of two runs", verdict, sections)
+    return Report(heading, verdict, sections)
 
 
 def _section(

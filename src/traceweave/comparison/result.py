@@ -69,9 +69,13 @@ class Comparison:
         """Say in a line what a table holds."""
         return TABLES[name]
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page and return its path."""
+    def report(self, path: str | Path, *, title: str | None = None) -> Path:
+        """Write one self-contained HTML page and return its path.
+
+        `title` is its heading; without it, the names of both runs are.
+        """
         from traceweave.comparison.page import write_page
 
-        write_page(Path(path), self.comparability, self.base, self.new, self.time, self.tables)
+        sides = self.base, self.new
+        write_page(Path(path), self.comparability, *sides, self.time, self.tables, title)
         return Path(path)

@@ -16,7 +16,6 @@ MOST_NAMED = 3
 """Parts or kernels that a sentence names."""
 
 _WELCH_DECIDES = "With so few steps the Mann-Whitney test cannot be significant; Welch's decides."
-_MAY_BE_MORE = "So the steps vary too much to rule out a change that counts."
 
 
 def sentences(
@@ -38,11 +37,11 @@ def headline(time: StepTime, unit: str) -> str:
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     relative = time.difference_ns / time.base_ns if time.base_ns else None
     amount = "from nothing" if relative is None else percent(relative, signed=True)
+    if time.testable and time.undecided:
+        return f"Step time: cannot tell ({change}, {amount}): {time.undecided}."
     if time.verdict == "same":
         what = "Step time" if time.testable else f"Mean {unit}"
         return f"{what}: the same within {_share(time.smallest_change)} ({change}, {amount})."
-    if time.verdict == "not significant":
-        return f"Step time: no significant difference ({change}, {amount})."
     if time.verdict == "not testable":
         return f"Mean {unit}: {change} ({amount}); too little was recorded to test it."
     return f"Step time: {amount}, significantly {time.verdict} ({change})."
@@ -57,11 +56,9 @@ def _doubts(time: StepTime) -> tuple[str, ...]:
     interval = f"{_share(1 - time.alpha)} confidence interval of the difference: {between}."
     tests = [p[0] < time.alpha for p in (time.tests.welch_p, time.tests.mann_whitney_p)]
     doubt = ""
-    if time.verdict == "same":
-        doubt = _MAY_BE_MORE if max(-low, high) > time.smallest_ns else ""
-    elif not time.decided_by_both:
+    if time.verdict != "same" and not time.decided_by_both:
         doubt = _WELCH_DECIDES
-    elif tests[0] != tests[1]:
+    elif time.verdict != "same" and tests[0] != tests[1]:
         doubt = "The two tests disagree, so the difference does not count as significant."
     return (interval, doubt)
 
