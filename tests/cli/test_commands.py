@@ -102,6 +102,17 @@ def test_help_loads_nothing_heavy() -> None:
     assert ran.stderr.strip() == "[]"
 
 
+def test_nothing_is_left_over_at_the_end(database: Path) -> None:
+    # an object of DuckDB's that outlives it is complained of in fifty lines
+    ran = subprocess.run(
+        [sys.executable, "-m", "traceweave", "analyze", "health", database],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert "leaked" not in ran.stderr
+    assert "step time" in ran.stdout
+
+
 # ---------------------------------------------------------------------------- errors
 
 

@@ -99,8 +99,10 @@ def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
     return rows == [(True,)]
 
 
-_Cursors = WeakSet[duckdb.DuckDBPyConnection]
-_cursors: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Cursors] = WeakKeyDictionary()
+# an alias of these types would keep them alive at exit, of which DuckDB complains
+_cursors: WeakKeyDictionary[duckdb.DuckDBPyConnection, WeakSet[duckdb.DuckDBPyConnection]] = (
+    WeakKeyDictionary()
+)
 _cursors_lock = Lock()
 
 
