@@ -273,7 +273,7 @@ def test_who_is_waited_for(answers: Answers) -> None:
     recorded = answers.itself.base.recorded
     for row in answers.itself.table("stragglers").to_pylist():
         found = ranks.loc[row["rank"]]
-        assert row["base_resolved_wait_ns"] == round(found["resolved_wait_ns"] / recorded)
+        assert row["base_origin_wait_ns"] == round(found["origin_wait_ns"] / recorded)
     for evidence in answers.evidence("straggler"):
         rank, last, known = re.match(
             r"Rank (\d+) .* last in (\d+) of (\d+) coll", evidence
