@@ -20,7 +20,7 @@ from traceweave.errors import UsageError
 from traceweave.explorer import levels, views
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.explorer import Explorer, explore
-from traceweave.explorer.views import Stretch
+from traceweave.explorer.views import NEVER, Stretch
 from traceweave.store.schema import create_tables
 
 T0 = 1_700_000_000_000_000_000
@@ -64,7 +64,7 @@ def _lanes(explorer: Explorer, first: int, last: int, blocks: int) -> dict[str, 
 def _blocks(explorer: Explorer, first: int, last: int, shift: int) -> set[tuple[int, ...]]:
     bounds = explorer.run.bounds([0, 1], first, last)
     with explorer.run.asking() as asking:
-        asking.do("hits", **bounds, named=False, least_ns=0)
+        asking.do("hits", **bounds, named_ns=NEVER, least_ns=0)
         rows = asking.rows("fine_blocks", **bounds, shift=shift)
     return {tuple(row.values()) for row in rows}
 
@@ -124,7 +124,7 @@ def test_a_level_and_the_operations_give_the_same_blocks(explorer: Explorer) -> 
     level = explorer.levels.level(shift)
     assert level == (explorer.levels.shift + 3, 1)
     with explorer.run.asking() as asking:
-        asking.do("hits", **bounds, named=False, least_ns=0)
+        asking.do("hits", **bounds, named_ns=NEVER, least_ns=0)
         fine = asking.table("fine_blocks", **bounds, shift=shift)
         coarse = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
     order = [("lane", "ascending"), ("category", "ascending"), ("block", "ascending")]
@@ -143,9 +143,9 @@ def test_blocks_of_any_stretch_are_those_of_its_operations(
     bounds = explorer.run.bounds([1], first, last)
     with explorer.run.asking() as asking:
         everything = explorer.run.bounds([1], 0, explorer.run.span_ns + 1)
-        asking.do("hits", **everything, named=True, least_ns=0)
+        asking.do("hits", **everything, named_ns=0, least_ns=0)
         ops = asking.table("hits_alone", least_ns=0, most=1_000_000)
-        asking.do("hits", **bounds, named=False, least_ns=0)
+        asking.do("hits", **bounds, named_ns=NEVER, least_ns=0)
         found = asking.rows("fine_blocks", **bounds, shift=shift)
     busy: dict[tuple[int, int], int] = {}
     for lane, start, length in zip(
@@ -182,6 +182,22 @@ def test_long_operations_stand_alone_where_others_are_blocks(
         ((busy,),) = con.execute("SELECT sum(duration_ns)::BIGINT FROM base.gpu_ops").fetchall()
     assert len(found["lane"]) == long > 0
     assert np.isclose(found["block_busy"].sum() * block_ns, busy, rtol=1e-5)
+
+
+@pytest.mark.parametrize("few", [0, 12_000])
+def test_operations_have_their_names_however_many_were_expected(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(views, "FEW_OPS", few)
+    length = explorer.run.span_ns // 400
+    answers = []
+    for named_from in (lambda *_: 0, lambda _, alone: alone, lambda *_: NEVER):
+        monkeypatch.setattr(views, "_named_from", named_from)
+        with explorer.run.asking() as asking:
+            stretch = Stretch(100 * length, 101 * length, 4_000)
+            answers.append(explorer.lanes(asking, stretch, list(explorer.run.ranks), True))
+    assert decode(answers[0])["names"]
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_operations_are_where_the_public_view_has_them(explorer: Explorer) -> None:

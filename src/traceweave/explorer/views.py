@@ -26,6 +26,9 @@ FEW_OPS = 12_000
 MOST_NAMED = 500_000
 """So many operations are read with their names before it is known which of them are drawn."""
 
+NEVER = (1 << 63) - 1
+"""Longer than any operation."""
+
 MOST_OPS = 40_000
 """More are not sent, whatever overlaps."""
 
@@ -111,18 +114,19 @@ def _device_rows(
 ) -> tuple[pa.Table, pa.Table]:
     """Return blocks, none where operations are few, and the operations that stand alone."""
     bounds = run.bounds(ranks, stretch.from_ns, stretch.until_ns)
-    # what is read for blocks serves for single operations too, unless it is too much for names
-    named = level is None and _expected(run, stretch, ranks) <= MOST_NAMED
+    alone = PIXELS_ALONE << shift
+    # what is read for blocks serves for single operations too, but for names that were left out
+    named = NEVER if level is not None else _named_from(_expected(run, stretch, ranks), alone)
     if level is None:
-        asking.do("hits", **bounds, named=named, least_ns=0)
+        asking.do("hits", **bounds, named_ns=named, least_ns=0)
         few = _sum(asking.table("count_hits")) <= FEW_OPS
         blocks = _NO_BLOCKS if few else asking.table("fine_blocks", **bounds, shift=shift)
     else:
         blocks = asking.table("coarse_blocks", **bounds, shift=level[0], by=level[1])
         few = _sum(blocks) <= FEW_OPS
-    least = 0 if few else PIXELS_ALONE << shift
-    if not named:
-        asking.do("hits", **bounds, named=True, least_ns=least)
+    least = 0 if few else alone
+    if named > least:
+        asking.do("hits", **bounds, named_ns=0, least_ns=least)
     singles = asking.table("hits_alone", least_ns=least, most=MOST_OPS)
     return _NO_BLOCKS if few else blocks, singles
 
@@ -164,6 +168,15 @@ def _expected(run: Explored, stretch: Stretch, ranks: list[int]) -> float:
     shown = set(ranks)
     ops = sum(lane.ops for lane in run.lanes if lane.rank in shown)
     return ops * (stretch.until_ns - stretch.from_ns) / run.span_ns
+
+
+def _named_from(expected: float, alone: int) -> int:
+    """Return how long operations are that are read with their names: all where few are expected,
+    none of very many.
+    """
+    if expected <= 2 * FEW_OPS:
+        return 0
+    return alone if expected <= MOST_NAMED else NEVER
 
 
 def _sum(counted: pa.Table) -> int:
