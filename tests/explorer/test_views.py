@@ -193,10 +193,12 @@ def test_operations_have_their_names_however_many_were_expected(
     answers = []
     for named_from in (lambda *_: 0, lambda _, alone: alone, lambda *_: NEVER):
         monkeypatch.setattr(views, "_named_from", named_from)
-        with explorer.run.asking() as asking:
-            stretch = Stretch(100 * length, 101 * length, 4_000)
-            answers.append(explorer.lanes(asking, stretch, list(explorer.run.ranks), True))
-    assert decode(answers[0])["names"]
+        found = _lanes(explorer, 100 * length, 101 * length, 4_000)
+        drawn = zip(found["op_id"], found["start_ns"], found["name"], strict=True)
+        blocks = zip(found["block_lane"], found["block_at"], found["block_busy"], strict=True)
+        names = found["names"]
+        answers.append(({(op, at, names[name]) for op, at, name in drawn}, {*blocks}))
+    assert answers[0][0]
     assert answers[0] == answers[1] == answers[2]
 
 
