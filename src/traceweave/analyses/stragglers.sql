@@ -365,30 +365,24 @@ held AS (
         GROUP BY rank, pid, tid
     ) AS l
     JOIN (
-        SELECT rank, pid, tid, sort, list(start_ns) AS starts, list(end_ns) AS ends FROM tw_holds GROUP BY rank, pid, tid, sort
+        SELECT rank, pid, tid, sort, list(start_ns) AS starts, list(end_ns) AS ends
+        FROM tw_holds
+        WHERE sort <> 'compilation'
+        GROUP BY rank, pid, tid, sort
     ) AS h USING (rank, pid, tid)
-),
-held_longer AS (
-    SELECT
-        collective_id,
-        previous_id,
-        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'sync'), 0), 0) AS sync_ns,
-        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'allocator'), 0), 0) AS allocator_ns,
-        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'module_loading'), 0), 0) AS code_ns,
-        greatest(coalesce(sum(weight * held_ns) FILTER (WHERE sort = 'data_loading'), 0), 0) AS loading_ns
-    FROM held
-    GROUP BY collective_id, previous_id
 ),
 launched_late AS MATERIALIZED (
     SELECT
         l.collective_id,
         l.previous_id,
-        coalesce(h.sync_ns, 0) AS sync_ns,
-        coalesce(h.allocator_ns, 0) AS allocator_ns,
-        coalesce(h.code_ns, 0) AS code_ns,
-        coalesce(h.loading_ns, 0) AS loading_ns
-    FROM launched AS l LEFT JOIN held_longer AS h USING (collective_id, previous_id)
-    WHERE l.is_last AND l.others > 0 AND 2 * (l.queued_ns + coalesce(h.sync_ns, 0)) < l.delay_ns
+        greatest(sum(h.weight * h.held_ns) FILTER (h.sort = 'sync'), 0) AS sync_ns,
+        greatest(sum(h.weight * h.held_ns) FILTER (h.sort = 'allocator'), 0) AS allocator_ns,
+        greatest(sum(h.weight * h.held_ns) FILTER (h.sort = 'module_loading'), 0) AS code_ns,
+        greatest(sum(h.weight * h.held_ns) FILTER (h.sort = 'data_loading'), 0) AS loading_ns
+    FROM launched AS l LEFT JOIN held AS h USING (collective_id, previous_id)
+    WHERE l.is_last AND l.others > 0
+    GROUP BY l.collective_id, l.previous_id, l.queued_ns, l.delay_ns
+    HAVING 2 * (l.queued_ns + sync_ns) < l.delay_ns
 ),
 -- the late rank beside the others of the same instance whose stretch began at the same collective
 others AS (
