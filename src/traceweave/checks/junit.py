@@ -17,7 +17,7 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
     failed = sum(outcome.crossed for outcome in result.outcomes)
     counts = {"tests": str(len(result.outcomes)), "failures": str(failed), "errors": "0"}
     root = ET.Element("testsuites", counts)
-    skipped = str(sum(one.skipped or one.result == "cannot tell" for one in result.outcomes))
+    skipped = str(sum(one.skipped or one.untold for one in result.outcomes))
     named = {"name": f"traceweave check {_text(name)}", **counts, "skipped": skipped}
     suite = ET.SubElement(root, "testsuite", named)
     if result.comparability is not None:
@@ -32,7 +32,7 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
         message = _text(outcome.message)
         if outcome.crossed:
             ET.SubElement(case, "failure", {"message": message, "type": outcome.result})
-        elif outcome.skipped or outcome.result == "cannot tell":
+        elif outcome.skipped or outcome.untold:
             ET.SubElement(case, "skipped", {"message": message})
         else:
             ET.SubElement(case, "system-out").text = message

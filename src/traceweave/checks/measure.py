@@ -70,6 +70,11 @@ class Outcome:
         return "cannot tell" if self.undecided else "ok"
 
     @property
+    def untold(self) -> bool:
+        """Whether the comparison that it asks cannot tell: no failure, and no success."""
+        return self.result == "cannot tell"
+
+    @property
     def compares(self) -> bool:
         """Whether it rests on both runs."""
         return self.rule.needs_baseline(self.limit)
@@ -100,7 +105,7 @@ class Outcome:
             found += f" ({self.missing})"
         limit = f"limit: {self.limit.kind} {self.limit.text}"
         rows = f"; {self.where}" if self.where else ""
-        doubt = f"; cannot tell: {self.undecided}" if self.result == "cannot tell" else ""
+        doubt = f"; cannot tell: {self.undecided}" if self.untold else ""
         return f"{against}{self.rule.metric} = {found}; {limit}{rows}{doubt}"
 
 
@@ -150,7 +155,7 @@ class CheckResult:
         """How many limits hold, are crossed, tell nothing and were skipped, in a line."""
         skipped = sum(outcome.skipped for outcome in self.outcomes)
         crossed = sum(outcome.crossed for outcome in self.outcomes)
-        untold = [one.rule.name for one in self.outcomes if one.result == "cannot tell"]
+        untold = [one.rule.name for one in self.outcomes if one.untold]
         held = len(self.outcomes) - skipped - crossed - len(untold)
         names = dict.fromkeys(outcome.rule.name for outcome in self.outcomes if outcome.crossed)
         failed = f"{crossed} failed ({', '.join(names)})" if crossed else "0 failed"

@@ -154,7 +154,7 @@ def _remarks(result: CheckResult) -> Iterator[str]:
     for one in result.outcomes:
         if one.where and one.crossed:
             yield f"{one.rule.name}: {one.where}"
-        elif one.result == "cannot tell":
+        elif one.untold:
             yield f"{one.rule.name}: cannot tell: {one.undecided}"
     missing = {one.rule.name: one for one in result.outcomes if one.missing}
     for rule, one in missing.items():
