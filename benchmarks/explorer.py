@@ -8,8 +8,8 @@ where the machine is free; CPU seconds, of this process with all its threads (se
 are what other work on the machine moves least. `opened` is from nothing to the server's address,
 `levels` until the levels of detail are made, which views of the whole run are answered from.
 
-`--browser` opens the page in a headless Chromium, twice: until the first lanes are drawn, until all
-are, then zooms in by the wheel, until each zoom is drawn.
+`--browser` opens the page in a headless Chromium, at once and when all levels are made: until the
+first lanes are drawn, until all are, then zooms in by the wheel, until each zoom is drawn.
 """
 
 from __future__ import annotations
@@ -138,13 +138,17 @@ def browse(path: Path) -> None:
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(args=["--no-sandbox"], executable_path=find_chromium())
-        for _ in range(2):
+        for ready in (False, True):
             watch = Watch()
             with explore(path) as explorer, serving(explorer) as server:
+                since = "after the start"
+                if ready:
+                    explorer.levels.wait()
+                    watch, since = Watch(), "after it was opened, levels made"
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 page.goto(server.url)
                 page.wait_for_function("() => window.traceweave?.data.lanes")
-                print(f"first lanes drawn {watch.read()[0]:.2f} s after the start", end="")
+                print(f"first lanes drawn {watch.read()[0]:.2f} s {since}", end="")
                 page.wait_for_function(DRAWN)
                 print(f", all of them {watch.read()[0]:.2f} s")
                 page.mouse.move(700, 400)
