@@ -1,8 +1,23 @@
-"""`python -m traceweave` is the command `traceweave`."""
+"""`python -m traceweave` is the command `traceweave`, in a process of its own."""
 
+import gc
+import os
 import sys
 
 from traceweave.cli import main
 
+NEW_OBJECTS = 50_000
+"""After so many Python looks for cycles. Its 700 suit what runs for long: here, nearly all of them
+are met while modules are imported, which stay."""
+
+
+def run() -> int:
+    """Run the command line with what suits a process that does nothing else; the exit code."""
+    # before numpy is imported, whose BLAS starts a thread per core: there is little for them to do
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(NEW_OBJECTS)
+    return main()
+
+
 if __name__ == "__main__":  # Dask's workers import it under another name
-    sys.exit(main())
+    sys.exit(run())

@@ -70,3 +70,28 @@ def test_payloads_labelled_as_text_are_read_as_bytes(tmp_path: Path) -> None:
         {"binaryData": b"\xff\x00\xfe", "uint64Value": -1, "missing": None},
         {"binaryData": None, "uint64Value": 5, "missing": None},
     ]
+
+
+@pytest.mark.parametrize("name", ["report", "run [1]*'s"])
+def test_queries_see_the_numbers_and_texts_of_the_sqlite_form(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    raw = pa.array([b"NCCL", b"\xffsum", None], pa.binary())
+    columns = {
+        "big": pa.array([2**64 - 1, 2**63, 7], pa.uint64()),
+        "small": pa.array([255, 0, None], pa.uint8()),
+        "plain": pa.array(["NCCL", "sum", None]),
+        "odd": pa.Array.from_buffers(pa.string(), 3, raw.buffers()),
+    }
+    pq.write_table(pa.table(columns), folder / "NVTX_EVENTS.parquet")
+    for other in ("StringIds", "META_DATA_EXPORT"):
+        pq.write_table(pa.table({"id": [1]}), folder / f"{other}.parquet")
+    with open_export(folder) as export:
+        assert export.rows("SELECT big, big & -4, small, plain FROM NVTX_EVENTS") == [
+            (-1, -4, 255, "NCCL"),
+            (-(2**63), -(2**63), 0, "sum"),
+            (7, 4, None, None),
+        ]
+        assert export.rows("SELECT odd FROM NVTX_EVENTS WHERE small = ?", [0]) == [("\ufffdsum",)]
+        assert export.rows("SELECT big FROM NVTX_EVENTS WHERE small IS NULL") == [(7,)]
+        assert export.rows("SELECT count(*) FROM NVTX_EVENTS") == [(3,)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Floats
 
 INSTANCES = 2.0
 """Degrees of freedom of the scatter of one instance around that of its sort: instances whose ends
@@ -34,46 +34,61 @@ class Scatter:
 
     def weights(self, rest: Floats) -> Floats:
         """Return the weight of ends `rest` ns from their instance's middle; 0 if absent."""
-        known = np.isfinite(rest)
-        square = (np.where(known, rest, 0.0) / self.sigma) ** 2
-        weight = _of_ends(square, known)
+        ends = _Ends.of(rest)
+        square = (ends.rest / self.sigma) ** 2
+        weight = ends.weights(square)
         for _ in range(TURNS):
-            weight = _again(weight, square, known)
-        return np.asarray(_of_instances(weight, square, known) * weight / self.sigma**2)
+            weight = ends.again(weight, square)
+        return np.asarray(ends.weights_of_instances(weight, square) * weight / self.sigma**2)
 
 
 def measure_scatter(rest: Floats, least_ns: float) -> Scatter:
     """Return the likeliest scatter of ends, given how late they are, a row per instance, from any
     common time, ns; NaN if absent. Its scale is no less than `least_ns`.
     """
-    few = rest[:: -(-rest.size // LOOK)]
-    known = np.isfinite(few)
-    few = np.where(known, few, 0.0)
-    ends = max(int(known.sum()) - len(known), 1)
-    scale = max(least_ns**2, float(np.median(few[known] ** 2)))
-    weight = _of_ends(few**2 / scale, known)
-    away = few
+    ends = _Ends.of(rest[:: -(-rest.size // LOOK)])
+    late = ends.rest
+    count = max(int(ends.known.sum()) - len(late), 1)
+    scale = max(least_ns**2, float(np.median(late[ends.known > 0] ** 2)))
+    weight = ends.weights(late**2 / scale)
+    away = late
     for _ in range(STEPS):
         square = away**2 / scale
-        weight = _again(weight, square, known)
-        both = _of_instances(weight, square, known) * weight
+        weight = ends.again(weight, square)
+        both = ends.weights_of_instances(weight, square) * weight
         total = np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
-        away = few - np.sum(both * few, axis=1, keepdims=True) / total
-        scale = max(least_ns**2, float(np.sum(both * away**2)) / ends)
+        away = late - (both * late).sum(axis=1, keepdims=True) / total
+        scale = max(least_ns**2, float((both * away**2).sum()) / count)
     return Scatter(float(np.sqrt(scale)))
 
 
-def _again(weight: Floats, square: Floats, known: Flags) -> Floats:
-    """Weights of ends inside their instances, after one more turn; `square`: of how far they lie
-    from the middle, in units of the scale."""
-    return _of_ends(_of_instances(weight, square, known) * square, known)
+@dataclass(frozen=True)
+class _Ends:
+    """Ends of instances, a row each, and what every turn of the weights asks of them.
 
+    `square` below is of how far ends lie from their instance's middle, in units of the scale.
+    """
 
-def _of_ends(square: Floats, known: Flags) -> Floats:
-    return np.asarray(known * ((ENDS + 1) / (ENDS + square)))
+    rest: Floats
+    """How late they are, ns; 0 if absent."""
+    known: Floats
+    """1, or 0 if absent."""
+    others: Floats
+    """Ends of the same instance beside one of them, at least 1; a column."""
 
+    @classmethod
+    def of(cls, rest: Floats) -> _Ends:
+        known = np.isfinite(rest).astype(np.float64)
+        others = np.maximum(known.sum(axis=1, keepdims=True) - 1, 1)
+        return cls(np.where(known > 0, rest, 0.0), known, others)
 
-def _of_instances(weight: Floats, square: Floats, known: Flags) -> Floats:
-    others = np.maximum(known.sum(axis=1, keepdims=True) - 1, 1)
-    apart = np.sum(weight * square, axis=1, keepdims=True)
-    return np.asarray((INSTANCES + others) / (INSTANCES + apart))
+    def again(self, weight: Floats, square: Floats) -> Floats:
+        """Weights of ends inside their instances, after one more turn."""
+        return self.weights(self.weights_of_instances(weight, square) * square)
+
+    def weights(self, square: Floats) -> Floats:
+        return np.asarray(self.known * ((ENDS + 1) / (ENDS + square)))
+
+    def weights_of_instances(self, weight: Floats, square: Floats) -> Floats:
+        apart = (weight * square).sum(axis=1, keepdims=True)
+        return np.asarray((INSTANCES + self.others) / (INSTANCES + apart))

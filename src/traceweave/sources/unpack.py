@@ -10,8 +10,9 @@ from isal import igzip_lib
 
 from traceweave.errors import InputError
 
-BLOCK_BYTES = 4 << 20
-"""Bytes read, and at most unpacked, at a time."""
+BLOCK_BYTES = 512 << 10
+"""Bytes read, and at most unpacked, at a time. Larger blocks are given back to the system when they
+are freed, and their pages made anew for the next one: 4 MiB took a sixth more CPU to read JSON."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -73,7 +74,7 @@ class ByteStream:
         self.damaged: str | None = None
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield pieces of about `block_bytes`, as far as the file can be unpacked.
+        """Yield pieces of at most `block_bytes`, as far as the file can be unpacked.
 
         Raises:
             InputError: it is gzip and unpacks to more than `most_bytes`.
@@ -81,7 +82,7 @@ class ByteStream:
         raw = self._raw()
         first = next(raw, b"")
         if first.startswith(GZIP_MAGIC):
-            yield from self._gathered(self._unpacked(_slices(first, raw)))
+            yield from self._bounded(self._unpacked(_slices(first, raw)))
         elif first:
             yield first
             yield from raw
@@ -92,24 +93,17 @@ class ByteStream:
                 self._report(len(piece))
             yield piece
 
-    def _gathered(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the same bytes in pieces of at least `block_bytes`, the last one aside."""
-        gathered: list[bytes] = []
-        size = total = 0
+    def _bounded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the pieces, no more than `most_bytes` of them."""
+        total = 0
         for piece in pieces:
-            gathered.append(piece)
-            size += len(piece)
             total += len(piece)
             if self._most_bytes is not None and total > self._most_bytes:
                 raise InputError(
                     f"unpacks to more than {BOMB_RATIO} times its size, as gzip bombs do;"
                     " if you trust it, use --trust-packed"
                 )
-            if size >= self._block_bytes:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-        if gathered:
-            yield b"".join(gathered)
+            yield piece
 
     def _unpacked(self, slices: Iterator[bytes]) -> Iterator[bytes]:
         """Unpack member after member, a bounded piece at a time, giving out all that is whole."""

@@ -19,6 +19,7 @@ _TOP_LEVEL_KEYS = (
     b'"distributedInfo"',
 )
 
+_BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 16 << 10
 """Of both ends of every block, to see times and processes."""
 
@@ -61,7 +62,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
     """
     most_bytes = None if trust_packed else bomb_bytes(path)
     with path.open("rb") as file:
-        stream = EventStream(file, most_bytes=most_bytes)
+        stream = EventStream(file, block_bytes=_BLOCK_BYTES, most_bytes=most_bytes)
         extent = _Extent()
         for block in stream.blocks():
             extent.look_at(block)

@@ -62,6 +62,7 @@ class EventStream:
         most_bytes: int | None = None,
     ) -> None:
         self._bytes = ByteStream(file, report, block_bytes, most_bytes)
+        self._block_bytes = block_bytes
         self._max_event_bytes = max_event_bytes
         self.head = b""
         self.tail = b""
@@ -104,9 +105,10 @@ class EventStream:
                 break
             if len(rest) > self._max_event_bytes:
                 buffer = rest = self._skip_event(rest, pieces)
-            piece = next(pieces, b"")
-            last = not piece
-            buffer = rest + piece
+            # an event that is larger is looked through again each time, so ever more is added
+            coming = _gather(pieces, max(self._block_bytes, len(rest) // 2))
+            last = not coming
+            buffer = b"".join([rest, *coming])
         if self._bytes.damaged is not None:
             self.damaged = self._bytes.damaged
 
@@ -157,3 +159,13 @@ class EventStream:
         if self._bytes.damaged is not None:
             raise InputError(self._bytes.damaged)
         raise InputError("it has no traceEvents array; is it a PyTorch Profiler trace?")
+
+
+def _gather(pieces: Iterator[bytes], least_bytes: int) -> list[bytes]:
+    """Return the next pieces: `least_bytes`, or all that is left."""
+    gathered: list[bytes] = []
+    size = 0
+    while size < least_bytes and (piece := next(pieces, b"")):
+        gathered.append(piece)
+        size += len(piece)
+    return gathered

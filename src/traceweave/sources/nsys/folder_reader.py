@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
-from traceweave.sources.nsys.export import Export, repaired
+from traceweave.sources.nsys.export import Export, quoted, repaired
 from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.store.database import first_line
 
@@ -35,6 +36,8 @@ class _Table(Protocol):
 
     schema: pa.Schema
     row_count: int
+    path: Path | None
+    """Where DuckDB can read it by itself; it skips what a condition leaves out. None: nowhere."""
 
     def is_empty(self, column: str) -> bool:
         """Tell whether a column is known to hold nothing but NULL."""
@@ -47,7 +50,9 @@ class _ParquetTable:
     def __init__(self, path: Path, stack: ExitStack) -> None:
         import pyarrow.parquet as pq
 
-        source = stack.enter_context(place.opened()) if (place := place_at(path)) else path
+        place = place_at(path)
+        source = stack.enter_context(place.opened()) if place else path
+        self.path: Path | None = None if place else path
         self._file = stack.enter_context(pq.ParquetFile(source))
         self.schema = self._file.schema_arrow
         self.row_count: int = self._file.metadata.num_rows
@@ -68,6 +73,8 @@ class _ParquetTable:
 
 
 class _ArrowTable:
+    path: Path | None = None
+
     def __init__(self, path: Path, stack: ExitStack) -> None:
         # mapped, not read: what nsys writes is not compressed
         source = stack.enter_context(pa.memory_map(str(path)))
@@ -101,15 +108,17 @@ class FolderExport(Export):
         named = [table for table in self.files if table in words]
         numbers = count(1)
         numbered = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
-        try:
-            for table in named:
-                self.con.register(table, self._stream(table, words))
-            return self.con.execute(numbered, list(parameters)).fetchall()
-        except (duckdb.Error, pa.ArrowInvalid):
-            return []
-        finally:
-            for table in named:
-                self.con.unregister(table)
+        # what DuckDB cannot read, Arrow may: text that is no UTF-8, the rows before damage
+        for offer in (self._offer_file, self._offer_stream):
+            try:
+                with suppress(duckdb.Error, pa.ArrowInvalid):
+                    for table in named:
+                        offer(table, words)
+                    return self.con.execute(numbered, list(parameters)).fetchall()
+            finally:
+                for table in named:
+                    self.con.unregister(table)
+        return []
 
     def check(self, table: str) -> None:
         """Read all of a table, so that it is noted if that cannot be done."""
@@ -119,15 +128,30 @@ class FolderExport(Export):
         except (pa.ArrowInvalid, OSError) as error:
             self.unreadable[table] = first_line(error)
 
-    def _stream(self, table: str, words: Counter[str]) -> pa.RecordBatchReader | pa.Table:
-        """Return the columns of a table that a query names; in memory if it reads them twice."""
-        schema = self.files[table].schema
-        types = {f.name: _plain(f) for f in schema if f.name in words}
-        types = types or {schema.names[0]: _plain(schema.field(0))}
-        batches = self.batches(table, types)
+    def _offer_file(self, table: str, words: Counter[str]) -> None:
+        """Let a query read a table's file; as a stream where that would not mean the same."""
+        file = self.files[table]
+        columns = [_in_sqlite(field) for field in self._columns(table, words)]
+        if file.path is None or None in columns:
+            self._offer_stream(table, words)
+            return
+        path = escape(str(file.path)).replace("'", "''")
+        names = ", ".join(filter(None, columns))
+        self.con.register(table, self.con.sql(f"SELECT {names} FROM read_parquet('{path}')"))
+
+    def _offer_stream(self, table: str, words: Counter[str]) -> None:
+        """Let a query read a table's columns as a stream; in memory if it reads them twice."""
+        types = {field.name: _plain(field) for field in self._columns(table, words)}
+        batches, schema = self.batches(table, types), pa.schema(list(types.items()))
         if words[table] > 1:
-            return pa.Table.from_batches(batches, pa.schema(list(types.items())))
-        return pa.RecordBatchReader.from_batches(pa.schema(list(types.items())), batches)
+            self.con.register(table, pa.Table.from_batches(batches, schema))
+        else:
+            self.con.register(table, pa.RecordBatchReader.from_batches(schema, batches))
+
+    def _columns(self, table: str, words: Counter[str]) -> list[pa.Field]:
+        """Return the columns of a table that a query names; one if it names none."""
+        schema = self.files[table].schema
+        return [field for field in schema if field.name in words] or [schema.field(0)]
 
     def rows_about(self, table: str) -> int:
         """Return the number of rows."""
@@ -187,6 +211,22 @@ def _plain(field: pa.Field) -> pa.DataType:
     if pa.types.is_integer(field.type) or pa.types.is_boolean(field.type):
         return pa.int64()
     return pa.float64() if pa.types.is_floating(field.type) else pa.string()
+
+
+def _in_sqlite(field: pa.Field) -> str | None:
+    """Return how a query reads a column of a Parquet file with the values that it has in SQLite;
+    None if DuckDB's own reading of it may differ from that.
+    """
+    type_, name = field.type, quoted(field.name)
+    if field.name == _RAW_BYTES:
+        return None
+    if type_ == pa.uint64():
+        wrapped = f"{name}::HUGEINT - ({name} >> 63)::HUGEINT * (1::HUGEINT << 64)"
+        return f"CAST({wrapped} AS BIGINT) AS {name}"
+    if pa.types.is_unsigned_integer(type_):
+        return f"CAST({name} AS BIGINT) AS {name}"
+    same = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string)
+    return name if any(is_(type_) for is_ in same) else None
 
 
 def _converted(column: pa.Array, type_: pa.DataType) -> pa.Array:
