@@ -130,6 +130,7 @@ async () => {
 """
 
 
+@nightly
 def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromium) -> None:
     changes = """UPDATE groups SET description = '=1+"2"'"""
     page = _page_of_changed(tmp_path, changes, ranks=4, steps=3)

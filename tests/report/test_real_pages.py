@@ -64,6 +64,7 @@ def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
     assert "Of 64 ranks, 20 are shown" in text
 
 
+@nightly
 def test_every_table_can_be_seen_on_screens_of_any_width(
     simulated: Path, chromium: Chromium
 ) -> None:
