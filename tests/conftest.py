@@ -23,26 +23,12 @@ from traceweave_simulator import Config, simulate, write_kineto
 hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("any machine")
 
-WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-"""Which of several processes that run tests this is, such as `gw0`; None: there is only this."""
-
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the tests marked nightly too")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Give every process that runs tests a core of its own, but for the nightly tests.
-
-    DuckDB starts a thread for each core it may use; on small runs that costs more than it gains
-    where the cores are busy. Nightly tests, and those of a single process, may use all of them.
-    """
-    if WORKER is not None and not _nights(config) and hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[int(WORKER.removeprefix("gw")) % len(cores)]})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -94,7 +80,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
     nobody may change it.
     """
     folder = tmp_path_factory.getbasetemp()
-    if WORKER is not None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
 
     def make(holds: str, suffix: str, write: Callable[[Path], object]) -> Path:

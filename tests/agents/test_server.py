@@ -94,6 +94,7 @@ def test_answers_are_those_of_the_command_line(
     assert more == [name for name in tables if len(tables[name]) > len(shown[name])] != []
 
 
+@nightly
 def test_a_comparison_is_bounded_and_its_tables_come_one_by_one(root: Path, ask: Ask) -> None:
     runs = {"base": "old/even.duckdb", "new": "slow.duckdb"}
     server = build_server(root, time_limit_s=60)

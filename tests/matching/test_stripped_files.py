@@ -27,6 +27,7 @@ def instances(database: Path) -> set[frozenset[tuple[int, int]]]:
     return {frozenset(zip(p["rank"], p.start_local_ns, strict=True)) for _, p in parts}
 
 
+@nightly
 @pytest.mark.parametrize(
     "name", at_once(["megatron_tp8", "torchrec_4", "nanogpt_8xh100"], "torchrec_4")
 )

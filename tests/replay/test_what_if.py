@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.marks import at_once, first_at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
+from tests.tables import create_tables, empty_database
 from traceweave.cli import main, what_if
 from traceweave.errors import UsageError
 from traceweave.replay import answers
@@ -28,10 +29,12 @@ PP = replace(FOUR_RANKS, parallelism="pp", group_size=2)
 BASES = {"ddp": FOUR_RANKS, "fsdp": FSDP, "tp": TP, "pp": PP}
 
 
-@pytest.fixture
-def three_ranks(empty_run: duckdb.DuckDBPyConnection) -> Model:
-    by_hand.write(empty_run)
-    return Model(empty_run)
+@pytest.fixture(scope="module")
+def three_ranks() -> Iterator[Model]:
+    with empty_database() as con:
+        create_tables(con)
+        by_hand.write(con)
+        yield Model(con)
 
 
 def predicted(model: Model, text: str) -> tuple[float, Answer]:

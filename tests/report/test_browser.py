@@ -86,6 +86,7 @@ CLICKS = """
 """
 
 
+@nightly
 def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
     page_of: MakePage, chromium: Chromium
 ) -> None:
