@@ -27,6 +27,23 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run the tests marked nightly too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the nightly tests, whatever else -m asks for."""
+    if not _nights(config):
+        left_out = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
+def _nights(config: pytest.Config) -> bool:
+    """Tell whether nightly tests are asked for: by --nightly, or by name in -m."""
+    return bool(config.option.nightly) or "nightly" in config.option.markexpr
+
+
 def _shared(name: str) -> Path:
     folder = SHARED / name
     if not folder.is_dir():

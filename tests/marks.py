@@ -18,3 +18,14 @@ def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
     values = list(values)
     assert all(value in values for value in chosen)
     return [value if value in chosen else pytest.param(value, marks=nightly) for value in values]
+
+
+def first_at_once(values: Iterable[Any], count: int = 1) -> list[Any]:
+    """Return parameters of a test, of which those after the first `count` are left to nights.
+
+    Several parameters of a test are a tuple, as pytest takes them.
+    """
+    values = list(values)
+    assert 0 < count < len(values)
+    rest = (value if isinstance(value, tuple) else (value,) for value in values[count:])
+    return [*values[:count], *(pytest.param(*value, marks=nightly) for value in rest)]

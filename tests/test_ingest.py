@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion import IngestResult, ingest
 from traceweave.sources import kineto, nsys
@@ -41,11 +41,13 @@ def left_beside(database: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("traces", "unused"),
-    [
-        ("dataloader_late_once", {"pandas", "pyarrow", "scipy"}),
-        ("ddp_gloo_4ranks", {"pandas", "pyarrow", "scipy.signal"}),
-        ("ddp_gloo_nsys", {"pandas"}),
-    ],
+    first_at_once(
+        [
+            ("dataloader_late_once", {"pandas", "pyarrow", "scipy"}),
+            ("ddp_gloo_4ranks", {"pandas", "pyarrow", "scipy.signal"}),
+            ("ddp_gloo_nsys", {"pandas"}),
+        ]
+    ),
 )
 def test_what_a_run_has_no_use_for_is_not_imported(
     tmp_path: Path, fixtures: Path, traces: str, unused: set[str]
@@ -151,7 +153,9 @@ def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,), (3,)]
 
 
-@pytest.mark.parametrize("stated", ["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
+@pytest.mark.parametrize(
+    "stated", first_at_once(["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
+)
 def test_a_file_without_events_is_reported_and_stops_no_other(
     tmp_path: Path, fixtures: Path, stated: str
 ) -> None:

@@ -108,6 +108,7 @@ def events(rank: int) -> list[dict[str, object]]:
     return both + (partners if rank == 0 else lacking)
 
 
+@nightly
 def test_events_of_files_loaded_together_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

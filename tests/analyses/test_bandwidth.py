@@ -9,7 +9,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -175,12 +175,14 @@ def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [
-        simulated_runs.SLOW_GPU,
-        simulated_runs.FSDP,
-        simulated_runs.SLOW_GPU_TP,
-        simulated_runs.PP,
-    ],
+    first_at_once(
+        [
+            simulated_runs.SLOW_GPU,
+            simulated_runs.FSDP,
+            simulated_runs.SLOW_GPU_TP,
+            simulated_runs.PP,
+        ]
+    ),
     ids=["ddp", "fsdp", "tp", "pp"],
 )
 def test_it_is_what_was_simulated(

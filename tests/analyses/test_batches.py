@@ -82,6 +82,7 @@ def test_simulated(simulated_database: Callable[[Config], Path]) -> None:
     assert differing(simulated_database(SLOW_GPU), WITHIN) == []
 
 
+@nightly
 def test_a_header_that_is_wrong_is_noticed(
     fixtures: Path, database_of: DatabaseOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, Interval
+from tests.marks import nightly
 from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
 
@@ -43,6 +44,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@nightly
 @settings(max_examples=40, deadline=None)
 @given(compute=intervals, calls=intervals)
 def test_exposed_and_blocked_time(

@@ -102,6 +102,7 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
 
 
+@nightly
 def test_overlap_is_worth_no_more_than_no_transfer_at_all(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -117,6 +118,7 @@ def test_overlap_is_worth_no_more_than_no_transfer_at_all(
     assert found.index[0] == "launch_bound"
 
 
+@nightly
 def test_hosts_that_are_late_by_turns_are_one_finding(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -131,6 +133,7 @@ def test_hosts_that_are_late_by_turns_are_one_finding(
         assert path[path["kind"] == "launch"]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
 
 
+@nightly
 def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -189,6 +192,7 @@ def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> 
     assert (line["verdict"], line["proof"]) == ("not replayed: see fixes", "fixes")
 
 
+@nightly
 def test_a_stall_and_the_other_steps_are_fixed_apart(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_the_time_budget_adds_up(build: Builder) -> None:
     assert sum(parts) == pytest.approx(100)
 
 
+@nightly
 def test_calls_of_several_ranks_that_were_not_matched_are_counted(build: Builder) -> None:
     for rank in (0, 1):
         build.rank(rank)
@@ -151,6 +152,7 @@ def test_calls_of_several_ranks_that_were_not_matched_are_counted(build: Builder
     assert (row["value"], row["proof"]) == (None, "matching")
 
 
+@nightly
 def test_one_rank_alone_is_told_so(build: Builder) -> None:
     build.rank(0)
     build.gpu(0, (0, 5_000_000))
@@ -163,6 +165,7 @@ def test_one_rank_alone_is_told_so(build: Builder) -> None:
     assert said["ranks"] == "no trace says of how many"
 
 
+@nightly
 def test_ranks_on_one_clock_of_their_host_are_not_called_unaligned(build: Builder) -> None:
     for rank in (0, 1):
         build.rank(rank, residual_ns=None)

@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import rows
+from tests.marks import nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS
@@ -55,6 +56,7 @@ def test_a_job_without_stragglers_is_not_slowed_down(
     assert found["share"].isna().all()
 
 
+@nightly
 def test_a_longer_last_stage_is_told_from_a_slow_rank(
     simulated_database: Callable[[Config], Path],
 ) -> None:

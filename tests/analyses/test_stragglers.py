@@ -8,6 +8,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, Interval, rows
+from tests.marks import first_at_once
 from traceweave_simulator import Config
 
 NAMES = (
@@ -427,13 +428,16 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
 
 @pytest.mark.parametrize(
     ("config", "rank", "cause", "detail"),
-    [
-        (simulated_runs.SLOW_GPU, 2, "compute", "gemm"),
-        (simulated_runs.SLOW_HOST, 3, "host_bound", "launch_bound"),
-        (simulated_runs.SLOW_DATA, 1, "data_loading", None),
-        (simulated_runs.SYNC, 0, "host_bound", "sync"),
-        (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
-    ],
+    first_at_once(
+        [
+            (simulated_runs.SLOW_GPU, 2, "compute", "gemm"),
+            (simulated_runs.SLOW_HOST, 3, "host_bound", "launch_bound"),
+            (simulated_runs.SLOW_DATA, 1, "data_loading", None),
+            (simulated_runs.SYNC, 0, "host_bound", "sync"),
+            (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
+        ],
+        count=3,
+    ),
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )
 def test_what_was_simulated_is_found(

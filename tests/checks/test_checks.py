@@ -682,6 +682,7 @@ def test_the_example_stops_the_straggler(
     assert ET.parse(junit).getroot().attrib["failures"] != "0"
 
 
+@nightly
 def test_a_run_beside_itself_passes(
     databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -872,6 +873,7 @@ def starter(database: Path, folder: Path) -> Path:
     return path
 
 
+@nightly
 def test_starter_rules_stop_a_rank_whose_kernels_are_slower(
     corpus: Path, torchrec: Path, tmp_path: Path
 ) -> None:
@@ -905,6 +907,7 @@ def test_starter_rules_call_no_rank_slow_in_another_recording_of_the_job(
         assert results["ranks recorded"] == "ok"
 
 
+@nightly
 def test_starter_rules_miss_a_rank(
     corpus: Path, database_of: Callable[..., Path], torchrec: Path, tmp_path: Path
 ) -> None:
@@ -965,6 +968,7 @@ def test_noise_of_what_is_not_comparable_fails(tmp_path: Path) -> None:
     assert accepted.result == "skipped"
 
 
+@nightly
 def test_the_same_recording_twice_tells_no_noise(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import FIXTURES, call
+from tests.marks import nightly
 from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.store.database import connect
@@ -48,6 +49,7 @@ def test_one_analysis_is_explained_with_its_columns(capsys: pytest.CaptureFixtur
     assert " ".join(analysis.caveats[0].split()) in " ".join(text.split())
 
 
+@nightly
 def test_the_largest_come_first_if_asked_for(
     capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:

@@ -14,6 +14,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
+from tests.marks import nightly
 from traceweave._version import __version__
 from traceweave.cli.info import MOST_ROWS, matched, some_rows
 from traceweave.cli.main import cli, main
@@ -102,6 +103,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert ran.stderr.strip() == "[]"
 
 
+@nightly
 def test_nothing_is_left_over_at_the_end(database: Path) -> None:
     # an object of DuckDB's that outlives it is complained of in fifty lines
     ran = subprocess.run(
@@ -223,6 +225,7 @@ def test_ranks_can_be_said_on_the_command_line(
     ] == ('[\n{"rank":3,"rank_source":"--rank"}\n]\n')
 
 
+@nightly
 def test_many_files_passed_over_for_one_reason_take_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +243,7 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
     assert long.count("passed over: ") == 5
 
 
+@nightly
 def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "run.duckdb"
     trace, other = tmp_path / "rank1.json", tmp_path / "rank2.json"
@@ -630,6 +634,7 @@ def test_report_writes_the_page(
     assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
 
 
+@nightly
 def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

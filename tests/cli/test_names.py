@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import call
+from tests.marks import first_at_once
 from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.cli.names import analysis_names
@@ -120,15 +121,18 @@ def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["analyze", "straglers", "run.duckdb"],
-        ["analyze", "run.duckdb", "health"],
-        ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
-        ["analyze", "gaps", "missing.duckdb"],
-        ["reprot", "run.duckdb"],
-        ["report", "missing.duckdb"],
-        ["compare", "missing.duckdb", "run.duckdb"],
-    ],
+    first_at_once(
+        [
+            ["analyze", "straglers", "run.duckdb"],
+            ["analyze", "run.duckdb", "health"],
+            ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
+            ["analyze", "gaps", "missing.duckdb"],
+            ["reprot", "run.duckdb"],
+            ["report", "missing.duckdb"],
+            ["compare", "missing.duckdb", "run.duckdb"],
+        ],
+        count=3,
+    ),
 )
 def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
     arguments: list[str],

@@ -95,6 +95,7 @@ def test_clocks_that_step_together_are_told_from_those_that_do_not() -> None:
         assert [len(rows_of(con, rank)) for rank in range(4)] == [1, 3, 1, 3]
 
 
+@nightly
 def test_a_step_of_the_reference_shows_in_all_others() -> None:
     with empty_database() as con:
         stepping(con, {0: (70, 250)})
@@ -115,7 +116,9 @@ def test_a_steady_clock_is_one_line(empty_run: Connection, scatter_us: float) ->
     ]
 
 
-@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp x dp, no group of all"])
+@pytest.mark.parametrize(
+    "program", [DDP, pytest.param(TP_DP, marks=nightly)], ids=["ddp", "tp x dp, no group of all"]
+)
 def test_hosts_that_step_and_wander_each_on_their_own(
     empty_run: Connection, program: tuple[Op, ...]
 ) -> None:

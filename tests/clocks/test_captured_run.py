@@ -18,6 +18,7 @@ import pytest
 
 import traceweave
 from tests.clocks.injecting import BASE, TIMES, _ns, _us
+from tests.marks import nightly
 from traceweave.sources.captured import Captured, parse_captured
 
 RUN = Path(__file__).parents[1] / "fixtures" / "captured_gloo"
@@ -147,8 +148,8 @@ def test_the_method_says_so_and_collectives_count_beside_them(probed: pd.DataFra
 @pytest.mark.parametrize(
     "clocks",
     [
-        (HostClock(), HostClock(1_000_000, 0)),
-        (HostClock(), HostClock(-137_000_321, 30)),
+        pytest.param((HostClock(), HostClock(1_000_000, 0)), marks=nightly),
+        pytest.param((HostClock(), HostClock(-137_000_321, 30)), marks=nightly),
         (HostClock(5_000_000_000, -20), HostClock(3_000, 25)),
     ],
 )
@@ -160,6 +161,7 @@ def test_what_is_added_to_a_host_comes_out_again(
     assert found.status.isin(["aligned", "same host"]).all()
 
 
+@nightly
 def test_the_table_has_every_exchange_and_what_it_says(tmp_path: Path) -> None:
     clocks = (HostClock(), HostClock(1_000_000))
     traceweave.ingest(put_off(tmp_path / "traces", clocks), tmp_path / "run.duckdb")
@@ -182,6 +184,7 @@ def test_probes_of_ranks_that_are_not_there_say_nothing(tmp_path: Path) -> None:
     assert not found.method.str.contains("probes").any()
 
 
+@nightly
 def test_a_run_folder_has_the_same_clocks(probed: pd.DataFrame, tmp_path: Path) -> None:
     found = clocks_of(RUN, tmp_path / "run.tw")
     pd.testing.assert_frame_equal(found, probed)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.analyses.builders import rows
 from tests.collective_calls import add_call, add_rank
+from tests.marks import nightly
 from traceweave.weave import align, weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import Job
@@ -31,6 +32,7 @@ def sweep() -> ModuleType:
     return module
 
 
+@nightly
 def test_small_cases_meet_their_goals(sweep: ModuleType) -> None:
     for case in sweep.quick_cases():
         found = sweep.score(case.job)
@@ -41,6 +43,7 @@ def test_small_cases_meet_their_goals(sweep: ModuleType) -> None:
         assert case.goal is None or p95 < case.goal, case.name
 
 
+@nightly
 def test_fifty_thousand_calls_take_seconds(sweep: ModuleType) -> None:
     found = sweep.score(Job(hosts=2, per_host=8, steps=800))
     assert found.calls == 51_200

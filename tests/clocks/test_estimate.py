@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
@@ -231,7 +231,7 @@ def test_what_is_added_to_a_clock_comes_out_again(empty_run: Connection) -> None
 
 
 @pytest.mark.parametrize(
-    "trouble", [{"jump_us": 500.0}, {"wander_us": 80.0}], ids=["step", "wander"]
+    "trouble", first_at_once([{"jump_us": 500.0}, {"wander_us": 80.0}]), ids=["step", "wander"]
 )
 def test_a_clock_that_steps_or_wanders_gets_several_lines(
     empty_run: Connection, trouble: dict[str, float]
@@ -309,13 +309,13 @@ def test_a_step_in_a_few_calls_may_as_well_be_other_numbers(empty_run: Connectio
 
 @pytest.mark.parametrize(
     "job",
-    [
+    first_at_once([
         Job(per_host=2, steps=300, end_jitter=11.33, ring_bias=20.7, jump_us=1000, seed=5663),
         Job(
             per_host=2, steps=300, end_jitter=10.8, ring_bias=9, jump_us=1000, with_hosts=True,
             seed=4244,
         ),
-    ],
+    ]),
     ids=["hosts not named", "hosts named"],
 )  # fmt: skip
 def test_waves_and_lags_do_not_explain_a_step(job: Job) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.clocks.injecting import Clock, aligned_ends, put_off
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 
 DatabaseOf = Callable[..., Path]
 ClockOf = Callable[[int], Clock]
@@ -108,6 +108,7 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
     assert matched.share.mean() > 0.9
 
 
+@nightly
 @pytest.mark.parametrize("drift_ppm", at_once([0, 30], 30))
 def test_clocks_of_recommender_ranks(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
@@ -118,7 +119,7 @@ def test_clocks_of_recommender_ranks(
     assert max(errors.values()) < (1 if drift_ppm == 0 else 10 + largest_residual(tmp_path))
 
 
-@pytest.mark.parametrize("drift_ppm", [0, 30])
+@pytest.mark.parametrize("drift_ppm", first_at_once([0, 30]))
 def test_clocks_of_gloo_ranks(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
 ) -> None:

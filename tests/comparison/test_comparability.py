@@ -139,6 +139,7 @@ def test_a_recording_beside_itself_is_said_to_be_the_same() -> None:
     assert not compare_facts(RUN, RUN).same
 
 
+@nightly
 def test_a_real_run_beside_itself_is_the_same(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_change_counts_from_the_smallest_one_on(
         assert mean["welch_p"] < 0.001
 
 
+@nightly
 def test_of_an_item_a_tenth_counts(steady: Steady) -> None:
     # 2% of 1000 ns are 20; of a kernel 2 count. gemm takes 2 ns more in every step
     def change(least: float) -> str:

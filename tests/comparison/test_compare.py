@@ -120,6 +120,7 @@ def test_what_an_operator_starts_takes_no_more_of_its_time_than_it_has() -> None
     assert column(found, "ops", "item", "base_ns") == {"c10d::send": round(70 / 6)}
 
 
+@nightly
 def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
     def communicate(build: Builder) -> None:
         build.group(0, [0, 1])
@@ -141,6 +142,7 @@ def test_the_wait_in_a_collective_without_a_match_is_not_known() -> None:
     }
 
 
+@nightly
 def test_waiting_that_one_run_does_not_know_is_no_change() -> None:
     def communicate(build: Builder, *, matched: bool) -> None:
         build.group(0, [0, 1])
@@ -162,6 +164,7 @@ def test_waiting_that_one_run_does_not_know_is_no_change() -> None:
     ) in unknown.words[0]
 
 
+@nightly
 def test_more_ranks_and_steps_change_nothing_per_rank_and_step(
     base_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -174,6 +177,7 @@ def test_more_ranks_and_steps_change_nothing_per_rank_and_step(
     assert set(column(found, "classes", "item", "new_calls").values()) == {1}
 
 
+@nightly
 def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     def forget_steps(build: Builder) -> None:
         build.con.execute("DELETE FROM base.steps; UPDATE base.gpu_ops SET step = NULL")

@@ -65,6 +65,7 @@ def test_the_waterfall_leads_from_base_to_new() -> None:
     assert figure.unit == "per step and rank; parts add up to +25 ns"
 
 
+@nightly
 def test_the_waterfall_of_real_runs_ends_at_the_new_step(databases: tuple[Path, Path]) -> None:
     found = traceweave.compare(*databases)
     figure = waterfall_figure(found.table("budget").to_pylist())
@@ -134,6 +135,7 @@ def test_the_page_is_written_by_the_suffix(
     assert page.read_text().startswith("\n<!DOCTYPE html>") or "<!DOCTYPE html>" in page.read_text()
 
 
+@nightly
 def test_the_page_is_headed_by_the_runs_or_by_its_title(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

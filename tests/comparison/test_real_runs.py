@@ -33,6 +33,7 @@ def test_the_nsys_pair_is_compared_by_inferred_steps(
         assert len(ours) > len(theirs) / 2
 
 
+@nightly
 def test_the_kineto_pair_is_compared_per_rank_and_step(
     database_of: Callable[..., Path], corpus: Path, expected: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.peers import COMPARISONS, Comparison, limit, trace_of
+from tests.marks import nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -16,7 +17,12 @@ Ingested = Callable[[Path], Run]
 @pytest.mark.parametrize(
     ("comparison", "name"),
     [
-        pytest.param(comparison, name, id=f"{comparison.peer.split()[-1]}-{name}")
+        pytest.param(
+            comparison,
+            name,
+            id=f"{comparison.peer.split()[-1]}-{name}",
+            marks=[] if name == comparison.traces[0] else [nightly],
+        )
         for comparison in COMPARISONS
         for name in comparison.traces
     ],

@@ -103,6 +103,7 @@ def test_windows_that_begin_at_different_collectives_are_not_mixed_up(
     assert full >= 70
 
 
+@nightly
 def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_path: Path) -> None:
     folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
     with pytest.raises(InputError, match="--run"):

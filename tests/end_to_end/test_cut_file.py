@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
+from tests.marks import nightly
 from traceweave.cli import main
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -50,6 +51,7 @@ def test_the_cut_rank_makes_the_step_no_shorter(cut: Path) -> None:
     assert measured == pytest.approx(step["length_ns"], rel=1e-5)
 
 
+@nightly
 def test_compared_with_the_whole_run_it_is_no_faster(
     cut: Path, corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -86,6 +88,7 @@ def test_of_one_file_alone_every_step_counts(tmp_path: Path) -> None:
     assert traceweave.ingest(traces, tmp_path / "run.duckdb").notes == ()
 
 
+@nightly
 def test_calls_that_match_nothing_are_said_loudly(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

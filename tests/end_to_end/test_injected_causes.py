@@ -114,8 +114,6 @@ def mean_step_ns(config: Config, window: str) -> float:
     at_once(
         CAUSES,
         "slow GPU",
-        "slow host of one rank",
-        "slow link of one rank",
     ),
 )
 def test_an_injected_cause_is_found_with_its_rank_and_cost(

@@ -40,6 +40,7 @@ def runs(once: MakeOnce) -> Runs:
     return Runs(folder / "whole.duckdb", folder / "cut.duckdb")
 
 
+@nightly
 def test_the_others_have_the_numbers_of_the_whole_run(runs: Runs) -> None:
     columns = "rank, step, window_ns, compute_ns, comm_ns, idle_ns"
     with traceweave.open(runs.whole) as whole, traceweave.open(runs.cut) as cut:

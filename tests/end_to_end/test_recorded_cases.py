@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -35,6 +36,7 @@ def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
     assert calls.groupby("rank")["collective_id"].agg(tuple).nunique() == 1
 
 
+@nightly
 def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(
     ingested: Ingested, fixtures: Path
 ) -> None:

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RANKS, STEPS, MICROBATCHES = range(4), (3, 4, 5), 6
@@ -162,7 +163,7 @@ def with_peers(database: Path, schedule: str, copy: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
 def test_stages_and_bubble_are_those_of_the_events(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str
 ) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.chromium import Chromium, Visit
 from tests.explorer.serving import serving
+from tests.marks import nightly
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave.explorer.views import Stretch
@@ -471,6 +472,7 @@ def test_the_critical_path_has_a_lane(page: Page) -> None:
     expect(page.locator("#gutter .path")).to_have_count(0)
 
 
+@nightly
 def test_the_critical_path_has_no_hole_when_all_of_it_is_in_view(
     chromium: Chromium, corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave.cli.main import main
 from traceweave.errors import InputError, UsageError
 from traceweave.export import plan
@@ -132,6 +133,7 @@ def test_drift_is_what_is_lost(tmp_path: Path) -> None:
     assert bundle.files[1].lost_ns == pytest.approx(abs(row[0]) * 1e-6 * row[1] / 2, abs=2)
 
 
+@nightly
 def test_ranks_are_chosen_and_parts_refused(gloo: tuple[Path, Path], tmp_path: Path) -> None:
     _, database = gloo
     with traceweave.open(database) as run:
@@ -157,6 +159,7 @@ def test_a_trace_that_moved_or_changed_is_one_line(gloo: tuple[Path, Path], tmp_
     assert not archive.exists()
 
 
+@nightly
 def test_traces_in_object_storage_are_refused(gloo: tuple[Path, Path], tmp_path: Path) -> None:
     import duckdb
 
@@ -170,6 +173,7 @@ def test_traces_in_object_storage_are_refused(gloo: tuple[Path, Path], tmp_path:
         run.export(tmp_path / "run.zip", to="perfetto-manifest")
 
 
+@nightly
 def test_nsys_reports_are_left_out(corpus: Path, tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     traceweave.ingest(next((corpus / "nsys").glob("fsdp_2rank_before*")), database)

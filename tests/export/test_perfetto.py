@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.export.reading import Timeline, read
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.simulated_runs import SKEWED
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
@@ -103,7 +103,7 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
+@pytest.mark.parametrize("name", first_at_once(["ddp_gloo_straggler", "ddp_gloo_nsys"]))
 def test_all_of_a_recorded_run_is_in_the_trace(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
 ) -> None:
@@ -131,6 +131,7 @@ def test_all_of_two_ranks_in_one_nsys_report_is_in_the_trace(
         check_everything(run, export(run, tmp_path))
 
 
+@nightly
 def test_collectives_of_skewed_clocks_end_together(simulated: Path, exported: Timeline) -> None:
     with traceweave.open(simulated) as run:
         check_everything(run, exported)
@@ -305,14 +306,17 @@ def test_counters_and_allocator_totals_are_counter_tracks(
 
 @pytest.mark.parametrize(
     ("selection", "ops", "samples"),
-    [
-        ({"steps": (1,)}, {3, 4}, 1),
-        ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
-        ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
-        ({"end_ns": 1000}, {11, 12}, 0),
-        ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
-        ({"start_ns": 5000}, set(), 0),
-    ],
+    first_at_once(
+        [
+            ({"steps": (1,)}, {3, 4}, 1),
+            ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
+            ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
+            ({"end_ns": 1000}, {11, 12}, 0),
+            ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
+            ({"start_ns": 5000}, set(), 0),
+        ],
+        count=3,
+    ),
 )
 def test_a_selection_takes_part_of_the_run(
     small: duckdb.DuckDBPyConnection,
@@ -378,6 +382,7 @@ def test_gaps_exposed_communication_and_the_critical_path_come_on_demand(
     assert len(timeline.samples) == 4 * len(columns)
 
 
+@nightly
 def test_small_batches_and_a_full_string_table_change_nothing(
     simulated: Path, exported: Timeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def instances(database: Path) -> set[frozenset[tuple[int, int]]]:
     return {frozenset(zip(p["rank"], p.start_local_ns, strict=True)) for _, p in parts}
 
 
+@nightly
 @pytest.mark.parametrize(
     "name", at_once(["megatron_tp8", "torchrec_4", "nanogpt_8xh100"], "torchrec_4")
 )
@@ -43,6 +44,7 @@ def test_kineto_files(corpus: Path, database_of: DatabaseOf, tmp_path: Path, nam
     assert instances(tmp_path / "run.duckdb") == instances(database_of(source))
 
 
+@nightly
 @pytest.mark.parametrize("name", at_once(["before", "after"], "after"))
 def test_nsys_reports(corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str) -> None:
     source = corpus / "nsys" / f"fsdp_2rank_{name}__2026.2.sqlite"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
@@ -70,14 +70,17 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
 )
 @pytest.mark.parametrize(
     "name",
-    [
-        "kineto/megatron_tp8",
-        "kineto/megatron_tp2",
-        "kineto/nanogpt_8xh100",
-        "kineto/torchrec_4",
-        "nsys/fsdp_2rank_before__2026.2.sqlite",
-        "nsys/fsdp_2rank_after__2026.2.sqlite",
-    ],
+    first_at_once(
+        [
+            "kineto/megatron_tp8",
+            "kineto/megatron_tp2",
+            "kineto/nanogpt_8xh100",
+            "kineto/torchrec_4",
+            "nsys/fsdp_2rank_before__2026.2.sqlite",
+            "nsys/fsdp_2rank_after__2026.2.sqlite",
+        ],
+        count=2,
+    ),
 )
 def test_real_runs_are_matched_without_labels_as_with_them(
     corpus: Path, database_of: DatabaseOf, name: str, taken: str
@@ -121,6 +124,7 @@ def test_recordings_of_ours_are_matched_without_labels_as_with_them(
             assert instances(con) == with_labels != [], name
 
 
+@nightly
 def test_two_groups_of_the_same_members_match_by_order(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:
@@ -155,6 +159,7 @@ def test_groups_side_by_side_are_found_and_not_joined(
         assert not reasons.empty
 
 
+@nightly
 @pytest.mark.parametrize("apart_ns", at_once([0, 3_000_000], 0))
 def test_two_runs_are_not_joined(corpus: Path, tmp_path: Path, apart_ns: int) -> None:
     source = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
@@ -204,11 +209,13 @@ def woven(con: Connection, job: Job) -> tuple[Traffic, float]:
 # one host were joined with those of another, and sends to one stage with receives of another
 @pytest.mark.parametrize(
     ("program", "kinds"),
-    [
-        (TP_DP, ("tp", "dp")),
-        (TP_DP_ALIKE, ("tp", "dp")),
-        (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
-    ],
+    first_at_once(
+        [
+            (TP_DP, ("tp", "dp")),
+            (TP_DP_ALIKE, ("tp", "dp")),
+            (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
+        ]
+    ),
     ids=["tp x dp", "tp x dp, all calls alike", "pp x dp"],
 )
 @pytest.mark.parametrize("labels", at_once(["old", "bare"], "bare"))
@@ -236,11 +243,13 @@ def synchronous(*kinds: str) -> tuple[Op, ...]:
 # joined with calls of the groups beside theirs
 @pytest.mark.parametrize(
     ("kinds", "least"),
-    [
-        (("dp",) * 9 + ("tp",), 0.8),
-        (("world",) * 19 + ("dp",), 0.85),
-        (("world",) * 14 + ("tp",), 0.95),
-    ],
+    first_at_once(
+        [
+            (("dp",) * 9 + ("tp",), 0.8),
+            (("world",) * 19 + ("dp",), 0.85),
+            (("world",) * 14 + ("tp",), 0.95),
+        ]
+    ),
     ids=["tp among dp", "dp among world", "tp among world"],
 )
 def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
@@ -285,6 +294,7 @@ def test_a_call_that_order_contradicts_is_no_partner_however_near_it_ends(
 
 # what was wrong: a send and a receive whose other sides were not recorded met by chance, 6 times in
 # 9 such jobs
+@nightly
 def test_messages_come_in_turn(empty_run: Connection) -> None:
     job = Job(
         hosts=4, per_host=4, steps=20, program=pipeline(4), labels="stream", cut=5, lost=0.01,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
+from tests.tables import create_tables, empty_database
 from traceweave.cli import main, what_if
 from traceweave.errors import UsageError
 from traceweave.replay import answers
@@ -28,10 +29,12 @@ PP = replace(FOUR_RANKS, parallelism="pp", group_size=2)
 BASES = {"ddp": FOUR_RANKS, "fsdp": FSDP, "tp": TP, "pp": PP}
 
 
-@pytest.fixture
-def three_ranks(empty_run: duckdb.DuckDBPyConnection) -> Model:
-    by_hand.write(empty_run)
-    return Model(empty_run)
+@pytest.fixture(scope="module")
+def three_ranks() -> Iterator[Model]:
+    with empty_database() as con:
+        create_tables(con)
+        by_hand.write(con)
+        yield Model(con)
 
 
 def predicted(model: Model, text: str) -> tuple[float, Answer]:
@@ -117,14 +120,16 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
 @pytest.mark.parametrize("base", at_once(BASES, "pp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    [
-        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-        ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
-        (
-            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-            "rank=1 kind=data_loading like=median",
-        ),
-    ],
+    first_at_once(
+        [
+            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+            ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
+            (
+                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+                "rank=1 kind=data_loading like=median",
+            ),
+        ]
+    ),
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(
@@ -146,13 +151,15 @@ def test_the_run_without_it_takes_what_was_predicted(
 @pytest.mark.parametrize("base", at_once(BASES, "ddp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    [
-        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-        (
-            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-            "rank=1 kind=data_loading like=median",
-        ),
-    ],
+    first_at_once(
+        [
+            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+            (
+                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+                "rank=1 kind=data_loading like=median",
+            ),
+        ]
+    ),
     ids=["slow gpu", "late data"],
 )
 def test_recorded_waits_predict_gains_within_3_percent(
@@ -215,6 +222,7 @@ def test_operators_and_classes_are_selected(simulated_database: Callable[[Config
     assert gains[0] / gains[2] == pytest.approx(share["gemm"] / share.sum(), rel=0.1)
 
 
+@nightly
 def test_what_is_slow_is_seen_without_records_of_waits(
     simulated_database: Callable[[Config], Path],
 ) -> None:

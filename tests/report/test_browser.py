@@ -86,6 +86,7 @@ CLICKS = """
 """
 
 
+@nightly
 def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
     page_of: MakePage, chromium: Chromium
 ) -> None:
@@ -130,6 +131,7 @@ async () => {
 """
 
 
+@nightly
 def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromium) -> None:
     changes = """UPDATE groups SET description = '=1+"2"'"""
     page = _page_of_changed(tmp_path, changes, ranks=4, steps=3)

@@ -64,6 +64,7 @@ def test_a_page_of_64_ranks_shows_every_chart_and_stays_small(
     assert "Of 64 ranks, 20 are shown" in text
 
 
+@nightly
 def test_every_table_can_be_seen_on_screens_of_any_width(
     simulated: Path, chromium: Chromium
 ) -> None:
@@ -84,6 +85,7 @@ def test_every_table_can_be_seen_on_screens_of_any_width(
     assert seen[390]["labels"][:3] == ["Severity", "Found", "Cost per step us"]
 
 
+@nightly
 def test_the_wheel_is_given_back_and_a_card_leads_to_its_place(
     simulated: Path, chromium: Chromium
 ) -> None:
@@ -120,6 +122,7 @@ def _scrolled(visit: Visit, by: int) -> int:
     return int(visit.ask("() => scrollY") - before)
 
 
+@nightly
 def test_paper_loses_nothing_from_any_window(simulated: Path, chromium: Chromium) -> None:
     with chromium.open(simulated, 1920) as visit:
         printed = visit.page.pdf(prefer_css_page_size=True)

@@ -72,9 +72,9 @@ def test_the_same_database_gives_the_same_bytes(
     assert len(pages) == 1
 
 
-def test_who_waits_is_told_what_is_being_done(make_run: MakeRun, tmp_path: Path) -> None:
+def test_who_waits_is_told_what_is_being_done(shared_run: MakeRun, tmp_path: Path) -> None:
     said: list[str] = []
-    write_report(make_run(ranks=4, steps=3), tmp_path / "run.html", say=said.append)
+    write_report(shared_run(**RUNS["eight ranks"]), tmp_path / "run.html", say=said.append)
     assert (said[1], said[-1]) == ("finding why GPUs were idle", "writing the page")
     assert len(set(said)) == len(said) == 6
 

@@ -206,6 +206,7 @@ def test_of_many_ranks_the_telling_ones_are_kept_and_the_page_stays_small(
     assert page_of(**options).stat().st_size < 2_500_000
 
 
+@nightly
 def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
     con = make_run(ranks=3, steps=2)
     con.execute("UPDATE clocks SET offset_ns = 3_600_000_000_000 WHERE rank = 2")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import nightly
 from tests.robustness.loading import RUN
 from traceweave.cli.main import main
 from traceweave.errors import InputError
@@ -171,6 +172,7 @@ def test_a_gzip_bomb_is_refused_unless_it_is_trusted(
     assert [status for _, status in sources(tmp_path / "run.duckdb")] == ["ok", "ok"]
 
 
+@nightly
 def test_a_bomb_is_refused_after_little_of_it(tmp_path: Path) -> None:
     """Two gibibytes of zeros in 2 MB, as a bare array of nothing."""
     import time

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.robustness.loading import RUN
 from tests.robustness.output_kills import COMMANDS, Outputs
 from traceweave.cli.main import main
@@ -30,6 +30,7 @@ AT_A_STROKE = {"page", "junit"}
 
 
 # markdown goes the way of csv, a comparison that of the page
+@nightly
 @pytest.mark.parametrize(
     "kind", at_once(sorted(COMMANDS.keys() - {"markdown", "comparison"}), "csv")
 )
@@ -161,6 +162,7 @@ def test_a_named_pipe_gets_rows_as_they_come(tmp_path: Path, database: Path) -> 
     )
 
 
+@nightly
 def test_a_named_pipe_gets_parquet_and_the_timeline(tmp_path: Path, database: Path) -> None:
     rows, timeline, file = tmp_path / "rows", tmp_path / "timeline", tmp_path / "run.pftrace"
     sql = "SELECT a FROM range(3) AS t(a)"

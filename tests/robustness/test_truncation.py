@@ -157,6 +157,7 @@ def test_what_lies_beyond_a_cut_is_not_known_wherever_it_is_shown(
     assert "were not stored" not in page
 
 
+@nightly
 def test_what_is_lost_before_the_end_of_a_file_is_counted(tmp_path: Path) -> None:
     text, _, ends = real()
     traces, database = tmp_path / "traces", tmp_path / "run.duckdb"

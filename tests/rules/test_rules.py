@@ -391,7 +391,7 @@ def found_in(corpus: Path, fixtures: Path, database_of: Database, once: MakeOnce
     return found
 
 
-EVERY_TIME = ("straggler", "sync_bound", "data_bound", "missing_ranks")
+EVERY_TIME = ("straggler", "sync_bound", "missing_ranks")
 
 
 @pytest.mark.parametrize("name", at_once(REAL, *EVERY_TIME))
@@ -412,7 +412,7 @@ def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> No
         assert not found, (trace, found)
 
 
-@pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels", "lost_events"))
+@pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels"))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
     fixtures: Path,

@@ -198,6 +198,7 @@ class web:
         self._server.server_close()
 
 
+@nightly
 def test_parquet_exports_of_nsys_are_read_there(
     bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:

@@ -45,6 +45,7 @@ def test_tables_and_answers_are_those_of_a_file(
         assert differing_answers(one, other) == []
 
 
+@nightly
 def test_a_run_without_gpus_answers_the_same(
     fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
@@ -138,6 +139,7 @@ def test_ranks_that_come_later_are_added(
         traceweave.ingest(traces, run, add=True)
 
 
+@nightly
 def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copytree(traces, tmp_path / "traces"))
     broken = rank_file(mine, 2)

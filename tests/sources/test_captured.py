@@ -50,6 +50,7 @@ def test_a_group_is_for_what_the_job_says(fixtures: Path, tmp_path: Path) -> Non
         assert _groups(run)[0, 1] == ("world", "size is the world size", None)
 
 
+@nightly
 def test_a_group_without_a_label_is_known_by_its_members(fixtures: Path, tmp_path: Path) -> None:
     told = {
         n: {"groups": [_group("3", [0, 1], "ulysses"), _group("0", [0, 1, 2, 3], "dp")]}
@@ -102,6 +103,7 @@ def _sidecar(rank: int, **more: Any) -> bytes:
     return as_json({"traceweave": told}).encode()
 
 
+@nightly
 def test_what_nsys_cannot_know_lies_beside_its_report(fixtures: Path, tmp_path: Path) -> None:
     report = fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite"
     shutil.copy(report, tmp_path)

@@ -12,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.flight_dumps import NOW, dump, entry, written
+from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError
 from traceweave.sources.flight_recorder import dump as dump_module
 from traceweave.sources.flight_recorder import recognize
@@ -177,11 +178,13 @@ def recorded(fixtures: Path, name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [
-        ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-        ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-        ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
-    ],
+    first_at_once(
+        [
+            ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+            ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+            ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
+        ]
+    ),
 )
 def test_dumps_beside_traces_tell_group_and_number(
     name: str, groups: list[list[int]], fixtures: Path, tmp_path: Path
@@ -208,6 +211,7 @@ def test_dumps_beside_traces_tell_group_and_number(
     assert list(windows) == [1] * 4
 
 
+@nightly
 def test_a_rank_without_a_dump_leaves_the_calls_as_they_were(
     fixtures: Path, tmp_path: Path
 ) -> None:

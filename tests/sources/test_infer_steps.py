@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 from traceweave_simulator.config import Parallelism
 
@@ -64,6 +64,7 @@ def test_the_period_of_a_simulated_run_is_its_step(
         assert {got[rank, step] for step in range(5)} == {want[rank, 3]}
 
 
+@nightly
 def test_it_begins_where_the_marked_step_begins_its_kernels(tmp_path: Path) -> None:
     config = Config(ranks=1, steps=5, layers=3)
     (tmp_path / "marked").mkdir()
@@ -80,11 +81,13 @@ def test_it_begins_where_the_marked_step_begins_its_kernels(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("config", "why"),
-    [
-        (Config(ranks=1, steps=1, layers=24), "layers repeat, steps do not"),
-        (Config(ranks=1, steps=2, layers=24), "two steps show one period only"),
-        (Config(ranks=1, steps=3, layers=2), "three steps show it twice only"),
-    ],
+    first_at_once(
+        [
+            (Config(ranks=1, steps=1, layers=24), "layers repeat, steps do not"),
+            (Config(ranks=1, steps=2, layers=24), "two steps show one period only"),
+            (Config(ranks=1, steps=3, layers=2), "three steps show it twice only"),
+        ]
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_not_unmistakable_is_not_inferred(config: Config, why: str, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_processes_are_the_ranks_with_the_same_process_id(traces: Path) -> None:
         ]  # fmt: skip
 
 
+@nightly
 def test_a_file_for_each_process_is_as_good_as_one_for_all(traces: Path) -> None:
     for place, line in enumerate(world().splitlines(keepends=True)):
         (traces / f"nccl.gpu0.{75 + place}.log").write_text(line)
@@ -76,6 +77,7 @@ def test_a_file_for_each_process_is_as_good_as_one_for_all(traces: Path) -> None
         assert found == [(8, list(range(8)), 8, 0)]
 
 
+@nightly
 def test_a_log_of_another_job_is_of_none_of_the_ranks(traces: Path) -> None:
     (traces / "nccl.log").write_text(world(range(1075, 1083)) + Writer(1075).chose("AllGather", 24))
     with ingested(traces) as run:
@@ -85,6 +87,7 @@ def test_a_log_of_another_job_is_of_none_of_the_ranks(traces: Path) -> None:
         assert note[0].startswith("NCCL's records: 0 of 8 processes")
 
 
+@nightly
 def test_bandwidth_tells_what_a_size_ran_with(traces: Path) -> None:
     rank0 = Writer(75, "gpu0")
     (traces / "nccl.log").write_text(
@@ -131,6 +134,7 @@ def test_lines_that_may_be_of_two_communicators_tell_what_both_agree_on(traces: 
         assert ways(run)[2304][:2] == [None, None]
 
 
+@nightly
 def test_two_communicators_as_large_as_the_job_are_told_of_alike(traces: Path) -> None:
     rank0 = Writer(75, "gpu0")
     (traces / "nccl.log").write_text(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.marks import nightly
 from traceweave.errors import InputError
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.unpack import BLOCK_BYTES
@@ -96,6 +97,7 @@ def test_no_array_is_an_error() -> None:
         slices(b'{"name": "left-pad", "version": "1.0.0"}')
 
 
+@nightly
 def test_real_files_are_cut_exactly(corpus: Path) -> None:
     seen = set()
     for path in sorted((corpus / "kineto").glob("*/*.json.gz")):

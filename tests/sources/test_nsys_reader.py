@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.marks import first_at_once
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave import ingest
 from traceweave.errors import InputError
@@ -47,7 +48,7 @@ def test_both_readers_read_the_same(
     assert all(a.equals(b) for a, b in zip(quick, careful, strict=True))
 
 
-@pytest.mark.parametrize("at", [0, 10, fast_reader.ROWS_PER_BATCH + 10])
+@pytest.mark.parametrize("at", first_at_once([0, 10, fast_reader.ROWS_PER_BATCH + 10]))
 def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: int) -> None:
     """SQLite lets any column hold any type; the quick reader gives up on the first such value.
     Of a number the whole part is kept."""

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.ingestion import ingest
 from traceweave.sources.nsys.clock import read_clock
@@ -234,6 +234,7 @@ def query(database: Path, sql: str) -> list[tuple[Any, ...]]:
         return con.execute(sql).fetchall()
 
 
+@nightly
 def test_two_sessions_on_one_host_are_one_run(tmp_path: Path) -> None:
     """One report per rank, each with a session of its own: on UTC every operation is matched."""
     database = tmp_path / "run.duckdb"
@@ -250,6 +251,7 @@ def test_two_sessions_on_one_host_are_one_run(tmp_path: Path) -> None:
     ]
 
 
+@nightly
 def test_a_folder_of_tables_is_found_as_one_trace(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "report_pqtdir").symlink_to(RECORDED / "all_ranks__2023.4_pqtdir")
@@ -264,6 +266,7 @@ def test_a_folder_of_tables_is_found_as_one_trace(tmp_path: Path) -> None:
     ]
 
 
+@nightly
 def test_a_report_beside_its_folder_of_tables_is_not_exported_again(tmp_path: Path) -> None:
     (tmp_path / "r_arwdir").symlink_to(RECORDED / "all_ranks__2023.4_arwdir")
     (tmp_path / "r.nsys-rep").write_bytes(b"not read")

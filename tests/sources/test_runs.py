@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.sources.test_discover import look, ranks_of
 from tests.tiny import SECOND, write
 from traceweave.errors import InputError, UsageError
@@ -251,6 +251,7 @@ def test_real_ranks_minutes_apart_are_one_run(corpus: Path, tmp_path: Path) -> N
     assert found(tmp_path) == [0, 1, 2, 3]
 
 
+@nightly
 def test_real_windows_of_the_same_processes_are_one_run(corpus: Path, tmp_path: Path) -> None:
     ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(6 * HOUR), also=True)
 
@@ -290,20 +291,23 @@ def test_times_that_only_the_events_tell_are_looked_at_before_anything_is_writte
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [
-        (stating(cuda_runtime_version=11080), "CUDA versions 12.6 and 11.8"),
-        (stating(cuda_driver_version=13000), "CUDA driver versions 12.8 and 13.0"),
-        (
-            stating(deviceProperties=[{"id": 0, "name": "NVIDIA B200"}]),
-            "GPU models H100 80GB HBM3 and B200",
-        ),
-        (stating(cuda_runtime_version=12060, cupti_version=25), None),
-        (lambda trace: trace["distributedInfo"].pop("nccl_version"), None),
-        (
-            lambda trace: trace["distributedInfo"].update(nccl_version="2.27.5"),
-            "NCCL versions 2.28.9 and 2.27.5",
-        ),
-    ],
+    first_at_once(
+        [
+            (stating(cuda_runtime_version=11080), "CUDA versions 12.6 and 11.8"),
+            (stating(cuda_driver_version=13000), "CUDA driver versions 12.8 and 13.0"),
+            (
+                stating(deviceProperties=[{"id": 0, "name": "NVIDIA B200"}]),
+                "GPU models H100 80GB HBM3 and B200",
+            ),
+            (stating(cuda_runtime_version=12060, cupti_version=25), None),
+            (lambda trace: trace["distributedInfo"].pop("nccl_version"), None),
+            (
+                lambda trace: trace["distributedInfo"].update(nccl_version="2.27.5"),
+                "NCCL versions 2.28.9 and 2.27.5",
+            ),
+        ],
+        count=2,
+    ),
 )
 def test_what_real_files_say_of_gpu_and_versions_tells_runs_apart(
     corpus: Path, tmp_path: Path, change: Change, reason: str | None
@@ -320,6 +324,7 @@ def test_what_real_files_say_of_gpu_and_versions_tells_runs_apart(
         assert found(tmp_path, one_run=True) == [1, 6]
 
 
+@nightly
 def test_the_driver_may_differ_between_hosts_that_are_named(corpus: Path, tmp_path: Path) -> None:
     real = corpus / "kineto" / "nanogpt_8xh100"
     for rank, driver in enumerate([12080, 13000]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,17 @@ READ_BY_1_4 = 67
 """The last version of the format that DuckDB 1.4 reads."""
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    path = tmp_path / "run.duckdb"
+@pytest.fixture(scope="module")
+def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("drafted") / "run.duckdb"
     with drafting(path):
         pass
     return path
+
+
+@pytest.fixture
+def database(drafted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(drafted, tmp_path))
 
 
 OTHER_FORMATS = {
