@@ -274,6 +274,8 @@ class Joint:
             place = np.ix_(np.arange(self.clusters), knot + np.arange(3), knot + np.arange(3))
             reach = self.turning * _reach(self.knots)[knot]
             precision[place] += np.outer(turn, turn) / reach[:, None, None]
+        diagonal = np.arange(len(self.knots))
+        precision[:, diagonal, diagonal] *= 1 + ROUNDING
         inverse = np.linalg.inv(precision).diagonal(axis1=1, axis2=2)
         return np.asarray(np.sqrt(np.maximum(inverse, 0.0)).T)
 
