@@ -9,7 +9,8 @@ are what other work on the machine moves least. `opened` is from nothing to the 
 `levels` until the levels of detail are made, which views of the whole run are answered from.
 
 `--browser` opens the page in a headless Chromium, at once and when all levels are made: until the
-first lanes are drawn, until all are, then zooms in by the wheel, until each zoom is drawn.
+first lanes are drawn, until those of all ranks are, then zooms in by the wheel, until each zoom is
+drawn.
 """
 
 from __future__ import annotations
@@ -148,7 +149,9 @@ def browse(path: Path) -> None:
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 page.goto(server.url)
                 page.wait_for_function("() => window.traceweave?.data.lanes")
-                print(f"first lanes drawn {watch.read()[0]:.2f} s {since}", end="")
+                first = watch.read()[0]
+                ranks = page.evaluate("() => window.traceweave.data.lanes.ranks.size")
+                print(f"lanes of {ranks} ranks drawn {first:.2f} s {since}", end="")
                 page.wait_for_function(DRAWN)
                 print(f", all of them {watch.read()[0]:.2f} s")
                 page.mouse.move(700, 400)

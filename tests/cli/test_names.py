@@ -33,12 +33,7 @@ FIRST = "the analysis comes first, then the database; "
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["health", "run.duckdb"], "'health' is an analysis, not a command;"
-            " type: traceweave analyze health run.duckdb"),
-        (["gaps", "run.duckdb", "-p", "window=span"], "'gaps' is an analysis, not a command;"
-            " type: traceweave analyze gaps run.duckdb -p window=span"),
-        (["health"], "'health' is an analysis, not a command;"
-            " type: traceweave analyze health DATABASE"),
+        (["health"], "which database? type: traceweave analyze health DATABASE"),
         (["run.duckdb"], "'run.duckdb' is not a command; type what to do with it, such as:"
             " traceweave analyze health run.duckdb"),
         (["my traces"], "'my traces' is not a command; type what to do with it, such as:"
@@ -102,6 +97,24 @@ def test_a_mistyped_command_is_told_what_to_type(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert call(capsys, *arguments) == (2, "", f"traceweave: error: {message}\n")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["findings", "run.duckdb", "--format", "json"],
+        ["gaps", "run.duckdb", "-p", "window=device", "--columns", "rank,cause"],
+        ["gaps", "--list"],
+        ["health", "missing.duckdb"],
+    ],
+)
+def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    short = call(capsys, *arguments)
+    assert short == call(capsys, "analyze", *arguments)
+    assert short[1] or "missing.duckdb: does not exist" in short[2]
 
 
 @pytest.mark.usefixtures("folder")

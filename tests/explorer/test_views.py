@@ -305,7 +305,7 @@ def test_a_run_of_nothing_is_shown_as_that(tmp_path: Path) -> None:
     with duckdb.connect(path) as con:
         create_tables(con)
     with explore(path) as explorer, explorer.run.asking() as asking:
-        overview = explorer.overview(asking)
+        overview = explorer.overview
         assert (overview["ranks"], overview["lanes"], overview["steps"]) == ([], [], [])
         assert len(decode(explorer.whole(asking, 100))["block"]) == 0
 
@@ -329,6 +329,60 @@ def test_ranks_that_are_not_ready_are_named(gpu_run: Path, monkeypatch: pytest.M
         found = _lanes(explorer, 0, explorer.run.span_ns + 1, 1000)
         assert found["pending"] == [0, 1, 2, 3]
         assert len(found["block_lane"]) == len(found["lane"]) == 0
+
+
+def test_the_first_answer_waits_for_the_first_ranks_only(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is opened draws what is there; then it has the patience to wait for the rest."""
+    monkeypatch.setattr(levels, "OPS_AT_ONCE", 1)
+    monkeypatch.setattr(levels, "PATIENCE_S", 60)
+    released = Event()
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        if ranks != [0]:
+            released.wait(60)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        wanted = Stretch(0, explorer.run.span_ns + 1, 1000)
+
+        def pending(patient: bool) -> object:
+            return decode(explorer.lanes(asking, wanted, [0, 1, 2, 3], patient))["pending"]
+
+        first = pending(patient=False)
+        released.set()
+        assert (first, pending(patient=True)) == ([1, 2, 3], [])
+
+
+def test_what_later_views_need_is_made_when_no_view_was_asked_for_in_a_while(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is zoomed draws with the same cores."""
+    monkeypatch.setattr(levels, "QUIET_S", 60)
+    begun, asked = Event(), Event()
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        begun.set()
+        asked.wait(60)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        made = explorer.levels
+        assert begun.wait(60)
+        explorer.lanes(asking, Stretch(0, 1_000_000, 1000), [0], patient=False)
+        asked.set()
+        made.ready(asking, made.first, [0, 1, 2, 3], patient=True)
+        time.sleep(0.2)
+        assert not made.finished
+        monkeypatch.setattr(levels, "QUIET_S", 0)
+        made.wait()
+        assert made.error is None
+        assert made.ready(asking, made.shift, [0, 1, 2, 3]) == [0, 1, 2, 3]
 
 
 def test_levels_of_some_ranks_are_those_of_all(
@@ -361,7 +415,7 @@ def test_a_view_is_blurred_while_its_level_is_made(
 
     monkeypatch.setattr(levels.Levels, "_make_level", held)
     with explore(gpu_run) as explorer, explorer.run.asking() as asking:
-        explorer.levels.ready(asking, explorer.levels.first, [0, 1, 2, 3])
+        explorer.levels.ready(asking, explorer.levels.first, [0, 1, 2, 3], patient=True)
         length = explorer.run.span_ns // 8
         wanted = Stretch(0, length, length >> explorer.levels.shift)
 

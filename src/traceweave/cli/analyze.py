@@ -70,7 +70,10 @@ def analyze(
     dask: str | None,
     printing: Printing,
 ) -> None:
-    """Print the rows of the analysis NAME of DATABASE; NAME may be a file of yours, ./NAME.sql."""
+    """Print the rows of the analysis NAME of DATABASE; NAME may be a file of yours, ./NAME.sql.
+
+    'traceweave findings run.duckdb' is short for 'traceweave analyze findings run.duckdb'.
+    """
     from traceweave.cli.names import analysis_and_database
     from traceweave.cli.output import largest_first, note, only_columns, print_rows, ready
     from traceweave.cli.progress import waiting

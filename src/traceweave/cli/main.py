@@ -20,7 +20,7 @@ from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
 from traceweave.cli.mcp import mcp
-from traceweave.cli.names import unknown_command
+from traceweave.cli.names import analysis_names, unknown_command
 from traceweave.cli.options import Command
 from traceweave.cli.query import query
 from traceweave.cli.record import record
@@ -41,7 +41,10 @@ _COMPLETE = "_TRACEWEAVE_COMPLETE"
 
 
 class _Group(click.Group):
-    """Lists the commands in the order of work, and guesses what an unknown one means."""
+    """Lists the commands in the order of work, and guesses what an unknown one means.
+
+    The name of an analysis is short for `analyze` with it.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -50,7 +53,9 @@ class _Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            raise unknown_command(args, self.commands)
+            if args[0] not in analysis_names():
+                raise unknown_command(args, self.commands)
+            args = ["analyze", *args]
         return super().resolve_command(ctx, args)
 
 

@@ -48,9 +48,6 @@ def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageE
     """Return the error for arguments that begin with no command: the line to type, or a guess."""
     name, *rest = arguments
     listed = list(commands)
-    if name in analysis_names():
-        line = shlex.join(["traceweave", "analyze", name, *(rest or ["DATABASE"])])
-        return UsageError(f"{name!r} is an analysis, not a command; type: {line}")
     if os.path.exists(name):
         what = ["analyze", "health", name] if is_database(name) else _ingest(name)
         line = shlex.join(["traceweave", *what])

@@ -21,11 +21,8 @@ from traceweave.explorer.explorer import Explorer
 from traceweave.explorer.requests import number, numbers_of, stretch_of, text_of
 from traceweave.store.database import first_line
 
-_FOLDERS = {
-    "page": ("traceweave.explorer", "page"),
-    "shared": ("traceweave.report", "assets"),
-}
-"""Where the files of the page are, by the first part of their address."""
+_FOLDERS = {"page": "explorer/page", "shared": "report/assets"}
+"""Where the files of the page are in this package, by the first part of their address."""
 
 _TYPES = {
     ".css": "text/css",
@@ -87,7 +84,7 @@ async def _answered(found: Awaitable[object], wrong: int = 400) -> Response:
 def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object]]:
     """Return what is answered, by its address."""
     return {
-        "run": lambda asking, request: explorer.overview(asking),
+        "run": lambda asking, request: explorer.overview,
         "lanes": lambda asking, request: explorer.lanes(
             asking,
             stretch_of(request),
@@ -153,8 +150,8 @@ def _read(folder: str, name: str) -> bytes | None:
     parts = PurePosixPath(name).parts
     if folder not in _FOLDERS or ".." in parts or PurePosixPath(name).suffix not in _TYPES:
         return None
-    package, inside = _FOLDERS[folder]
-    file = resources.files(package).joinpath(inside, *parts)
+    # named by its path: the report itself takes long to be imported
+    file = resources.files("traceweave").joinpath(_FOLDERS[folder], *parts)
     return file.read_bytes() if file.is_file() else None
 
 

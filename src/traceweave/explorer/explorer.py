@@ -38,20 +38,22 @@ class Explorer:
         self._analysed = Analysed(run)
         self._unfolding = Lock()
         self._unfolded: dict[int, list[Answer]] = {}
-
-    def overview(self, asking: Asking) -> Answer:
+        self.overview = self._overview()
         """What the page has to know before it draws: ranks, lanes, steps."""
-        return {
-            "name": self.path.name,
-            "version": __version__,
-            "timeline": self.run.timeline,
-            "origin_ns": str(self.run.origin_ns),  # more digits than a double has
-            "span_ns": self.run.span_ns,
-            "ranks": asking.rows("ranks"),
-            "lanes": [asdict(lane) for lane in self.run.lanes],
-            "steps": asking.rows("steps"),
-            "analyses": [[one.name, one.topic] for one in catalog()],
-        }
+
+    def _overview(self) -> Answer:
+        with self.run.asking() as asking:
+            return {
+                "name": self.path.name,
+                "version": __version__,
+                "timeline": self.run.timeline,
+                "origin_ns": str(self.run.origin_ns),  # more digits than a double has
+                "span_ns": self.run.span_ns,
+                "ranks": asking.rows("ranks"),
+                "lanes": [asdict(lane) for lane in self.run.lanes],
+                "steps": asking.rows("steps"),
+                "analyses": [[one.name, one.topic] for one in catalog()],
+            }
 
     def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int], patient: bool) -> bytes:
         """What runs on the lanes of some ranks."""
@@ -138,8 +140,8 @@ def explore(path: Path) -> Iterator[Explorer]:
     with open_database(path) as con:
         run = Explored(con)
         levels = Levels(run)
-        levels.start()
         explorer = Explorer(path, run, levels)
+        levels.start()  # only now: the page does not begin without the overview
         try:
             yield explorer
         finally:

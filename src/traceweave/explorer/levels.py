@@ -5,6 +5,7 @@ The first view needs few blocks, so those are made of all ranks before the fines
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,17 +30,20 @@ COARSER = 3
 MOST_SHIFTS = 4
 """How many levels there are."""
 
-OPS_AT_ONCE = 4_000_000
+OPS_AT_ONCE = 2_000_000
 """Of the first view."""
 
 OPS_BETWEEN = 1_000_000
 """Of the finest level, which is made between the answers to views."""
 
 PATIENCE_S = 0.5
-"""So long an answer waits for ranks that are not ready, before it is given without them."""
+"""So long an answer waits for what is not made, before it is given without it."""
+
+QUIET_S = 0.5
+"""What only later views need is made once so long no view was asked for: a page that is zoomed
+draws with the same cores."""
 
 _LOOK_S = 0.05
-_LET_PASS_S = 0.5
 
 
 class Levels:
@@ -54,6 +58,7 @@ class Levels:
         self._made: dict[int, set[int]] = {}
         self._changed = Condition()
         self._views = 0
+        self._last_view = -math.inf
         self._asking: Asking | None = None
         self._stopped = Event()
         self.error: Exception | None = None
@@ -100,15 +105,23 @@ class Levels:
             finest, longer = (self._made.get(level, set()) for level in (self.shift, self.first))
             return longer.issuperset(ranks) and not finest.issuperset(ranks)
 
-    def ready(self, asking: Asking, level: int, ranks: list[int]) -> list[int]:
-        """Return those of some ranks whose level is made; waits a while for those that are not.
+    def ready(
+        self, asking: Asking, level: int, ranks: list[int], *, patient: bool = False
+    ) -> list[int]:
+        """Return those of some ranks whose level is made.
 
-        Raises TakenBackError, and what went wrong while they were made.
+        Waits a while until there is one, with patience until all are. Raises TakenBackError, and
+        what went wrong while they were made.
         """
         until = time.monotonic() + PATIENCE_S
+        enough = len(ranks) if patient else min(len(ranks), 1)
         with self._changed:
             made = self._made.setdefault(level, set())
-            while not made.issuperset(ranks) and not self.finished and time.monotonic() < until:
+            while (
+                len(made.intersection(ranks)) < enough
+                and not self.finished
+                and time.monotonic() < until
+            ):
                 asking.go_on()
                 self._changed.wait(_LOOK_S)
             if self.error is not None:
@@ -125,6 +138,7 @@ class Levels:
         finally:
             with self._changed:
                 self._views -= 1
+                self._last_view = time.monotonic()
                 self._changed.notify_all()
 
     def _make(self) -> None:
@@ -132,15 +146,16 @@ class Levels:
             with self._run.asking() as asking:
                 self._asking = asking
                 for ranks in self._turns(OPS_AT_ONCE):
+                    self._let_pass(0)
                     coarse = [self.shift + i * COARSER for i in range(1, MOST_SHIFTS)]
                     self._make_level(asking, self.first, ranks)
                     for finer in coarse[:-1]:
                         asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
                     self._tell(coarse, ranks)
-                self._let_views_pass()
+                self._let_pass(QUIET_S)
                 asking.do("waits")
                 for ranks in self._turns(OPS_BETWEEN):
-                    self._let_views_pass()
+                    self._let_pass(QUIET_S)
                     self._make_level(asking, self.shift, ranks)
                     self._tell([self.shift], ranks)
                 asking.do("names")
@@ -150,10 +165,14 @@ class Levels:
             if not self._stopped.is_set():
                 self.error = error
 
-    def _let_views_pass(self) -> None:
-        """Return when no view is answered, or after a while."""
+    def _let_pass(self, quiet_s: float) -> None:
+        """Return when nothing is answered that this would hold up, nor was for so long."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._views, timeout=_LET_PASS_S)
+            while not self._stopped.is_set():
+                quiet = -math.inf if self._views else time.monotonic() - self._last_view
+                if quiet >= quiet_s:
+                    return
+                self._changed.wait(_LOOK_S)
 
     def _turns(self, most: int) -> Iterator[list[int]]:
         """Yield all ranks, as many at a time as have about `most` operations."""

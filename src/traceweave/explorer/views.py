@@ -73,12 +73,12 @@ def device_view(
     """Return what runs on the lanes of some ranks; `pending` are those that are not ready yet.
 
     Blocks are longer than wanted while the level of such short ones is made: the answer is
-    `blurred` then. With patience a while is waited for what is sharp.
+    `blurred` then. With patience a while is waited for all ranks, and for what is sharp.
     """
     shift = stretch.shift
     level = levels.level(shift)
     if patient and level is not None:
-        levels.ready(asking, level[0], ranks)
+        levels.ready(asking, level[0], ranks, patient=True)
     if blurred := levels.are_late(shift, ranks):
         shift = levels.first
         level = levels.level(shift)
@@ -135,7 +135,7 @@ def whole_view(run: Explored, levels: Levels, asking: Asking, blocks: int) -> by
     """Return how busy all ranks are on the mean, over the whole run."""
     shift = max(Stretch(0, run.span_ns + 1, blocks).shift, levels.first)
     level, by = levels.level(shift) or (shift, 0)
-    ready = levels.ready(asking, level, list(run.ranks))
+    ready = levels.ready(asking, level, list(run.ranks), patient=True)
     found = asking.table("whole", shift=level, by=by)
     columns = numbers(found, category="u1", block="f8", busy_ns="f8")
     columns["busy"] = columns.pop("busy_ns") / (1 << shift) / max(len(ready), 1)

@@ -54,8 +54,9 @@ export class Data {
     const blocks = Math.ceil((until - from) / 2 ** this.look / PIXELS);
     const whose = path === "host" ? { rank: ranks[0] } : { ranks: spans(ranks) };
     const key = `${from}-${until} ${this.look} ${spans(ranks)}`;
-    // what came blurred is asked for again, with the patience to have it sharp
-    const patient = path === "lanes" && this.lanes?.blurred && this.lanes.key === key ? { patient: 1 } : {};
+    // what came blurred, or of some ranks, is asked for again, with the patience to have it all
+    const partly = path === "lanes" && this.lanes?.key === key && (this.lanes.blurred || this.lanes.pending.length);
+    const patient = partly ? { patient: 1 } : {};
     return { path, look: this.look, key, params: { from, until, blocks, ...whose, ...patient } };
   }
 
