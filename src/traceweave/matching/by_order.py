@@ -13,8 +13,11 @@ from traceweave.matching.alignment import align_pair
 from traceweave.matching.by_time import match_leftovers
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
-from traceweave.matching.outcome import ALONE, Matches
+from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
 from traceweave.matching.send_recv import SameClock
+
+ROUNDING_NS = 2_000
+"""Old traces have whole microseconds."""
 
 
 @dataclass
@@ -33,6 +36,9 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     """Align every rank with the rank that recorded most, then the leftovers with each other by
     time.
     """
+    over = _overlapping(calls.take(index))
+    matches.refuse(index[over], OVERLAPS)
+    index = index[~over]
     first = matches.next_instance
     own = calls.take(index)
     by_rank = _split(own, np.arange(len(index)), own.rank)
@@ -54,6 +60,14 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     match_rest([reference, *parts], instance)
     found = np.flatnonzero(instance >= 0)
     matches.accept(index[found], instance[found], "order" if plain else "sequence-aligned")
+
+
+def _overlapping(calls: Calls) -> Flags:
+    """Calls that one stream ran at once, which none does: its clock was set back meanwhile, and
+    their order may not be what it seems."""
+    beside = (np.diff(calls.rank) == 0) & (np.diff(calls.stream) == 0) & calls.on_gpu[1:]
+    beside &= calls.start[1:] < calls.end[:-1] - ROUNDING_NS
+    return np.asarray(np.r_[beside, False] | np.r_[False, beside])
 
 
 def _split(calls: Calls, index: Ints, key: Ints) -> list[Part]:
