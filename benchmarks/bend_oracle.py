@@ -18,9 +18,8 @@ import duckdb
 import numpy as np
 
 from clock_sweep import apart_cases
-from traceweave.clocks.bend_clusters import means_of
 from traceweave.clocks.bending import moments_of
-from traceweave.clocks.joint_bends import Rows, _weights
+from traceweave.clocks.joint_bends import Rows, _of_clusters, _weights
 from traceweave.clocks.matrices import build_blocks
 from traceweave.clocks.piece import Options, Piece, fit_piece
 from traceweave.clocks.tables import read_ranks
@@ -64,12 +63,12 @@ def _mistaken(piece: Piece, bent: Clocks, run: Traffic, at: np.ndarray) -> np.nd
     place = np.r_[0, np.cumsum(sizes)]
     matrix, right = np.zeros((place[-1],) * 2), np.zeros(place[-1])
     for block, rest, moment in zip(piece.blocks, piece.fit.rests, moments_of(piece), strict=True):
-        clusters, means = means_of(rest, host[block.ranks])
+        clusters, mine = np.unique(host[block.ranks], return_inverse=True)
         if len(clusters) < 2:
             continue
-        ends = np.isfinite(rest) @ (host[block.ranks][:, None] == clusters)
         sort = np.round(2 * np.log2(np.maximum(block.transfer, 1e3))).astype(np.int64)
-        weight = _weights(Rows(clusters, moment, means, ends, sort), means)
+        ends = Rows(clusters, moment, rest, mine, sort)
+        means, weight = _of_clusters(ends, _weights(ends, rest))
         shapes = [_shapes(bent, h, run, moment - moment.min() + run.span * 0.01) for h in clusters]
         for k in np.flatnonzero(weight.sum(axis=1) > 0):
             own = weight[k]
@@ -78,7 +77,7 @@ def _mistaken(piece: Piece, bent: Clocks, run: Traffic, at: np.ndarray) -> np.nd
             for column, h in enumerate(clusters):
                 rows[column, place[h] : place[h + 1]] = shapes[column][:, k]
             matrix += rows.T @ metric @ rows
-            right += rows.T @ metric @ np.nan_to_num(means[k])
+            right += rows.T @ metric @ means[k]
     matrix += RIDGE * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
     found = np.linalg.solve(matrix, right)
     return np.array([found[place[h] : place[h + 1]] @ _shapes(bent, h, run, at) for h in hosts])

@@ -170,7 +170,8 @@ def _observe(
     parts: list[dict[str, Ints]] = []
     for rank in range(job.world):
         low, high = (int(x) for x in rng.integers(0, job.cut + 1, 2))
-        mine = order[borders[rank] + low : borders[rank + 1] - high]
+        whole = order[borders[rank] : borders[rank + 1]]
+        mine = whole[low : max(low, len(whole) - high)]
         mine = mine[rng.random(len(mine)) >= job.lost]
         start, end = (
             np.rint(run.local(rank, np.asarray(calls[edge][mine], np.float64) * 1e3)).astype(

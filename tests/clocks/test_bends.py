@@ -173,7 +173,7 @@ def test_knots_do_not_crowd() -> None:
     # a minute in which nothing was recorded: anchors lie close on both sides of it
     moments = np.concatenate([np.arange(600) * 1e6, 60e9 + np.arange(600) * 1e6])
     rest = np.zeros((len(moments), 2))
-    rows = Rows(np.arange(2), moments, rest, np.ones_like(rest), np.zeros(len(moments), np.int64))
+    rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(len(moments), np.int64))
     knots = _knots([rows])
     assert np.diff(knots).min() > NEAREST * 60e9 * 0.99
     assert (knots[0], knots[-1]) == (moments[0], moments[-1] + 1)
@@ -186,7 +186,7 @@ def test_calls_of_clocks_that_stepped_together_do_not_tell_when() -> None:
     def rows(clusters: list[int], moments: list[float]) -> Rows:
         shape = len(moments), len(clusters)
         return Rows(
-            np.array(clusters), 1e6 * np.array(moments), np.zeros(shape), np.ones(shape),
+            np.array(clusters), 1e6 * np.array(moments), np.zeros(shape), np.arange(shape[1]),
             np.zeros(len(moments), np.int64),
         )  # fmt: skip
 
@@ -204,7 +204,7 @@ def test_a_cluster_that_met_no_other_is_no_trouble() -> None:
     # clocks of two hosts share calls, that of a third has none with either
     moments = 1e6 * np.arange(40)
     rest = np.column_stack([np.zeros(40), np.where(np.arange(40) < 20, 0.0, 300e3)])
-    rows = Rows(np.array([0, 2]), moments, rest, np.ones_like(rest), np.zeros(40, np.int64))
+    rows = Rows(np.array([0, 2]), moments, rest, np.arange(2), np.zeros(40, np.int64))
     joint = Joint([rows], 3, _knots([rows]))
     _find_steps(joint)
     joint.settle()

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.bend_clusters import bends_show, cluster, means_of
+from traceweave.clocks.bend_clusters import bends_show, cluster
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
 from traceweave.clocks.matrices import Block, row_medians
@@ -20,7 +20,7 @@ from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
 KNOTS = 64
 PER_KNOT = 6
 """Anchors that a knot needs."""
-NEAREST = 1 / (16 * KNOTS)
+NEAREST = 1 / (4 * KNOTS)
 """Share of the whole time between knots: curves through nearer ones cannot be computed."""
 SAMPLE = 1_000
 """Instances of a block that are looked at."""
@@ -84,13 +84,13 @@ def _tables(
     """The ends as what clusters differ by."""
     result = []
     for block, rest, moment in zip(blocks, rests, moments, strict=True):
-        clusters, middle = means_of(rest, of_rank[block.ranks])
-        ends = np.isfinite(rest) @ (of_rank[block.ranks][:, None] == clusters)
+        clusters, mine = np.unique(of_rank[block.ranks], return_inverse=True)
+        ends = np.isfinite(rest) @ (mine[:, None] == np.arange(len(clusters)))
         rows = np.flatnonzero((ends > 0).sum(axis=1) > 1)
         rows = rows[np.argsort(moment[rows], kind="stable")]
         if len(rows):
             sort = np.round(2 * np.log2(np.maximum(block.transfer[rows], 1e3))).astype(np.int64)
-            result.append(Rows(clusters, moment[rows], middle[rows], ends[rows], sort))
+            result.append(Rows(clusters, moment[rows], rest[rows], mine, sort))
     return result
 
 
@@ -172,6 +172,9 @@ def _prune(joint: Joint) -> None:
     while joint.steps:
         least = np.maximum(LEAST_NS, SURE * joint.height_errors)
         clear = np.abs(joint.heights) / least
+        # what is known no better than from one anchor is that anchor's
+        alone = joint.noise()[[step.cluster for step in joint.steps]] / joint.height_errors
+        clear = np.where(alone < 1, np.minimum(clear, alone), clear)
         out: list[int] = []
         for number in np.argsort(clear, kind="stable").tolist():
             if clear[number] < 1 and not any(
@@ -200,9 +203,9 @@ def _series(joint: Joint, number: int) -> tuple[Floats, Floats]:
         straight = joint.straightened(place)
         weight = np.where(mine, 0.0, joint.weights[place])
         total = weight.sum(axis=1)
-        known = (total > 0) & np.isfinite(rows.rest[:, mine]).ravel()
+        known = (total > 0) & (joint.weights[place][:, mine] > 0).ravel()
         others = np.sum(weight * np.where(weight > 0, straight, 0.0), axis=1)[known] / total[known]
-        found.append((rows.moment[known], others - rows.rest[known][:, mine].ravel()))
+        found.append((rows.moment[known], others - joint.rests[place][known][:, mine].ravel()))
     moment = np.concatenate([moment for moment, _ in found])
     behind = np.concatenate([behind for _, behind in found])
     order = np.argsort(moment, kind="stable")
@@ -230,7 +233,9 @@ def _told_apart(joint: Joint, cluster: int, together: set[int]) -> Floats:
     """When a cluster shared an instance with one that is not among those `together`."""
     found = [np.zeros(0)]
     for rows in joint.tables:
-        known = np.isfinite(rows.rest)
+        known = (
+            np.isfinite(rows.late) @ (rows.of_rank[:, None] == np.arange(len(rows.clusters))) > 0
+        )
         others = ~np.isin(rows.clusters, list(together))
         mine = rows.clusters == cluster
         found.append(rows.moment[known[:, mine].any(axis=1) & known[:, others].any(axis=1)])

@@ -108,8 +108,9 @@ def _settled(before: Piece, after: Piece) -> bool:
 def _doubt(piece: Piece, bends: list[Bend]) -> Floats:
     """By how much every clock may at times be off what was fitted, ns."""
     doubt = strays(piece.blocks, piece.fit.clean, len(bends)) + [bend.unsure for bend in bends]
-    # no clock runs so fast: it has moved in a way that ends do not show
-    doubt += np.maximum(np.abs(piece.fit.drift) - DRIFT_LIMIT, 0) * piece.span / 2
+    # no clock runs so fast: it has moved in a way that ends do not show, by about as much
+    drift = np.abs(piece.fit.drift)
+    doubt += np.where(drift > DRIFT_LIMIT, drift, 0) * piece.span / 2
     if piece.bounds.slack_ns:
         # some clock has moved by that at least, and a transfer is what single calls prove it to
         longest = np.zeros(len(bends))

@@ -1,9 +1,11 @@
 """The bends of all clusters at once, from the ends of their collectives: smooth wander and steps.
 
-Ends only tell what clusters differ by, so nobody's bend is looked for alone. Wander is an
-integrated random walk: a curve of lines that turn at knots common to all clusters, by as much as
-the likelihood of the ends says for each. What all do together nobody sees; the prior keeps it
-smallest. The equations are banded, a band as wide as two knots of all clusters; steps border them.
+Ends only tell what clusters differ by, so nobody's bend is looked for alone. Wander is a curve of
+lines that turn at knots common to all clusters, from knot to knot by not much more or less: by how
+much, the likelihood of the ends says for each (a random walk integrated twice). What all do
+together nobody sees; the prior keeps it smallest. The equations are banded, a band as wide as three
+knots of all clusters; steps border them. Steps are searched for beside curves of which the turns
+are small themselves, which are not free to bend where many may have stepped.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.clocks.matrices import row_medians
 from traceweave.clocks.scatter import measure_scatter
 from traceweave.matching.coarse_clocks import running_median
 
@@ -20,10 +23,12 @@ ROUNDS = 12
 """Rounds in which weights and the size of wander are found."""
 FIRST_NS = 100_000.0
 """How far a clock may wander before anything is known of it."""
+LEAST_NS = 2_000.0
+"""And the least that is looked for."""
 STRAIGHT_NS = 100.0
 """The same for a clock that is found not to."""
-WORTH_NS = 5_000.0
-SURE = 3.0
+WORTH_NS = 10_000.0
+SURE = 6.0
 """A curve must go farther from a line than this, and than so many of its standard errors."""
 FLOOR_NS = 500.0
 """Ends are never trusted to better than this."""
@@ -42,10 +47,10 @@ class Rows:
     clusters: Ints
     moment: Floats
     """When each instance ended on the common clock, ns."""
-    rest: Floats
-    """Per instance and cluster: how late its ends are, ns, from any common time; NaN if absent."""
-    ends: Floats
-    """Ends behind each of those."""
+    late: Floats
+    """Per instance and rank: how late its end is, ns, from any common time; NaN if absent."""
+    of_rank: Ints
+    """Per rank: which of the clusters is its."""
     sort: Ints
     """Instances of one number scatter alike."""
 
@@ -75,13 +80,19 @@ class Joint:
     height_errors: Floats = field(init=False)
     turning: Floats = field(init=False)
     """Per cluster: variance of a turn, for a knot at unit distance from the next."""
+    curving: Floats = field(init=False)
+    """Per cluster: variance of how turns change, for knots at unit distance; inf: by anything."""
+    rests: list[Floats] = field(init=False)
+    """Per table: how late each cluster's ends are in the weighted mean; 0 if absent."""
     weights: list[Floats] = field(init=False)
+    """Per table: weight of each of those."""
 
     def __post_init__(self) -> None:
         self.values = np.zeros((len(self.knots), self.clusters))
         self.heights = np.zeros(len(self.steps))
         self.turning = np.full(self.clusters, _turning(FIRST_NS, len(self.knots)))
-        self.weights = [_first_weights(rows) for rows in self.tables]
+        self.curving = np.full(self.clusters, np.inf)
+        self._weigh_anew()
         self._hats = [_hats(rows.moment, self.knots) for rows in self.tables]
 
     def add(self, step: Moment) -> None:
@@ -100,7 +111,9 @@ class Joint:
         Weights begin anew: ends that a step which was not known yet has put far off would never
         count again.
         """
-        self.weights = [_first_weights(rows) for rows in self.tables]
+        self._weigh_anew()
+        self.turning[:] = np.inf
+        self.curving[:] = _curving(FIRST_NS, len(self.knots))
         for _ in range(ROUNDS):
             self._learn(self.solve())
             self._weigh()
@@ -108,6 +121,10 @@ class Joint:
         straight = self._strays() < np.maximum(WORTH_NS, SURE * self.curve_errors().max(axis=0))
         if straight.any():
             self.turning[straight] = _turning(STRAIGHT_NS, len(self.knots))
+            self.curving[straight] = np.inf
+            for _ in range(3):
+                self.solve()
+                self._weigh()
             self.solve()
 
     def _strays(self) -> Floats:
@@ -117,12 +134,29 @@ class Joint:
         rest = rest - x[:, None] * (x @ rest) / float(x @ x)
         return np.asarray(np.abs(rest).max(axis=0))
 
+    def noise(self) -> Floats:
+        """Standard deviation of what a single instance says of each cluster, ns."""
+        found = np.full(self.clusters, np.inf)
+        for number in range(self.clusters):
+            weights = [
+                weight[:, rows.clusters == number].ravel()
+                for rows, weight in zip(self.tables, self.weights, strict=True)
+            ]
+            said = np.concatenate(weights)
+            if (said > 0).any():
+                found[number] = 1 / np.sqrt(np.median(said[said > 0]))
+        return found
+
     def straightened(self, number: int) -> Floats:
         """The rests of a table with what its clusters' bends add."""
+        return self.rests[number] + self._added(number)
+
+    def _added(self, number: int) -> Floats:
+        """What bends add to each instance of a table's clusters."""
         rows, (left, share) = self.tables[number], self._hats[number]
         low, high = self.values[left], self.values[left + 1]
         curve = low * (1 - share)[:, None] + high * share[:, None]
-        result = rows.rest + curve[:, rows.clusters]
+        result = curve[:, rows.clusters]
         for step, height in zip(self.steps, self.heights, strict=True):
             column = np.flatnonzero(rows.clusters == step.cluster)
             result[:, column] += height * made(rows.moment, step)[:, None]
@@ -138,13 +172,13 @@ class Joint:
         # slow to import, and most runs have no use for it
         from scipy.linalg import cho_solve_banded, cholesky_banded
 
-        count, width = self.clusters, 2 * self.clusters
+        count, width = self.clusters, 3 * self.clusters
         size = len(self.knots) * count
         band, right = np.zeros((width + count, size)), np.zeros(size)
         border = np.zeros((size, len(self.steps)))
         corner, edge = np.zeros((len(self.steps),) * 2), np.zeros(len(self.steps))
-        for rows, weight, hats in zip(self.tables, self.weights, self._hats, strict=True):
-            self._add_rows(rows, weight, hats, (band, right, border, corner, edge))
+        for number in range(len(self.tables)):
+            self._add_rows(number, (band, right, border, corner, edge))
         band[0] = (1 + RIDGE) * band[0] + 1e-3 * RIDGE * band[0].mean()
         self._add_prior(band)
         band[0] *= 1 + ROUNDING
@@ -159,17 +193,11 @@ class Joint:
         self.values = (alone - through @ self.heights).reshape(-1, count)
         return factor, through, spread
 
-    def _add_rows(
-        self,
-        rows: Rows,
-        weight: Floats,
-        hats: tuple[Ints, Floats],
-        system: tuple[Floats, Floats, Floats, Floats, Floats],
-    ) -> None:
+    def _add_rows(self, number: int, system: tuple[Floats, Floats, Floats, Floats, Floats]) -> None:
         band, right, border, corner, edge = system
-        left, share = hats
+        rows, weight, rest = self.tables[number], self.weights[number], self.rests[number]
+        left, share = self._hats[number]
         count, members = self.clusters, rows.clusters
-        rest = np.where(weight > 0, rows.rest, 0.0)
         total = weight.sum(axis=1, keepdims=True)
         part = weight / np.maximum(total, 1e-300)
         pull = weight * (np.sum(part * rest, axis=1, keepdims=True) - rest)
@@ -208,52 +236,70 @@ class Joint:
                         band, (down[kept], np.broadcast_to(there, down.shape)[kept]), metric[kept]
                     )
 
+    def _priors(self) -> list[tuple[Floats, Floats, Floats]]:
+        """What curves should be small in, each as: per place its share of each knot from there on,
+        how far it reaches, and its variance per cluster."""
+        return [(*_turns(self.knots), self.turning), (*_curvings(self.knots), self.curving)]
+
     def _add_prior(self, band: Floats) -> None:
-        """Turns at knots are small."""
+        """Turns at knots are small, or how they change."""
         count = self.clusters
-        for knot, turn in enumerate(_turns(self.knots)):
-            precision = 1 / (self.turning * _reach(self.knots)[knot])
-            for a in range(3):
-                for b in range(a + 1):
-                    there = (knot + b) * count + np.arange(count)
-                    band[(a - b) * count, there] += turn[a] * turn[b] * precision
+        for shares, reach, variance in self._priors():
+            for knot, share in enumerate(shares):
+                precision = 1 / (variance * reach[knot])
+                for a in range(len(share)):
+                    for b in range(a + 1):
+                        there = (knot + b) * count + np.arange(count)
+                        band[(a - b) * count, there] += share[a] * share[b] * precision
+
+    def _weigh_anew(self) -> None:
+        """Weights from how far ends lie from those just before and after, whatever clocks do."""
+        self.rests, self.weights = [], []
+        for rows in self.tables:
+            rest = rows.late - row_medians(rows.late)
+            for column in rest.T:
+                known = np.isfinite(column)
+                if known.any():
+                    column[known] -= running_median(column[known])
+            mean, weight = _of_clusters(rows, _weights(rows, rest))
+            self.rests.append(mean)
+            self.weights.append(weight)
 
     def _weigh(self) -> None:
         """Weights from how far ends lie from the middle of their instance."""
         for number, rows in enumerate(self.tables):
-            straight = self.straightened(number)
-            weight = self.weights[number]
+            weight, straight = self.weights[number], self.straightened(number)
             total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-            middle = np.sum(weight * np.where(weight > 0, straight, 0.0), axis=1) / total[:, 0]
-            self.weights[number] = _weights(rows, straight - middle[:, None])
+            middle = np.sum(weight * straight, axis=1, keepdims=True) / total
+            rest = rows.late + self._added(number)[:, rows.of_rank] - middle
+            self.rests[number], self.weights[number] = _of_clusters(rows, _weights(rows, rest))
 
     def _learn(self, solved: tuple[Floats, Floats, Floats]) -> None:
         """Bring the size of each cluster's wander nearer to the likeliest (MacKay's steps)."""
-        turns, reach = _turns(self.knots), _reach(self.knots)
-        if not len(turns):
+        shares, reach = _curvings(self.knots)
+        if not len(shares):
             return
         from scipy.linalg import cho_solve_banded
 
         factor, through, spread = solved
         rng = np.random.default_rng(0)
-        count = self.clusters
-        shape = (len(turns), count, PROBES)
-        probe = rng.choice([-1.0, 1.0], shape) / np.sqrt(reach)[:, None, None]
+        count, places, width = self.clusters, len(shares), shares.shape[1]
+        probe = rng.choice([-1.0, 1.0], (places, count, PROBES)) / np.sqrt(reach)[:, None, None]
         load = np.zeros((len(self.knots), count, PROBES))
-        for a in range(3):
-            load[a : a + len(turns)] += turns[:, a, None, None] * probe
+        for a in range(width):
+            load[a : a + places] += shares[:, a, None, None] * probe
         flat = load.reshape(-1, PROBES)
         answer = cho_solve_banded((factor, True), flat, check_finite=False)
         answer += through @ (spread @ (through.T @ flat))
         answer = answer.reshape(load.shape)
-        seen = sum(turns[:, a, None, None] * answer[a : a + len(turns)] for a in range(3))
+        seen = sum(shares[:, a, None, None] * answer[a : a + places] for a in range(width))
         trace = np.sum(probe * seen, axis=(0, 2)) / PROBES
-        found = sum(turns[:, a, None] * self.values[a : a + len(turns)] for a in range(3))
+        found = sum(shares[:, a, None] * self.values[a : a + places] for a in range(width))
         square = np.sum(np.asarray(found) ** 2 / reach[:, None], axis=0)
-        known = len(turns) - trace / self.turning
-        least, most = (_turning(size, len(self.knots)) for size in (STRAIGHT_NS, 100 * FIRST_NS))
-        likely = (square + 0.02 * self.turning) / (np.maximum(known, 0.0) + 0.02)
-        self.turning = np.clip(likely, least, most)
+        known = places - trace / self.curving
+        least, most = (_curving(size, len(self.knots)) for size in (LEAST_NS, 100 * FIRST_NS))
+        likely = (square + 0.02 * self.curving) / (np.maximum(known, 0.0) + 0.02)
+        self.curving = np.clip(likely, least, most)
 
     def curve_errors(self) -> Floats:
         """Standard error of each cluster's curve, the others' being known."""
@@ -270,10 +316,13 @@ class Joint:
         # nothing may be said of a cluster that shares no instance with others
         said = np.maximum(said, 1e-3 * said.mean())
         precision += RIDGE * said[:, None, None] * np.eye(len(self.knots))
-        for knot, turn in enumerate(_turns(self.knots)):
-            place = np.ix_(np.arange(self.clusters), knot + np.arange(3), knot + np.arange(3))
-            reach = self.turning * _reach(self.knots)[knot]
-            precision[place] += np.outer(turn, turn) / reach[:, None, None]
+        for shares, reach, variance in self._priors():
+            for knot, share in enumerate(shares):
+                near = knot + np.arange(len(share))
+                place = np.ix_(np.arange(self.clusters), near, near)
+                precision[place] += np.outer(share, share) / (variance * reach[knot])[:, None, None]
+        diagonal = np.arange(len(self.knots))
+        precision[:, diagonal, diagonal] *= 1 + ROUNDING
         inverse = np.linalg.inv(precision).diagonal(axis1=1, axis2=2)
         return np.asarray(np.sqrt(np.maximum(inverse, 0.0)).T)
 
@@ -284,18 +333,24 @@ def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:
     return left, (moment - knots[left]) / (knots[left + 1] - knots[left])
 
 
-def _turns(knots: Floats) -> Floats:
-    """Per inner knot, what the values at it and its neighbours make of the turn there; time in
-    spans."""
+def _turns(knots: Floats) -> tuple[Floats, Floats]:
+    """Per inner knot, what the values at it and its neighbours make of the turn there, and half the
+    time between those; time in spans."""
     scale = max(float(np.ptp(knots)), 1.0)
     gap = np.diff(knots) / scale
-    return np.column_stack([1 / gap[:-1], -1 / gap[:-1] - 1 / gap[1:], 1 / gap[1:]])
+    shares = np.column_stack([1 / gap[:-1], -1 / gap[:-1] - 1 / gap[1:], 1 / gap[1:]])
+    return shares, np.asarray((gap[1:] + gap[:-1]) / 2)
 
 
-def _reach(knots: Floats) -> Floats:
-    """Per inner knot, half the time between its neighbours, in spans."""
-    scale = max(float(np.ptp(knots)), 1.0)
-    return np.asarray((knots[2:] - knots[:-2]) / 2 / scale)
+def _curvings(knots: Floats) -> tuple[Floats, Floats]:
+    """Per two neighbouring inner knots, what the values at them and their neighbours make of the
+    change from turn to turn, and the time between them."""
+    turns, reach = _turns(knots)
+    bent = turns / reach[:, None]
+    shares = np.zeros((max(len(bent) - 1, 0), 4))
+    shares[:, :3] -= bent[:-1]
+    shares[:, 1:] += bent[1:]
+    return shares, np.asarray(np.diff(knots)[1:-1] / max(float(np.ptp(knots)), 1.0))
 
 
 def _turning(size_ns: float, knots: int) -> float:
@@ -303,20 +358,14 @@ def _turning(size_ns: float, knots: int) -> float:
     return (4 * np.pi**2 * size_ns) ** 2 / max(knots, 1)
 
 
+def _curving(size_ns: float, knots: int) -> float:
+    """The same of how turns change."""
+    return (8 * np.pi**3 * size_ns) ** 2 / max(knots, 1)
+
+
 def made(moment: Floats, step: Moment) -> Floats:
     """How much of a step has been made at each moment."""
     return 0.5 * (moment > step.since) + 0.5 * (moment >= step.until)
-
-
-def _first_weights(rows: Rows) -> Floats:
-    """Weights from how far ends lie from those just before and after, whatever clocks do."""
-    middle = np.nanmedian(rows.rest, axis=1, keepdims=True)
-    rest = rows.rest - middle
-    for column in rest.T:
-        known = np.isfinite(column)
-        if known.any():
-            column[known] -= running_median(column[known])
-    return _weights(rows, rest)
 
 
 def _weights(rows: Rows, rest: Floats) -> Floats:
@@ -324,6 +373,13 @@ def _weights(rows: Rows, rest: Floats) -> Floats:
     result = np.zeros_like(rest)
     for sort in np.unique(rows.sort):
         here = rows.sort == sort
-        own = rest[here] * np.sqrt(rows.ends[here])
-        result[here] = measure_scatter(own, FLOOR_NS).weights(own) * rows.ends[here]
+        result[here] = measure_scatter(rest[here], FLOOR_NS).weights(rest[here])
     return result
+
+
+def _of_clusters(rows: Rows, weight: Floats) -> tuple[Floats, Floats]:
+    """How late the ends of each cluster are in the mean, 0 if absent, and what all weigh."""
+    member = rows.of_rank[:, None] == np.arange(len(rows.clusters))
+    total = weight @ member
+    mean = (weight * np.where(weight > 0, rows.late, 0.0)) @ member
+    return mean / np.maximum(total, 1e-300), np.asarray(total)

@@ -39,8 +39,8 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
 
 
 def strays(blocks: list[Block], residuals: list[Floats], ranks: int) -> Floats:
-    """By how much the clock of each rank strays from what was fitted, beyond chance, ns: most of
-    all stretches of time."""
+    """By how much the clock of each rank strays from what was fitted, ns: most of all stretches of
+    time; 0 where chance may do it."""
     found = np.zeros(ranks)
     for rank, columns in enumerate(columns_of_ranks(blocks, ranks)):
         at, residual = of_rank(blocks, residuals, columns)
@@ -59,8 +59,8 @@ def _off(values: Floats, parts: list[Floats]) -> float:
     medians = np.array([np.median(part) for part in parts])
     noise = [np.median(np.abs(part - median)) for part, median in zip(parts, medians, strict=True)]
     error = 1.2533 * 1.4826 * float(np.median(noise)) / np.sqrt(len(parts[0]))
-    far = np.abs(medians - np.median(values)).max()
-    return float(max(far - SIGMAS * error, 0.0))
+    far = float(np.abs(medians - np.median(values)).max())
+    return far if far > SIGMAS * error else 0.0
 
 
 def _apart(values: Floats, parts: list[Floats]) -> float:
@@ -72,7 +72,8 @@ def _apart(values: Floats, parts: list[Floats]) -> float:
     # that has 1.5 times the variance of a single end, a difference of two medians twice theirs
     noise = 1.4826 * float(np.median(np.abs(np.diff(values, 2)) / 2)) / np.sqrt(1.5)
     error = 1.2533 * noise * np.sqrt(2 / len(parts[0]))
-    return float(max(np.ptp(medians) - SIGMAS * error, 0.0))
+    apart = float(np.ptp(medians))
+    return apart if apart > SIGMAS * error else 0.0
 
 
 def of_rank(

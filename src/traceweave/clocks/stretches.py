@@ -39,7 +39,7 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
     """Return the lines of a bend between the first and last event of a rank."""
     inside = bend.at[(bend.at > first) & (bend.at < last)]
     knots = np.concatenate([[first], inside, [last]])
-    width = max(LEAST_NS, bend.error)
+    width = max(LEAST_NS, bend.error / 2)
     turns, values = _polygon(knots, bend.curve(knots), width)
     edges = [edge for step in bend.steps for edge in (step.since, step.until)]
     borders = np.unique(np.clip(np.concatenate([turns, edges]), first, last))

@@ -22,6 +22,8 @@ STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
 FEW = 3
 """Calls with a shift of their own that are taken for chance."""
+RIVALS = 24
+"""Calls by which another shift may differ that explains a stretch better."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -60,6 +62,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
+    _drop_outdone(a, b, partner, shift)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
@@ -109,6 +112,10 @@ def _align_by_votes(
     if not some:
         _drop_strays(partner)
         _fill_between(a, b, line, partner)
+        _drop_lonely(partner)
+        _drop_outdone(a, b, partner)
+        _align_between(a, b, partner, same_clock)
+        _drop_strays(partner)
         if not _supported(a, b, line, partner):
             return refused
     return Alignment(partner, line, False)
@@ -119,12 +126,69 @@ def _drop_strays(partner: Ints) -> None:
     or after them would need calls to be missing on one side and then on the other. After a step of
     a clock the nearest call in time may be such a one.
     """
+    runs = _runs(partner)
+    for run in runs:
+        if len(runs) > 1 and len(run) < FEW:
+            partner[run] = -1
+
+
+def _drop_lonely(partner: Ints) -> None:
+    """Take back partners of calls around which most have none: far from the line some are near
+    another call by chance."""
+    found = partner >= 0
+    partner[found & ~_mostly(found)] = -1
+
+
+def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) -> None:
+    """Take back stretches whose ends scatter less under another shift than theirs, if that is not
+    the one `chosen` for all: where a clock has stepped by about as long as the program takes to
+    repeat itself, the nearest call in time is another one.
+    """
+    runs = _runs(partner)
+    for before, run, after in zip([None, *runs], runs, [*runs[1:], None], strict=False):
+        shift = int(partner[run[0]] - run[0])
+        if shift == chosen:
+            continue
+        low = 0 if before is None else int(before[-1]) + 1
+        high = len(a) if after is None else int(after[0])
+        stretch = np.arange(low, high)
+        rivals = [shift + step for step in range(-RIVALS, RIVALS + 1) if step]
+        own = _dispersion(a, b, stretch, shift, 1)
+        if any(_dispersion(a, b, stretch, rival, len(run)) < own for rival in rivals):
+            partner[run] = -1
+
+
+def _align_between(a: Calls, b: Calls, partner: Ints, same_clock: bool) -> None:
+    """Give long stretches that are left between partners theirs, judged as if they were all there
+    is: after a clock has stepped far, nothing there lies on the line."""
+    if (partner < 0).all():
+        return
+    found = np.r_[-1, np.flatnonzero(partner >= 0), len(a)]
+    there = np.r_[-1, partner[partner >= 0], len(b)]
+    room = np.minimum(np.diff(found), np.diff(there)) - 1
+    for turn in np.flatnonzero(room >= STRETCH).tolist():
+        mine, theirs = (np.arange(x[turn] + 1, x[turn + 1]) for x in (found, there))
+        own = align_pair(a.take(mine), b.take(theirs), same_clock=same_clock).partner
+        for run in _runs(own):
+            if len(run) >= STRETCH:
+                partner[mine[run]] = theirs[own[run]]
+
+
+def _runs(partner: Ints) -> list[Ints]:
+    """The calls that have partners, apart where their shift changes."""
     found = np.flatnonzero(partner >= 0)
-    shift = partner[found] - found
-    edges = np.flatnonzero(np.r_[True, shift[1:] != shift[:-1], True])
-    if len(edges) > 2:
-        short = np.diff(edges) < FEW
-        partner[found[np.repeat(short, np.diff(edges))]] = -1
+    edges = np.flatnonzero(np.diff(partner[found] - found)) + 1
+    return np.split(found, edges) if len(found) else []
+
+
+def _dispersion(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> float:
+    """Median change of the end difference from one call to the next under a shift, ns; inf where
+    it leaves fewer than `least` calls to compare."""
+    i = i[(i + shift >= 0) & (i + shift < len(b))]
+    i = i[agree(a, i, b, i + shift)]
+    if len(i) < max(least, 2):
+        return np.inf
+    return float(np.median(np.abs(np.diff(b.end[i + shift] - a.end[i]))))
 
 
 def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
@@ -165,9 +229,11 @@ def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clo
 
 
 def _mostly(kept: Flags) -> Flags:
-    """Whether most of the nine calls around each are kept."""
-    sums = np.cumsum(np.r_[np.zeros(5, np.int64), kept, np.zeros(4, np.int64)])
-    return np.asarray(sums[9:] - sums[:-9] >= 5)
+    """Whether most of the nine calls around each are kept, of fewer at the edges."""
+    sums = np.cumsum(np.r_[0, kept])
+    at = np.arange(len(kept))
+    low, high = np.maximum(at - 4, 0), np.minimum(at + 5, len(kept))
+    return np.asarray(2 * (sums[high] - sums[low]) > high - low)
 
 
 def _sandwiched(kept: Flags) -> Flags:

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import align_pair
 from traceweave.matching.by_time import match_leftovers
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
-from traceweave.matching.outcome import ALONE, Matches
+from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
 from traceweave.matching.send_recv import SameClock
+
+ROUNDING_NS = 2_000
+"""Old traces have whole microseconds."""
 
 
 @dataclass
@@ -33,6 +36,9 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     """Align every rank with the rank that recorded most, then the leftovers with each other by
     time.
     """
+    over = _overlapping(calls.take(index))
+    matches.refuse(index[over], OVERLAPS)
+    index = index[~over]
     first = matches.next_instance
     own = calls.take(index)
     by_rank = _split(own, np.arange(len(index)), own.rank)
@@ -54,6 +60,14 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     match_rest([reference, *parts], instance)
     found = np.flatnonzero(instance >= 0)
     matches.accept(index[found], instance[found], "order" if plain else "sequence-aligned")
+
+
+def _overlapping(calls: Calls) -> Flags:
+    """Calls that one stream ran at once, which none does: its clock was set back meanwhile, and
+    their order may not be what it seems."""
+    beside = (np.diff(calls.rank) == 0) & (np.diff(calls.stream) == 0) & calls.on_gpu[1:]
+    beside &= calls.start[1:] < calls.end[:-1] - ROUNDING_NS
+    return np.asarray(np.r_[beside, False] | np.r_[False, beside])
 
 
 def _split(calls: Calls, index: Ints, key: Ints) -> list[Part]:
@@ -82,20 +96,39 @@ def match_rest(parts: list[Part], instance: Ints) -> None:
     """Match calls that the first part lacks, by time, against the part that has most of them, until
     none is left.
     """
+    known = instance.copy()
     for _ in range(len(parts)):
         open_parts = []
         for part in parts[1:]:
-            free = instance[part.index] < 0
-            if part.line is not None and free.any():
-                open_parts.append(Part(part.index[free], part.calls.take(free), part.line))
+            free = np.flatnonzero(instance[part.index] < 0)
+            if part.line is not None and len(free):
+                left = Part(part.index[free], part.calls.take(free), part.line)
+                open_parts.append((left, free, known[part.index]))
         if len(open_parts) < 2:
             return
-        lead, *others = sorted(open_parts, key=lambda part: -len(part.index))
+        (lead, place, beside), *others = sorted(open_parts, key=lambda one: -len(one[0].index))
         following = int(instance.max()) + 1
         instance[lead.index] = following + np.arange(len(lead.index))
-        for part in others:
+        for part, own_place, own_beside in others:
             if part.line is None or lead.line is None:
                 continue
             partner = match_leftovers(part.calls, part.line, lead.calls, lead.line)
-            found = partner >= 0
+            found = np.flatnonzero(partner >= 0)
+            sure = _continue(own_place[found], own_beside, place[partner[found]], beside)
+            found = found[sure]
             instance[part.index[found]] = instance[lead.index[partner[found]]]
+
+
+def _continue(mine: Ints, my_instance: Ints, theirs: Ints, their_instance: Ints) -> Flags:
+    """Which pairs of two ranks' calls, given by their places, go on from calls beside them that are
+    matched: elsewhere nothing shows that no clock has stepped since.
+    """
+    if not len(mine):
+        return np.zeros(0, dtype=np.bool_)
+    new = np.flatnonzero(np.r_[True, (np.diff(mine) != 1) | (np.diff(theirs) != 1)])
+    last = np.r_[new[1:], len(mine)] - 1
+    padded = [np.r_[-1, of, -1] for of in (my_instance, their_instance)]
+    before = [of[place[new]] for of, place in zip(padded, (mine, theirs), strict=True)]
+    after = [of[place[last] + 2] for of, place in zip(padded, (mine, theirs), strict=True)]
+    sure = [(one == other) & (one >= 0) for one, other in (before, after)]
+    return np.repeat(sure[0] | sure[1], last - new + 1)
