@@ -6,6 +6,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from tests.tables import create_tables, empty_database
 from traceweave.weave import WeaveSummary, weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -75,8 +76,10 @@ def woven(con: Connection, job: Job) -> tuple[WeaveSummary, int, int]:
 
 @pytest.mark.parametrize(
     ("job", "matched"),
-    [(STEP_OF_TRAINING, 0.8), (MESSAGES, 0.65)],
-    ids=["a step of training", "messages"],
+    [
+        pytest.param(STEP_OF_TRAINING, 0.8, id="a step of training"),
+        pytest.param(MESSAGES, 0.65, id="messages", marks=nightly),
+    ],
 )
 def test_a_clock_that_steps_as_far_as_the_program_repeats_itself(job: Job, matched: float) -> None:
     with empty_database() as con:

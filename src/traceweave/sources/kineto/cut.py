@@ -50,11 +50,11 @@ class Cut(NamedTuple):
     """Damage was met and passed; the rest can be cut further before more is read."""
 
 
-def array_start(head: bytes, searched: int = 0) -> int | None:
+def array_start(head: bytes, searched: int = 0, *, more: bool = False) -> int | None:
     """Return where the events begin, after their opening bracket; None if that is still to come.
 
     The first `searched` bytes are known not to hold it. A key of this name further inside is not
-    meant, unless there is no other.
+    meant, unless there is no other; with `more` to come there may be.
     """
     if (text := head.lstrip(b"\xef\xbb\xbf \t\r\n")).startswith(b"["):
         return len(head) - len(text) + 1
@@ -65,7 +65,7 @@ def array_start(head: bytes, searched: int = 0) -> int | None:
     for match in _ARRAY_KEY.finditer(head, first.end()):
         if scan.depth_before(match.start()) == 1:
             return match.end()
-    return first.end()
+    return None if more else first.end()
 
 
 def closing_line(buffer: bytes) -> bytes | None:

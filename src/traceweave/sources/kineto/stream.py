@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import IO
 
 from traceweave.errors import InputError
@@ -32,6 +33,9 @@ MAX_EVENT_BYTES = 64 << 20
 
 EXAMPLE_BYTES = 200
 """Of an event that is left out, this much is kept to show."""
+
+_KEY_BYTES = 4 << 20
+"""In so much of the file the array is looked for beyond a key of its name that lies deeper."""
 
 _LAYOUT_BYTES = 256
 """Bytes of the array that show how its events are laid out."""
@@ -140,16 +144,17 @@ class EventStream:
 
     def _skip_head(self, pieces: Iterator[bytes]) -> bytes:
         """Read up to the array and return what follows its opening bracket."""
-        head = b""
-        for piece in pieces:
-            searched = len(head)
+        head, searched = b"", 0
+        for piece in chain(pieces, [b""]):
             head += piece
-            if (end := array_start(head, searched)) is None:
+            more = bool(piece) and len(head) < _KEY_BYTES
+            if (end := array_start(head, searched, more=more)) is None:
                 if len(head) > MAX_TOP_BYTES:
                     raise InputError(
                         f"no traceEvents in its first {MAX_TOP_BYTES >> 20} MiB; if it is a trace,"
                         " take the large value before them out of the file"
                     )
+                searched = 0 if more else len(head)
                 continue
             self.head = head[:end]
             rest = head[end:]
