@@ -385,6 +385,34 @@ def test_what_later_views_need_is_made_when_no_view_was_asked_for_in_a_while(
         assert made.ready(asking, made.shift, [0, 1, 2, 3]) == [0, 1, 2, 3]
 
 
+def test_who_waits_for_what_is_sharp_does_not_put_it_off(
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page asks again and again while what it shows is blurred."""
+    monkeypatch.setattr(views, "FEW_OPS", 0)
+    monkeypatch.setattr(levels, "QUIET_S", 0.5)
+    monkeypatch.setattr(levels, "PATIENCE_S", 0.05)
+    asked = Event()
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        asked.wait(60)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        length = explorer.run.span_ns // 8
+        wanted = Stretch(0, length, length >> explorer.levels.shift)
+        explorer.lanes(asking, wanted, [0, 1, 2, 3], patient=False)
+        asked.set()
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            found = decode(explorer.lanes(asking, wanted, [0, 1, 2, 3], patient=True))
+            if not (found["blurred"] or found["pending"]):
+                return
+    raise AssertionError("it stayed blurred")
+
+
 def test_levels_of_some_ranks_are_those_of_all(
     gpu_run: Path, explorer: Explorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

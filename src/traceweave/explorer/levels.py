@@ -146,16 +146,16 @@ class Levels:
             with self._run.asking() as asking:
                 self._asking = asking
                 for ranks in self._turns(OPS_AT_ONCE):
-                    self._let_pass(0)
+                    self._let_pass()
                     coarse = [self.shift + i * COARSER for i in range(1, MOST_SHIFTS)]
                     self._make_level(asking, self.first, ranks)
                     for finer in coarse[:-1]:
                         asking.do("coarser_level", shift=finer, by=COARSER, ranks=ranks)
                     self._tell(coarse, ranks)
-                self._let_pass(QUIET_S)
+                self._let_pass(quiet=True)
                 asking.do("waits")
                 for ranks in self._turns(OPS_BETWEEN):
-                    self._let_pass(QUIET_S)
+                    self._let_pass(quiet=True)
                     self._make_level(asking, self.shift, ranks)
                     self._tell([self.shift], ranks)
                 asking.do("names")
@@ -165,12 +165,12 @@ class Levels:
             if not self._stopped.is_set():
                 self.error = error
 
-    def _let_pass(self, quiet_s: float) -> None:
-        """Return when nothing is answered that this would hold up, nor was for so long."""
+    def _let_pass(self, *, quiet: bool = False) -> None:
+        """Return when no view is answered; if `quiet`, nor was in a while."""
         with self._changed:
             while not self._stopped.is_set():
-                quiet = -math.inf if self._views else time.monotonic() - self._last_view
-                if quiet >= quiet_s:
+                since = time.monotonic() - self._last_view
+                if not self._views and since >= (QUIET_S if quiet else 0):
                     return
                 self._changed.wait(_LOOK_S)
 

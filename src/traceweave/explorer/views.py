@@ -6,6 +6,7 @@ least a few pixels long; what is shorter is how busy its lane is in a block of t
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,8 @@ def device_view(
         shift = levels.first
         level = levels.level(shift)
     shown = ranks if level is None else levels.ready(asking, level[0], ranks)
-    with levels.passing():
+    # who waits for a level does not hold it up
+    with nullcontext() if patient else levels.passing():
         blocks, singles = _device_rows(run, asking, stretch, shown, shift, level)
     names, name_list = coded(singles, "name")
     classes, class_list = coded(singles, "class")
