@@ -105,7 +105,7 @@ def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> 
     count = int(part.max()) + 1
     apart = np.full((count, count), np.nan)
     for block, rest in zip(blocks, rests, strict=True):
-        parts, means = means_of(rest, part[block.ranks])
+        parts, means = _means_of(rest, part[block.ranks])
         at, order = _times(block)
         means = means[order]
         for column, number in enumerate(parts.tolist()):
@@ -116,7 +116,7 @@ def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> 
     return apart
 
 
-def means_of(rest: Floats, part: Ints) -> tuple[Ints, Floats]:
+def _means_of(rest: Floats, part: Ints) -> tuple[Ints, Floats]:
     """The parts, and the mean of the columns of each, NaN left out."""
     parts = np.unique(part)
     means = np.full((len(rest), len(parts)), np.nan)

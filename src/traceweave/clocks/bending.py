@@ -233,9 +233,7 @@ def _told_apart(joint: Joint, cluster: int, together: set[int]) -> Floats:
     """When a cluster shared an instance with one that is not among those `together`."""
     found = [np.zeros(0)]
     for rows in joint.tables:
-        known = (
-            np.isfinite(rows.late) @ (rows.of_rank[:, None] == np.arange(len(rows.clusters))) > 0
-        )
+        known = rows.per_cluster(np.isfinite(rows.late)) > 0
         others = ~np.isin(rows.clusters, list(together))
         mine = rows.clusters == cluster
         found.append(rows.moment[known[:, mine].any(axis=1) & known[:, others].any(axis=1)])

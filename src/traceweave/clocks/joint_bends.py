@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import row_medians
 from traceweave.clocks.scatter import measure_scatter
 from traceweave.matching.coarse_clocks import running_median
@@ -23,10 +23,10 @@ ROUNDS = 12
 """Rounds in which weights and the size of wander are found."""
 FIRST_NS = 100_000.0
 """How far a clock may wander before anything is known of it."""
-LEAST_NS = 2_000.0
-"""And the least that is looked for."""
 STRAIGHT_NS = 100.0
 """The same for a clock that is found not to."""
+LEAST_NS = 2_000.0
+"""The least wander that is looked for."""
 WORTH_NS = 10_000.0
 SURE = 6.0
 """A curve must go farther from a line than this, and than so many of its standard errors."""
@@ -53,6 +53,10 @@ class Rows:
     """Per rank: which of the clusters is its."""
     sort: Ints
     """Instances of one number scatter alike."""
+
+    def per_cluster(self, of_ends: Floats | Flags) -> Floats:
+        """Sums over the ranks of each cluster, of what is said per instance and rank."""
+        return np.asarray(of_ends @ (self.of_rank[:, None] == np.arange(len(self.clusters))))
 
 
 @dataclass(frozen=True)
@@ -379,7 +383,6 @@ def _weights(rows: Rows, rest: Floats) -> Floats:
 
 def _of_clusters(rows: Rows, weight: Floats) -> tuple[Floats, Floats]:
     """How late the ends of each cluster are in the mean, 0 if absent, and what all weigh."""
-    member = rows.of_rank[:, None] == np.arange(len(rows.clusters))
-    total = weight @ member
-    mean = (weight * np.where(weight > 0, rows.late, 0.0)) @ member
-    return mean / np.maximum(total, 1e-300), np.asarray(total)
+    total = rows.per_cluster(weight)
+    mean = rows.per_cluster(weight * np.where(weight > 0, rows.late, 0.0))
+    return mean / np.maximum(total, 1e-300), total
