@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -331,6 +332,19 @@ def test_ranks_that_are_not_ready_are_named(gpu_run: Path, monkeypatch: pytest.M
         assert len(found["block_lane"]) == len(found["lane"]) == 0
 
 
+def _before_levels(
+    monkeypatch: pytest.MonkeyPatch, wait: Callable[[bool, list[int]], object]
+) -> None:
+    """Call `wait` before a level is made: with whether it is the finest, and of which ranks."""
+    make = levels.Levels._make_level
+
+    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
+        wait(shift == self.shift, ranks)
+        make(self, asking, shift, ranks)
+
+    monkeypatch.setattr(levels.Levels, "_make_level", held)
+
+
 def test_the_first_answer_waits_for_the_first_ranks_only(
     gpu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,14 +352,7 @@ def test_the_first_answer_waits_for_the_first_ranks_only(
     monkeypatch.setattr(levels, "OPS_AT_ONCE", 1)
     monkeypatch.setattr(levels, "PATIENCE_S", 60)
     released = Event()
-    make = levels.Levels._make_level
-
-    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
-        if ranks != [0]:
-            released.wait(60)
-        make(self, asking, shift, ranks)
-
-    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    _before_levels(monkeypatch, lambda _, ranks: ranks == [0] or released.wait(60))
     with explore(gpu_run) as explorer, explorer.run.asking() as asking:
         wanted = Stretch(0, explorer.run.span_ns + 1, 1000)
 
@@ -363,14 +370,7 @@ def test_what_later_views_need_is_made_when_no_view_was_asked_for_in_a_while(
     """A page that is zoomed draws with the same cores."""
     monkeypatch.setattr(levels, "QUIET_S", 60)
     begun, asked = Event(), Event()
-    make = levels.Levels._make_level
-
-    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
-        begun.set()
-        asked.wait(60)
-        make(self, asking, shift, ranks)
-
-    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    _before_levels(monkeypatch, lambda *_: (begun.set(), asked.wait(60)))
     with explore(gpu_run) as explorer, explorer.run.asking() as asking:
         made = explorer.levels
         assert begun.wait(60)
@@ -393,13 +393,7 @@ def test_who_waits_for_what_is_sharp_does_not_put_it_off(
     monkeypatch.setattr(levels, "QUIET_S", 0.5)
     monkeypatch.setattr(levels, "PATIENCE_S", 0.05)
     asked = Event()
-    make = levels.Levels._make_level
-
-    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
-        asked.wait(60)
-        make(self, asking, shift, ranks)
-
-    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    _before_levels(monkeypatch, lambda *_: asked.wait(60))
     with explore(gpu_run) as explorer, explorer.run.asking() as asking:
         length = explorer.run.span_ns // 8
         wanted = Stretch(0, length, length >> explorer.levels.shift)
@@ -434,14 +428,7 @@ def test_a_view_is_blurred_while_its_level_is_made(
     monkeypatch.setattr(views, "FEW_OPS", 0)
     monkeypatch.setattr(levels, "PATIENCE_S", 60)
     released = Event()
-    make = levels.Levels._make_level
-
-    def held(self: levels.Levels, asking: Asking, shift: int, ranks: list[int]) -> None:
-        if shift == self.shift:
-            released.wait(60)
-        make(self, asking, shift, ranks)
-
-    monkeypatch.setattr(levels.Levels, "_make_level", held)
+    _before_levels(monkeypatch, lambda finest, _: not finest or released.wait(60))
     with explore(gpu_run) as explorer, explorer.run.asking() as asking:
         explorer.levels.ready(asking, explorer.levels.first, [0, 1, 2, 3], patient=True)
         length = explorer.run.span_ns // 8

@@ -34,7 +34,7 @@ OPS_AT_ONCE = 2_000_000
 """Of the first view."""
 
 OPS_BETWEEN = 1_000_000
-"""Of the finest level, which is made between the answers to views."""
+"""Of the finest level, which is made while no view is asked for."""
 
 PATIENCE_S = 0.5
 """So long an answer waits for what is not made, before it is given without it."""
@@ -114,11 +114,11 @@ class Levels:
         what went wrong while they were made.
         """
         until = time.monotonic() + PATIENCE_S
-        enough = len(ranks) if patient else min(len(ranks), 1)
+        enough = all if patient or not ranks else any
         with self._changed:
             made = self._made.setdefault(level, set())
             while (
-                len(made.intersection(ranks)) < enough
+                not enough(rank in made for rank in ranks)
                 and not self.finished
                 and time.monotonic() < until
             ):
