@@ -6,17 +6,24 @@ import functools
 import http.server
 import logging
 import os
+import re
+import socket
+import subprocess
+import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.sharded.equal import differing_tables
+from traceweave import places
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError
 from traceweave.places import place_of
@@ -54,17 +61,17 @@ def bucket(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    name = request.node.name.replace("_", "-")[:60].rstrip("-")
+    name = re.sub(r"[\W_]+", "-", request.node.name)[-60:].strip("-")
     system = fs.S3FileSystem(allow_bucket_creation=True, endpoint_override=server)
     system.create_dir(name)
     return f"s3://{name}"
 
 
-def upload(traces: Path, url: str) -> str:
-    for trace in traces.iterdir():
-        with place_of(f"{url}/{trace.name}").writing() as stream:
+def upload(traces: Path, url: str) -> None:
+    """Put a file there, or the files of a folder below it."""
+    for trace in [traces] if traces.is_file() else traces.iterdir():
+        with place_of(url if trace == traces else f"{url}/{trace.name}").writing() as stream:
             stream.write(trace.read_bytes())
-    return url
 
 
 def contents(url: str) -> dict[str, bytes]:
@@ -111,6 +118,49 @@ def test_a_run_goes_from_bucket_to_bucket(
     assert b"replaced" not in said.err
     assert_nothing_secret(*stored.values(), said.out, said.err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a bucket of a Google Cloud Storage server, to which nobody has to log in."""
+    pytest.importorskip("gcp_storage_emulator", reason="gcp-storage-emulator is not installed")
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    # a process of its own: pyarrow keeps the GIL while it asks for a file's size
+    command = [sys.executable, "-m", "gcp_storage_emulator", "start", "--in-memory"]
+    command += [f"--port={port}", "--default-bucket=bucket"]
+    options = f"scheme=http&endpoint_override=127.0.0.1:{port}&retry_limit_seconds=20"
+
+    def system(rest: str) -> tuple[fs.FileSystem, str]:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(
+            f"gs://anonymous@{rest}?{options}"
+        )
+        return found
+
+    monkeypatch.setitem(places._SYSTEMS, "gs", system)
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
+        while server.poll() is None and not answers(port):
+            time.sleep(0.05)
+        yield "gs://bucket"
+        server.terminate()
+
+
+def answers(port: int) -> bool:
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port))):
+        return True
+    return False
+
+
+@nightly
+def test_google_keeps_traces_runs_and_pages(
+    google: str, traces: Path, database_of: DatabaseOf
+) -> None:
+    upload(traces, f"{google}/traces")
+    assert main(["ingest", f"{google}/traces", "-o", f"{google}/run.tw"]) == 0
+    assert main(["report", f"{google}/run.tw", "-o", f"{google}/run.html"]) == 0
+    with traceweave.open(database_of(traces)) as one, traceweave.open(f"{google}/run.tw") as other:
+        assert set(differing_tables(one, other)) <= {"sources"}
+    assert b"<html" in contents(google)["run.html"]
 
 
 @nightly
@@ -198,11 +248,19 @@ class web:
         self._server.server_close()
 
 
-@nightly
-def test_parquet_exports_of_nsys_are_read_there(
-    bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
+NSYS_FORMS = {
+    "parquet": "mpi_nsys/all_ranks__2023.4_pqtdir",
+    "arrow": "mpi_nsys/all_ranks__2023.4_arwdir",
+    "sqlite": "ddp_gloo_nsys/ddp_4ranks.sqlite",
+}
+
+
+@pytest.mark.parametrize("form", first_at_once(["sqlite", "parquet", "arrow"]))
+def test_exports_of_nsys_are_read_there(
+    form: str, bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
-    export = fixtures / "mpi_nsys" / "all_ranks__2023.4_pqtdir"
+    pytest.importorskip("apsw", reason="APSW is not installed")
+    export = fixtures / NSYS_FORMS[form]
     upload(export, f"{bucket}/traces/{export.name}")
     result = traceweave.ingest(f"{bucket}/traces", tmp_path / "run.duckdb")
     assert result.ok
@@ -214,11 +272,12 @@ def test_parquet_exports_of_nsys_are_read_there(
         assert len(there.sql("FROM host_ops")) > 0
 
 
-def test_other_exports_of_nsys_say_what_to_do(bucket: str, fixtures: Path, tmp_path: Path) -> None:
-    export = fixtures / "mpi_nsys" / "all_ranks__2023.4_arwdir"
-    upload(export, f"{bucket}/{export.name}")
-    with place_of(f"{bucket}/one.sqlite").writing() as stream:
-        stream.write(b"SQLite format 3\x00")
+def test_what_nsys_has_packed_says_what_to_do(bucket: str, fixtures: Path, tmp_path: Path) -> None:
+    packed = fixtures / "mpi_nsys" / "all_ranks__2023.4.sqlite.gz"
+    upload(packed, f"{bucket}/{packed.name}")
+    with place_of(f"{bucket}/one.nsys-rep").writing() as stream:
+        stream.write(b"anything")
     with pytest.raises(InputError) as raised:
         traceweave.ingest(bucket, tmp_path / "run.duckdb")
-    assert str(raised.value).count("copy it here, or") == 2
+    assert "packed SQLite cannot be read page by page" in str(raised.value)
+    assert "nsys exports reports of this machine only" in str(raised.value)

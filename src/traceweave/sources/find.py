@@ -12,11 +12,11 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
-from traceweave.sources.elsewhere import Elsewhere, ElsewhereFolder, find_elsewhere
+from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
 from traceweave.sources.formats import Format
 from traceweave.sources.model import BAD_FILE
-from traceweave.sources.nsys import are_export, is_export_folder, is_parquet_folder
-from traceweave.sources.unpack import read_head
+from traceweave.sources.nsys import are_export, is_export_folder
+from traceweave.sources.unpack import is_packed, read_head
 from traceweave.store.database import first_line
 
 HEAD_BYTES = 256 * 1024
@@ -37,13 +37,8 @@ _OTHER_CONTENT = (
     (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
     (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
-_NOT_A_STREAM = (
-    "nsys reports and SQLite exports cannot be read as a stream; copy it here, or put an export of"
-    " --type parquetdir there"
-)
-_NOT_BY_COLUMN = (
-    "of an Arrow export, columns cannot be read alone; copy it here, or export parquetdir"
-)
+_REPORT_ELSEWHERE = "nsys exports reports of this machine only; copy it here, or export it there"
+_PACKED_ELSEWHERE = "packed SQLite cannot be read page by page; unpack it there, or copy it here"
 _TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
 _TAR_MAGIC = slice(257, 262)
 """Where the header of its first file says b"ustar"."""
@@ -155,8 +150,6 @@ def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> Found:
     if stat.S_ISDIR(status.st_mode):
-        if isinstance(path, ElsewhereFolder) and not is_parquet_folder(path):
-            return Broken(path, "nsys", _NOT_BY_COLUMN)
         with suppress(*BAD_FILE):
             for format_ in formats:
                 if format_.recognize(path, b""):
@@ -166,7 +159,7 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         return PassedOver(path, "not a regular file")
     name = path.name.lower()
     if name.endswith(REPORT_SUFFIXES) and isinstance(path, Elsewhere):
-        return Broken(path, "nsys", _NOT_A_STREAM)
+        return Broken(path, "nsys", _REPORT_ELSEWHERE)
     if name.endswith(REPORT_SUFFIXES):
         return Candidate(path, None)
     meant = name.endswith(TRACE_SUFFIXES)
@@ -177,9 +170,9 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     except InputError as error:
         reason = str(error).removeprefix(f"{path}: ")
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
-    if isinstance(path, Elsewhere) and head.startswith(SQLITE):
-        return Broken(path, "nsys", _NOT_A_STREAM)
     try:
+        if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
+            return Broken(path, "nsys", _PACKED_ELSEWHERE)
         for format_ in formats:
             if format_.recognize(path, head):
                 return Candidate(path, format_)

@@ -13,7 +13,7 @@ import duckdb
 
 from traceweave.sources.model import Loaded, Report, Trace
 from traceweave.sources.nsys.export_report import export_command, export_report, is_report
-from traceweave.sources.nsys.forms import are_export, is_export_folder, is_parquet_folder
+from traceweave.sources.nsys.forms import are_export, is_export_folder
 from traceweave.sources.nsys.recognize import recognize
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "export_command",
     "export_report",
     "is_export_folder",
-    "is_parquet_folder",
     "is_report",
     "load",
     "probe",

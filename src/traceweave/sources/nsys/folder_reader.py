@@ -75,23 +75,48 @@ class _ParquetTable:
 class _ArrowTable:
     path: Path | None = None
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
-        # mapped, not read: what nsys writes is not compressed
-        source = stack.enter_context(pa.memory_map(str(path)))
-        try:
-            table = pa.ipc.open_file(source).read_all()
-        except pa.ArrowInvalid:
-            source.seek(0)
-            table = pa.ipc.open_stream(source).read_all()
-        self._table = table
-        self.schema = table.schema
-        self.row_count: int = table.num_rows
+    def __init__(self, path: Path, _: ExitStack) -> None:
+        self._source = path
+        self.row_count = 0
+        filled: set[str] = set()
+        with self._reading() as (self.schema, batches):
+            for batch in batches:
+                self.row_count += batch.num_rows
+                filled |= {c for c in batch.schema.names if batch[c].null_count < batch.num_rows}
+        self._filled = filled
 
     def is_empty(self, column: str) -> bool:
-        return bool(self._table[column].null_count == len(self._table))
+        return column not in self._filled
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from self._table.select(list(columns)).to_batches(_ROWS_PER_BATCH)
+        with self._reading(columns) as (_, batches):
+            for batch in batches:
+                for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
+                    yield batch.slice(first, _ROWS_PER_BATCH)
+
+    @contextmanager
+    def _reading(
+        self, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """Open the file from its beginning, for these columns; for all if none are named."""
+        fields = None if columns is None else [self.schema.get_field_index(c) for c in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        place = place_at(self._source)
+        # mapped, not read: what nsys writes is not compressed
+        with place.opened() if place else pa.memory_map(str(self._source)) as file:
+            yield _opened(file, options)
+
+
+def _opened(
+    file: pa.NativeFile, options: pa.ipc.IpcReadOptions
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    try:
+        known = pa.ipc.open_file(file, options=options)
+    except pa.ArrowInvalid:
+        file.seek(0)
+        stream = pa.ipc.open_stream(file, options=options)
+        return stream.schema, iter(stream)
+    return known.schema, map(known.get_batch, range(known.num_record_batches))
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,3 @@ def is_export_folder(path: Path) -> bool:
 def are_export(names: Collection[str]) -> bool:
     """Tell whether files of these names, all in one folder, are an export."""
     return any(sum(s + suffix in names for s in SIGNS) >= 2 for suffix in TABLE_SUFFIXES)
-
-
-def is_parquet_folder(path: Path) -> bool:
-    """Tell whether an export is one of Parquet files."""
-    return (path / f"{SIGNS[0]}.parquet").is_file()

@@ -11,14 +11,18 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from traceweave.errors import InputError
+from traceweave.sources.elsewhere import place_at
 from traceweave.sources.nsys.export import Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
+
+if TYPE_CHECKING:
+    from traceweave.sources.nsys.sqlite_elsewhere import Rows
 
 ROWS_PER_BATCH = 16_384
 """Measured best of 1 k, 16 k and 64 k rows: 206 k rows/s with 24 columns."""
@@ -28,9 +32,9 @@ ROWS_PER_BATCH = 16_384
 class SqliteExport(Export):
     """An open SQLite export and its connection."""
 
-    uri: str
-    """What the open file, unpacked, is called in SQLite."""
-    con: sqlite3.Connection
+    uri: str | None
+    """What the open file, unpacked, is called in SQLite; None if it is not on this machine."""
+    con: sqlite3.Connection | Rows
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query that yields few; no rows where pages are unreadable."""
@@ -57,10 +61,13 @@ class SqliteExport(Export):
         return rows[0][0] if rows and isinstance(rows[0][0], int) else 0
 
     def filled(self, table: str, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns that hold anything; all where pages are unreadable.
+        """Return those of the columns that hold anything; all where pages are unreadable, or not on
+        this machine: to look would cost more than to read what is empty.
 
         One pass over the table, which goes on at the row where a column was found to be filled.
         """
+        if self.uri is None:
+            return list(columns)
         empty = dict.fromkeys(columns)
         row_id = -(1 << 63)
         try:
@@ -96,7 +103,7 @@ class SqliteExport(Export):
 
     def _read_fast(self, select: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield as many rows as the quick reader can; none if it is not installed."""
-        if self.damaged is not None:
+        if self.damaged is not None or self.uri is None:
             return
         try:
             from traceweave.sources.nsys.fast_reader import FastReaderError, read_fast
@@ -124,8 +131,17 @@ class SqliteExport(Export):
 
     def _select(self, table: str, columns: Mapping[str, pa.DataType]) -> str:
         present = self.tables[table]
-        fields = ", ".join(quoted(c) if c in present else "NULL" for c in columns)
+        fields = ", ".join(
+            self._field(c, t) if c in present else "NULL" for c, t in columns.items()
+        )
         return f"SELECT {fields} FROM {quoted(table)}"
+
+    def _field(self, column: str, type_: pa.DataType) -> str:
+        name = quoted(column)
+        if self.uri is None and pa.types.is_string(type_):
+            # the reader elsewhere knows no way to repair text that is no UTF-8
+            return f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
+        return name
 
 
 @contextmanager
@@ -158,10 +174,7 @@ def unpack(path: Path, target: Path) -> str | None:
 
 @contextmanager
 def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[SqliteExport]:
-    # immutable: no lock and no journal is looked for, so read-only and network folders work
-    uri = f"file:{quote(os.fsencode(database.resolve()))}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as con:
-        con.text_factory = _text
+    with _connection(database) as (con, uri):
         # SQLite refuses a file shorter than its header says unless the schema is declared writable
         con.execute("PRAGMA writable_schema = ON")
         try:
@@ -175,7 +188,26 @@ def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Sqli
         yield SqliteExport(path, tables, damaged or _cut_short(database), uri, con)
 
 
-def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
+@contextmanager
+def _connection(database: Path) -> Iterator[tuple[sqlite3.Connection | Rows, str | None]]:
+    if place := place_at(database):
+        try:
+            from traceweave.sources.nsys.sqlite_elsewhere import connected
+        except ImportError as error:
+            raise InputError(
+                f"{database}: it needs pip install 'traceweave-ranks[cloud]'"
+            ) from error
+        with connected(place) as elsewhere:
+            yield elsewhere, None
+        return
+    # immutable: no lock and no journal is looked for, so read-only and network folders work
+    uri = f"file:{quote(os.fsencode(database.resolve()))}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as con:
+        con.text_factory = _text
+        yield con, uri
+
+
+def _columns(con: sqlite3.Connection | Rows, table: str) -> frozenset[str]:
     try:
         return frozenset(str(r[1]) for r in con.execute(f"PRAGMA table_info({quoted(table)})"))
     except sqlite3.DatabaseError:
@@ -202,7 +234,9 @@ def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        # SQLite lets any column hold any type
+        # SQLite lets any column hold any type, and text any bytes
+        if pa.types.is_string(type_):
+            values = [_text(v) if isinstance(v, bytes) else v for v in values]
         return pa.array([v if _fits(v, type_) else None for v in values], type_)
 
 
