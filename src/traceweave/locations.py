@@ -28,7 +28,10 @@ def shown(name: str | Path) -> str:
         return str(name)
     scheme, rest = url_of(name)
     host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    user, at, server = host.rpartition("@")
+    if at and scheme.startswith("abfs") and ":" not in user:
+        return f"{scheme}://{user}@{server}{slash}{path}"  # a container, not who asks
+    return f"{scheme}://{server}{slash}{path}"
 
 
 def is_sql_file(name: str | Path) -> bool:

@@ -178,12 +178,14 @@ def _discreet() -> Iterator[None]:
 _Found = tuple[Any, str]
 """A file system of pyarrow, and a path in it."""
 
+_NOT_IN_ITS_URL = "credentials and options come from the environment, not from its URL"
+
 
 def _by_uri(scheme: str, rest: str) -> _Found:
     from pyarrow import fs
 
     if "@" in rest.partition("/")[0] or "?" in rest:
-        raise ValueError("credentials and options come from the environment, not from its URL")
+        raise ValueError(_NOT_IN_ITS_URL)
     system, path = fs.FileSystem.from_uri(f"{scheme}://{rest}")
     return system, path
 
@@ -191,11 +193,31 @@ def _by_uri(scheme: str, rest: str) -> _Found:
 def _azure(rest: str) -> _Found:
     from pyarrow import fs
 
+    if "?" in rest:
+        raise ValueError(_NOT_IN_ITS_URL)
     container, slash, path = rest.partition("/")
     container, _, host = container.partition("@")
-    account = host.partition(".")[0] or os.environ.get("AZURE_STORAGE_ACCOUNT", "")
-    key = os.environ.get("AZURE_STORAGE_KEY")
-    return fs.AzureFileSystem(account, account_key=key), f"{container}{slash}{path}"
+    # as Azure's own command line reads them
+    told = {
+        name: os.environ.get(f"AZURE_STORAGE_{name}") for name in ("ACCOUNT", "KEY", "SAS_TOKEN")
+    }
+    joined = dict(
+        part.split("=", 1)
+        for part in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
+        if "=" in part
+    )
+    account = host.partition(".")[0] or told["ACCOUNT"] or joined.get("AccountName")
+    if not account:
+        raise ValueError("set AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING")
+    options = {"account_key": told["KEY"] or joined.get("AccountKey")}
+    if not options["account_key"]:
+        options = {"sas_token": told["SAS_TOKEN"] or joined.get("SharedAccessSignature")}
+    if endpoint := joined.get("BlobEndpoint"):
+        scheme, _, authority = endpoint.partition("://")
+        for service in ("blob", "dfs"):
+            options[f"{service}_storage_scheme"] = scheme
+            options[f"{service}_storage_authority"] = authority.partition("/")[0]
+    return fs.AzureFileSystem(account, **options), f"{container}{slash}{path}"
 
 
 def _web(scheme: str, rest: str) -> _Found:

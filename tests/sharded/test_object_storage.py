@@ -22,6 +22,7 @@ from pyarrow import fs
 
 import traceweave
 from tests.marks import first_at_once, nightly
+from tests.sharded.blob_storage import blob_storage
 from tests.sharded.equal import differing_tables
 from traceweave import places
 from traceweave.cli import main
@@ -151,16 +152,58 @@ def answers(port: int) -> bool:
     return False
 
 
+@pytest.fixture
+def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a container of Azure's storage."""
+    told = "DefaultEndpointsProtocol=http;AccountName=account;AccountKey=cGxhbnRlZCBrZXkgMDgxNQ=="
+    with blob_storage() as server:
+        endpoint = f"BlobEndpoint=http://{server}/account"
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", f"{told};{endpoint};")
+        yield "az://container"
+
+
 @nightly
-def test_google_keeps_traces_runs_and_pages(
-    google: str, traces: Path, database_of: DatabaseOf
+@pytest.mark.parametrize("store", ["google", "azure"])
+def test_google_and_azure_keep_traces_runs_and_results(
+    store: str,
+    traces: Path,
+    database_of: DatabaseOf,
+    request: pytest.FixtureRequest,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    upload(traces, f"{google}/traces")
-    assert main(["ingest", f"{google}/traces", "-o", f"{google}/run.tw"]) == 0
-    assert main(["report", f"{google}/run.tw", "-o", f"{google}/run.html"]) == 0
-    with traceweave.open(database_of(traces)) as one, traceweave.open(f"{google}/run.tw") as other:
+    url = request.getfixturevalue(store)
+    upload(traces, f"{url}/traces")
+    assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
+    assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
+    assert main(["analyze", "health", f"{url}/run.tw", "-o", f"{url}/health.csv"]) == 0
+    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw"]) == 3
+    with traceweave.open(database_of(traces)) as one, traceweave.open(f"{url}/run.tw") as other:
         assert set(differing_tables(one, other)) <= {"sources"}
-    assert b"<html" in contents(google)["run.html"]
+    stored = contents(url)
+    assert b"compute" in stored["health.csv"]
+    listed = {part.path for part in read_manifest(place_of(f"{url}/run.tw")).parts}
+    assert {name for name in stored if name.startswith("run.tw/")} == {
+        f"run.tw/{name}" for name in (*listed, "manifest.json")
+    }
+    said = capfd.readouterr()
+    texts = [*stored.values(), said.out.encode(), said.err.encode()]
+    assert not any(b"cGxhbnRlZCBrZXk" in text for text in texts)
+
+
+@pytest.mark.parametrize("url", ["az://container/traces", "abfss://container@account.host/traces"])
+def test_azure_needs_an_account_and_takes_no_signature_in_its_url(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT", raising=False)
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    with pytest.raises(InputError, match="from the environment, not from its URL") as raised:
+        place_of(f"{url}?sig={SIGNATURE}")
+    assert_nothing_secret(str(raised.value))
+    if "@" in url:
+        assert place_of(url).shown == url
+    else:
+        with pytest.raises(InputError, match="set AZURE_STORAGE_ACCOUNT"):
+            place_of(url)
 
 
 @nightly
