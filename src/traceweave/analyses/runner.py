@@ -33,7 +33,7 @@ from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
 from traceweave.store.database import first_line
-from traceweave.store.rows import selecting
+from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
@@ -230,8 +230,8 @@ def _write_through(
 
     found = THROUGH[statement.through](con, values, selected)
     columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in statement.columns)
-    with selecting(con, found) as rows:
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM ({rows})")
+    with registered(con, found) as rows:
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM {rows}")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, spent
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import Row, slowdowns
-from traceweave.store.rows import Columns, column, selecting
+from traceweave.store.rows import Columns, column, registered
 
 _TABLES = {
     "tw_critical_path": (
@@ -146,8 +146,8 @@ _PIECES = ("step", "rank", "kind", "what", "start_ns", "end_ns")
 
 
 def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: Columns) -> None:
-    with selecting(con, columns) as rows:
-        con.execute(f"INSERT INTO {name} BY NAME {rows}")
+    with registered(con, columns) as rows:
+        con.execute(f"INSERT INTO {name} BY NAME FROM {rows}")
 
 
 def _known(numbers: Ints) -> Ints:
@@ -155,8 +155,8 @@ def _known(numbers: Ints) -> Ints:
 
 
 def _texts(of: Sequence[str], numbers: Ints) -> npt.NDArray[np.object_]:
-    """Return the text that each number stands for, '' for -1."""
-    return np.array([*of, ""], dtype=object)[numbers]
+    """Return the text that each number stands for, None for -1."""
+    return np.array([*of, None], dtype=object)[numbers]
 
 
 def _path_rows(model: Model) -> Columns:

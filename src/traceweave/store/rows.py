@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
-"""Columns of equal length by name: numbers, masked where there is none, or texts, '' for none."""
+"""Columns of equal length by name: numbers, masked where there is none, or texts, None for none."""
 
 
 def insert_rows(
@@ -29,19 +29,15 @@ def insert_rows(
 
 
 @contextmanager
-def selecting(con: duckdb.DuckDBPyConnection, columns: Columns) -> Iterator[str]:
-    """Yield a SELECT of columns.
+def registered(con: duckdb.DuckDBPyConnection, columns: Columns) -> Iterator[str]:
+    """Yield the name of a relation with these columns, which ends with the block.
 
     DuckDB reads arrays of numpy as they are; to make Arrow's of them imports pandas, which takes
     longer than many an analysis.
     """
     con.register("tw_columns", dict(columns))
     try:
-        names = (
-            f"nullif({name}, '') AS {name}" if values.dtype.kind == "O" else name
-            for name, values in columns.items()
-        )
-        yield f"SELECT {', '.join(names)} FROM tw_columns"
+        yield "tw_columns"
     finally:
         con.unregister("tw_columns")
 
@@ -49,6 +45,6 @@ def selecting(con: duckdb.DuckDBPyConnection, columns: Columns) -> Iterator[str]
 def column(values: Sequence[Any]) -> npt.NDArray[Any]:
     """Return texts or numbers as a column; None stands for none."""
     if any(isinstance(value, str) for value in values):
-        return np.array([value or "" for value in values], dtype=object)
+        return np.array(values, dtype=object)
     missing = [value is None for value in values]
     return np.ma.masked_array([value or 0 for value in values], missing)
