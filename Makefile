@@ -8,6 +8,9 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 
+# where it is set, as in many containers, every process of the tests compiles all that it imports
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test nightly check lint types contracts wheel docs format lock clean
 
 # what a user has

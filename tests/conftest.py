@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import shutil
@@ -22,6 +23,9 @@ from traceweave_simulator import Config, simulate, write_kineto
 # a busy machine takes longer now and then, which is no fault of what is tested
 hypothesis.settings.register_profile("any machine", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("any machine")
+
+# thousands of imported functions are no garbage: to look for some took a quarter of the collection
+gc.set_threshold(50_000)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import first_at_once, nightly
 from tests.sharded.equal import rows, same_rows
 from tests.simulated_runs import SLOW_GPU
 from traceweave import analyses
@@ -60,9 +60,15 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
-@pytest.mark.parametrize("at_a_time", at_once([1, 3], 3))
-def test_recorded_on_cpus(fixtures: Path, database_of: DatabaseOf, at_a_time: int) -> None:
-    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), WITHIN, [at_a_time]) == []
+@pytest.mark.parametrize(
+    ("statements", "at_a_time"),
+    first_at_once([(WITHIN[::5], 3), (WITHIN, 3), (WITHIN, 1)]),
+    ids=["some, 3 ranks at a time", "3 ranks at a time", "1 rank at a time"],
+)
+def test_recorded_on_cpus(
+    fixtures: Path, database_of: DatabaseOf, statements: Sequence[Statement], at_a_time: int
+) -> None:
+    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), statements, [at_a_time]) == []
 
 
 @nightly

@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import rows
+from tests.marks import at_once
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 
@@ -53,9 +54,7 @@ def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Pa
     assert found["path_ns"].sum() == 595_259_000
 
 
-@pytest.mark.parametrize(
-    "folder", ["nanogpt_8xh100", "megatron_tp8"], ids=["host-bound steps", "one step"]
-)
+@pytest.mark.parametrize("folder", at_once(["nanogpt_8xh100", "megatron_tp8"], "megatron_tp8"))
 def test_a_rank_has_as_much_of_what_is_on_the_path(
     database_of: Callable[..., Path], corpus: Path, folder: str
 ) -> None:

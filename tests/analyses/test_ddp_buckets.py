@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import gzip
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
+from tests.marks import at_once
 
 BOTH = {"role": "world", "role_source": "size is the world size"}
 
@@ -105,15 +104,16 @@ def test_the_shipped_run_reduces_four_buckets_per_step_in_their_order(
     assert tails.tolist() == got["tail_ns"].dropna().tolist()
 
 
-@pytest.fixture(params=[("baseline", 8), ("bucketcap100mb", 5)], ids=lambda p: p[0])
-def real(request: pytest.FixtureRequest, corpus: Path, tmp_path: Path) -> tuple[pd.DataFrame, int]:
-    name, buckets = request.param
-    packed = corpus / "nsys" / f"ddp_4gpu_{name}__nersc.sqlite.gz"
-    with gzip.open(packed) as source, (tmp_path / "r.sqlite").open("wb") as target:
-        shutil.copyfileobj(source, target)
-    traceweave.ingest([tmp_path / "r.sqlite"], tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
-        return run.analyze("ddp_buckets"), buckets
+BUCKETS = {"baseline": 8, "bucketcap100mb": 5}
+
+
+@pytest.fixture(params=at_once(BUCKETS, "baseline"))
+def real(
+    request: pytest.FixtureRequest, corpus: Path, database_of: Callable[..., Path]
+) -> tuple[pd.DataFrame, int]:
+    database = database_of(corpus / "nsys" / f"ddp_4gpu_{request.param}__nersc.sqlite.gz")
+    with traceweave.open(database) as run:
+        return run.analyze("ddp_buckets"), BUCKETS[request.param]
 
 
 def test_real_buckets_start_as_soon_as_they_are_ready(real: tuple[pd.DataFrame, int]) -> None:

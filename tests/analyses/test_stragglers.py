@@ -436,7 +436,7 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
             (simulated_runs.SYNC, 0, "host_bound", "sync"),
             (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
         ],
-        count=3,
+        count=2,
     ),
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )

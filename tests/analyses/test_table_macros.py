@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from traceweave import analyses
 from traceweave.cli.main import main
 
@@ -58,7 +58,7 @@ def same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, query: 
     return rows.num_rows
 
 
-@pytest.mark.parametrize("name", INSTALLED)
+@pytest.mark.parametrize("name", at_once(INSTALLED, "host_ops", "kernels", "steps"))
 def test_the_rows_are_those_of_the_analysis_on_cpu(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:

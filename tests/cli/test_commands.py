@@ -104,6 +104,20 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @nightly
+def test_findings_need_no_pandas(database: Path) -> None:
+    script = (
+        "import sys; from traceweave.cli import main;"
+        f"main(['analyze', 'findings', {str(database)!r}]);"
+        "print('pandas' in sys.modules, file=sys.stderr)"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert "severity" in ran.stdout
+    assert ran.stderr.strip().endswith("False")
+
+
+@nightly
 def test_nothing_is_left_over_at_the_end(database: Path) -> None:
     # an object of DuckDB's that outlives it is complained of in fifty lines
     ran = subprocess.run(

@@ -339,41 +339,43 @@ def test_a_contradiction_shows_in_the_bound() -> None:
 
 @pytest.mark.parametrize(
     "job",
-    [
-        # the line turns with what the clocks have done: 700 ppm, and nothing is left over
-        Job(
-            steps=30,
-            program=TWO_STREAMS,
-            end_jitter=50,
-            ring_bias=20,
-            ring_shape="random",
-            straggler_ms=100,
-            cut=12,
-            lost=0.01,
-            jump_us=200,
-            wander_us=100,
-            wander_apart_us=100,
-            seed=7207,
-        ),
-        # knots near each other, and ends that hardly speak against the prior
-        Job(
-            per_host=2,
-            steps=150,
-            program=TWO_STREAMS,
-            drift_ppm=0,
-            gpu_us=2,
-            end_jitter=50,
-            ring_bias=6,
-            ring_shape="random",
-            hiccup_us=150,
-            with_seq=False,
-            cut=12,
-            jump_us=1000,
-            wander_us=100,
-            step_apart_us=1000,
-            seed=7926,
-        ),
-    ],
+    first_at_once(
+        [
+            # the line turns with what the clocks have done: 700 ppm, and nothing is left over
+            Job(
+                steps=30,
+                program=TWO_STREAMS,
+                end_jitter=50,
+                ring_bias=20,
+                ring_shape="random",
+                straggler_ms=100,
+                cut=12,
+                lost=0.01,
+                jump_us=200,
+                wander_us=100,
+                wander_apart_us=100,
+                seed=7207,
+            ),
+            # knots near each other, and ends that hardly speak against the prior
+            Job(
+                per_host=2,
+                steps=150,
+                program=TWO_STREAMS,
+                drift_ppm=0,
+                gpu_us=2,
+                end_jitter=50,
+                ring_bias=6,
+                ring_shape="random",
+                hiccup_us=150,
+                with_seq=False,
+                cut=12,
+                jump_us=1000,
+                wander_us=100,
+                step_apart_us=1000,
+                seed=7926,
+            ),
+        ]
+    ),
     ids=["a drift that no clock has", "hardly any evidence"],
 )
 def test_what_a_line_or_a_curve_cannot_show_is_in_the_bound(job: Job) -> None:

@@ -76,7 +76,7 @@ SHORT = pytest.mark.xfail(reason="84 calls within 0.2 s: too short for a drift, 
     ("name", "clock_of"),
     [
         pytest.param("megatron_tp8", straight(137_001, 30), id="megatron, drifts", marks=nightly),
-        pytest.param("nanogpt_8xh100", straight(137_001, 0), id="nanogpt, offsets"),
+        pytest.param("nanogpt_8xh100", straight(137_001, 0), id="nanogpt, offsets", marks=nightly),
         pytest.param(
             "nanogpt_8xh100", straight(137_001, 30), id="nanogpt, drifts", marks=(SHORT, nightly)
         ),

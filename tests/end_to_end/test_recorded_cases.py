@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -65,7 +65,7 @@ def test_a_late_start_of_the_recording_is_in_the_first_step_alone(
     assert (steps[steps["step"] > 3]["duration_ns"] < 50 * MS).all()
 
 
-@pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
+@pytest.mark.parametrize("name", first_at_once(["dataloader_late_once", "recompile_once"]))
 def test_the_one_long_step_is_named(ingested: Ingested, fixtures: Path, name: str) -> None:
     run = ingested(fixtures / name)
     unsteady = run.findings().set_index("rule").loc["unsteady_steps"]

@@ -20,7 +20,7 @@ import duckdb
 import pytest
 
 from tests.explorer.reading import decode
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave import explorer as explorer_package
 from traceweave.cli import main
 from traceweave.explorer.explorer import Explorer
@@ -219,7 +219,8 @@ def test_ctrl_c_ends_it_without_a_word(gpu_run: Path) -> None:
 _ENDLESS = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3"
 
 
-@pytest.mark.parametrize("asked", first_at_once(["query", "analysis"]))
+@nightly
+@pytest.mark.parametrize("asked", ["query", "analysis"])
 def test_ctrl_c_ends_what_is_computed(gpu_run: Path, tmp_path: Path, asked: str) -> None:
     """An analysis of one rank runs on a connection of its own, which Ctrl-C has to reach too."""
     run = tmp_path / "run.duckdb"

@@ -77,7 +77,7 @@ def woven(con: Connection, job: Job) -> tuple[WeaveSummary, int, int]:
 @pytest.mark.parametrize(
     ("job", "matched"),
     [
-        pytest.param(STEP_OF_TRAINING, 0.8, id="a step of training"),
+        pytest.param(STEP_OF_TRAINING, 0.8, id="a step of training", marks=nightly),
         pytest.param(MESSAGES, 0.65, id="messages", marks=nightly),
     ],
 )

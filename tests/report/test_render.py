@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from tests.report.conftest import MakePage, MakeReport, MakeRun, write
 from tests.report.handmade import RUNS
 from traceweave._version import __version__
@@ -31,10 +31,9 @@ def _script_free(html: str) -> str:
     return re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("options", RUNS.values(), ids=RUNS)
-def test_the_page_renders_whatever_was_recorded(
-    page_of: MakePage, options: dict[str, object]
-) -> None:
+@pytest.mark.parametrize("name", at_once(RUNS, "eight ranks", "nothing"))
+def test_the_page_renders_whatever_was_recorded(page_of: MakePage, name: str) -> None:
+    options = RUNS[name]
     text = _script_free(page_of(**options).read_text(encoding="utf-8"))
     assert f"<h1>{'traces' if options['ranks'] else DEFAULT_TITLE}</h1>" in text
     assert not re.search(r"\b(None|nan|NaN|Undefined)\b", text)

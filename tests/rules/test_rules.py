@@ -391,7 +391,7 @@ def found_in(corpus: Path, fixtures: Path, database_of: Database, once: MakeOnce
     return found
 
 
-EVERY_TIME = ("straggler", "sync_bound", "missing_ranks")
+EVERY_TIME = ("straggler", "missing_ranks")
 
 
 @pytest.mark.parametrize("name", at_once(REAL, *EVERY_TIME))

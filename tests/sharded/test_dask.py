@@ -114,6 +114,7 @@ def test_a_worker_that_is_killed_costs_its_batch_only(
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.tw"]
 
 
+@nightly
 def test_a_bad_file_is_a_row(client: distributed.Client, traces: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copytree(traces, tmp_path / "traces"))
     broken = sorted(mine.iterdir())[1]

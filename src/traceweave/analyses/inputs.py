@@ -23,6 +23,7 @@ from traceweave.replay import (
     path_pieces,
     replayed_fixes,
 )
+from traceweave.store.rows import Columns
 
 INPUTS: Mapping[str, Callable[[duckdb.DuckDBPyConnection], None]] = MappingProxyType(
     {
@@ -40,7 +41,7 @@ Selected: TypeAlias = Callable[[], pa.Table]
 """Asks for the rows that a statement selects."""
 
 THROUGH: Mapping[
-    str, Callable[[duckdb.DuckDBPyConnection, Mapping[str, Value], Selected], pa.Table]
+    str, Callable[[duckdb.DuckDBPyConnection, Mapping[str, Value], Selected], Columns]
 ] = MappingProxyType({"path_pieces": path_pieces, "replayed_fixes": replayed_fixes})
 """By the name that headers use: what makes rows of those that a statement selects, given the
 values of its parameters."""

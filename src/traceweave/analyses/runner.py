@@ -33,6 +33,7 @@ from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
 from traceweave.store.database import first_line
+from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 
 _NAME = re.compile(r"\btw_\w+")
@@ -227,8 +228,10 @@ def _write_through(
         sql, left = prepare(con, statement, values, made)
         return con.sql(sql, params=left).to_arrow_table()
 
-    rows = THROUGH[statement.through](con, values, selected)
-    con.from_arrow(rows).query("rows", f"CREATE OR REPLACE TEMP TABLE {name} AS FROM rows")
+    found = THROUGH[statement.through](con, values, selected)
+    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in statement.columns)
+    with registered(con, found) as rows:
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM {rows}")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, FREE, TRANSFER
 
 
-def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
+def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
     """Return one row per rank: columns of replay_quality.
 
     Unexplained is time in which the device ran nothing and no edge says why: the delay of an op
@@ -48,7 +48,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, object]:
         }
         for name, value in row.items():
             rows.setdefault(name, []).append(value)
-    return dict(rows)
+    return rows
 
 
 def _unexplained(graph: Graph, ops: Ints) -> int:

@@ -237,7 +237,9 @@ class Tables:
         for statement in (_NAMES, _CALLS, _LOADING, _INSTANCES):
             con.execute(statement)
         (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)
-        self.has_gpu = bool(con.execute("SELECT 1 FROM gpu_ops LIMIT 1").fetchall())
+        self.has_gpu = self._any("gpu_ops")
+        self._has_loading = self._any("tw_replay_loading")
+        self._empty: dict[str, Columns] = {}
         self.names = Names(
             self._texts("tw_replay_names", "name", "name_id"),
             self._texts("tw_replay_classes", "class", "class_id"),
@@ -250,6 +252,9 @@ class Tables:
         """Return how many nodes there may be at most."""
         (count,) = self._con.execute(_MOST_NODES).fetchone() or (0,)
         return int(count)
+
+    def _any(self, relation: str) -> bool:
+        return bool(self._con.execute(f"SELECT 1 FROM {relation} LIMIT 1").fetchall())
 
     def _texts(self, table: str, column: str, number: str) -> tuple[str, ...]:
         rows = self._con.execute(f"SELECT {column} FROM {table} ORDER BY {number}").fetchall()
@@ -281,7 +286,11 @@ class Tables:
 
     def _rank(self, rank: int, tick: int, format_: str) -> RankRows:
         def ask(query: str, wanted: bool = True) -> Columns:
-            return self._columns(query if wanted else f"{query} LIMIT 0", rank=rank)
+            if wanted:
+                return self._columns(query, rank=rank)
+            if query not in self._empty:
+                self._empty[query] = self._columns(f"{query} LIMIT 0", rank=rank)
+            return self._empty[query]
 
         where = "args::VARCHAR" if format_ == "nsys" else "name"
         pageable = _PAGEABLE.replace("{where}", where)
@@ -294,7 +303,7 @@ class Tables:
             cpu=ask(_CPU_OPS, not self.has_gpu),
             collectives=ask(_COLLECTIVES),
             recorded=ask(_RECORDED, self.has_gpu),
-            loading=ask(_LOADED),
+            loading=ask(_LOADED, self._has_loading),
             operators=ask(_OPERATORS),
             steps=ask(_STEPS),
         )

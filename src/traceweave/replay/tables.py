@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceweave.arrays import Floats, Ints
 from traceweave.errors import QueryError
-from traceweave.replay.fixes import fixes, refused
+from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
 from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, spent
 from traceweave.replay.quality import quality
-from traceweave.replay.slowdown import slowdowns
+from traceweave.replay.slowdown import Row, slowdowns
+from traceweave.store.rows import Columns, column, registered
 
 _TABLES = {
     "tw_critical_path": (
@@ -49,7 +52,8 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
         return
     _fill(con, "tw_critical_path", _path_rows(model))
     _fill(con, "tw_path_changes", _change_rows(model))
-    _fill(con, "tw_replay_quality", quality(model.graph, model.unexplained))
+    found = quality(model.graph, model.unexplained)
+    _fill(con, "tw_replay_quality", {name: column(values) for name, values in found.items()})
 
 
 _SLOWDOWN = (
@@ -65,31 +69,17 @@ def create_slowdown_table(con: duckdb.DuckDBPyConnection) -> None:
     """
     con.execute(f"CREATE OR REPLACE TEMP TABLE tw_slowdown ({_SLOWDOWN}, place BIGINT)")
     try:
-        rows = [asdict(row) for row in slowdowns(build(con))]
+        rows = list(slowdowns(build(con)))
     except NothingToReplayError:
         return
-    if rows:
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        _fill(con, "tw_slowdown", {**columns, "place": list(range(len(rows)))})
-
-
-_FIXES = pa.schema(
-    [
-        ("n", pa.int64()),
-        ("scenario", pa.string()),
-        ("alone_ns", pa.int64()),
-        ("step_ns", pa.int64()),
-        ("bottleneck", pa.string()),
-        ("note", pa.string()),
-    ]
-)
+    _fill(con, "tw_slowdown", {**_columns(Row, rows), "place": np.arange(len(rows))})
 
 
 def path_pieces(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
     counted: Callable[[], pa.Table],
-) -> pa.Table:
+) -> Columns:
     """Return the stretches of the critical path; none where the run is not replayed.
 
     `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
@@ -99,29 +89,28 @@ def path_pieces(
             return _side_by_side(_pieces(Model(con)))
         except QueryError:
             pass
-    return _PIECES.empty_table()
+    return {name: np.empty(0, np.int64) for name in _PIECES}
 
 
-def _side_by_side(pieces: pa.Table) -> pa.Table:
+def _side_by_side(pieces: Columns) -> Columns:
     """Return pieces that follow each other in time.
 
     Clocks that are a little off let the path go back where it changes rank: what lies before the
     end of an earlier piece is cut off.
     """
-    start, end = pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()
+    start, end = pieces["start_ns"], pieces["end_ns"]
     if not len(start):
         return pieces
     reached = np.maximum.accumulate(end)
     start = np.maximum(start, np.append(start[0], reached[:-1]))
-    pieces = pieces.set_column(4, "start_ns", pa.array(start))
-    return pieces.filter(pa.array(start < end))
+    return {name: values[start < end] for name, values in {**pieces, "start_ns": start}.items()}
 
 
 def replayed_fixes(
     con: duckdb.DuckDBPyConnection,
     values: Mapping[str, object],
     scenarios: Callable[[], pa.Table],
-) -> pa.Table:
+) -> Columns:
     """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none, and `is_fix`.
 
     Beside it is how many operations the run has; more than the parameter `replay_ops` are too many.
@@ -137,7 +126,12 @@ def replayed_fixes(
             for is_fix in (True, False)
         )
         rows = fixes(con, wanted, limits)
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=_FIXES)
+    return _columns(Fix, rows)
+
+
+def _columns(kind: type[Fix | Row], rows: Sequence[Fix | Row]) -> Columns:
+    names = [field.name for field in fields(kind)]
+    return {name: column([getattr(row, name) for row in rows]) for name in names}
 
 
 def _operations(selected: pa.Table) -> int:
@@ -148,27 +142,24 @@ def _most(values: Mapping[str, object]) -> int:
     return int(str(values["replay_ops"]))
 
 
-_PIECES = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("rank", pa.int32()),
-        ("kind", pa.string()),
-        ("what", pa.string()),
-        ("start_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-    ]
-)
+_PIECES = ("step", "rank", "kind", "what", "start_ns", "end_ns")
 
 
-def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: dict[str, object]) -> None:
-    con.from_arrow(pa.table(columns)).query("rows", f"INSERT INTO {name} BY NAME FROM rows")
+def _fill(con: duckdb.DuckDBPyConnection, name: str, columns: Columns) -> None:
+    with registered(con, columns) as rows:
+        con.execute(f"INSERT INTO {name} BY NAME FROM {rows}")
 
 
-def _known(numbers: Ints, least: int = 0) -> pa.Array:
-    return pa.array(numbers, mask=numbers < least)
+def _known(numbers: Ints) -> Ints:
+    return np.ma.masked_less(numbers, 0)
 
 
-def _path_rows(model: Model) -> dict[str, object]:
+def _texts(of: Sequence[str], numbers: Ints) -> npt.NDArray[np.object_]:
+    """Return the text that each number stands for, None for -1."""
+    return np.array([*of, None], dtype=object)[numbers]
+
+
+def _path_rows(model: Model) -> Columns:
     """The path by step, rank, kind, work and group, and how long ranks do the same in all."""
     graph, path = model.graph, model.path
     nodes = graph.nodes
@@ -182,8 +173,8 @@ def _path_rows(model: Model) -> dict[str, object]:
     return {
         "step": _known(step),
         "rank": rank,
-        "kind": [KINDS[k] for k in kind.tolist()],
-        "what": [texts[w] if w >= 0 else None for w in what.tolist()],
+        "kind": _texts(KINDS, kind),
+        "what": _texts(texts, what),
         "group_id": _known(group),
         "path_ns": length,
         "rank_ns": total,
@@ -192,7 +183,7 @@ def _path_rows(model: Model) -> dict[str, object]:
     }
 
 
-def _totals(model: Model, rows: Ints) -> tuple[pa.Array, pa.Array]:
+def _totals(model: Model, rows: Ints) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return how long each row's rank did the same in its step, and the mean over all ranks."""
     graph = model.graph
     nodes = graph.nodes
@@ -210,7 +201,7 @@ def _totals(model: Model, rows: Ints) -> tuple[pa.Array, pa.Array]:
     mean = sums[np.searchsorted(alike, anywhere)] / len(graph.ranks)
     # delays of the device are nobody's work
     nobody = rows[2] == DELAYED
-    return pa.array(rank_ns, mask=nobody), pa.array(mean, mask=nobody)
+    return np.ma.masked_array(rank_ns, nobody), np.ma.masked_array(mean, nobody)
 
 
 def _coder(rows: Ints) -> Callable[[Ints], Ints]:
@@ -244,7 +235,7 @@ def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
     return np.where((kind == TRANSFERRING) & (instance >= 0), group[instance], -1)
 
 
-def _change_rows(model: Model) -> dict[str, object]:
+def _change_rows(model: Model) -> Columns:
     graph, path = model.graph, model.path
     nodes, of = graph.nodes, graph.instances
     instance = nodes.instance[path.changes]
@@ -255,24 +246,22 @@ def _change_rows(model: Model) -> dict[str, object]:
         "at_ns": nodes.start[path.changes] + graph.origin,
         "from_rank": nodes.rank[path.left],
         "to_rank": nodes.rank[path.changes],
-        "op": [of["op"][i] if i >= 0 else None for i in instance.tolist()],
+        "op": _texts(of["op"].tolist(), instance),
         "group_id": _known(np.append(of["group_id"], -1)[instance]),
         "collective_id": _known(np.append(of["collective_id"], -1)[instance]),
     }
 
 
-def _pieces(model: Model) -> pa.Table:
+def _pieces(model: Model) -> Columns:
     graph, path = model.graph, model.path
     what, texts = what_of(graph, path)
     begin = path.begin + graph.origin
-    return pa.table(
-        {
-            "step": _known(path.step),
-            "rank": graph.nodes.rank[path.node],
-            "kind": [KINDS[k] for k in path.kind.tolist()],
-            "what": [texts[w] if w >= 0 else None for w in what.tolist()],
-            "start_ns": begin,
-            "end_ns": begin + path.length,
-        },
-        schema=_PIECES,
+    found = (
+        _known(path.step),
+        graph.nodes.rank[path.node],
+        _texts(KINDS, path.kind),
+        _texts(texts, what),
+        begin,
+        begin + path.length,
     )
+    return dict(zip(_PIECES, found, strict=True))
