@@ -27,6 +27,7 @@ def _calls(start: Ints, noise: Ints) -> Calls:
         dtype=zero,
         seq=none,
         peer=none,
+        peer_number=none,
         step=none,
         stream=zero,
         kernel=none,

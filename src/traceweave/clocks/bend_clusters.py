@@ -72,17 +72,19 @@ def cluster(blocks: list[Block], rests: list[Floats], host: Ints, named: Flags) 
     difference bends plainly, and those of two hosts that are `named` are not.
     """
     apart = _apart(blocks, rests, np.arange(len(host)), BENT)
-    parts = [
-        part
-        for number in np.unique(host)
-        for part in _grouped([[rank] for rank in np.flatnonzero(host == number).tolist()], apart)
-    ]
+    parts = [part for number in np.unique(host) for part in _of_host(host == number, apart)]
     of_rank = _numbered(parts, len(host))
     known = np.array([named[np.flatnonzero(of_rank == n)[0]] for n in range(len(parts))])
     apart = np.fmax.reduce([_apart(blocks, rests, of_rank, rule) for rule in ALIKE])
     apart[known[:, None] & known[None, :]] = np.inf
     alike = _grouped([[number] for number in range(len(parts))], apart)
     return _numbered(alike, len(parts))[of_rank]
+
+
+def _of_host(mine: Flags, apart: Floats) -> list[list[int]]:
+    """The ranks of a host in clusters; those that share too few calls to compare are one."""
+    compared = _grouped([[rank] for rank in np.flatnonzero(mine).tolist()], apart)
+    return _grouped(compared, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
 
 
 def _numbered(parts: list[list[int]], count: int) -> Ints:
