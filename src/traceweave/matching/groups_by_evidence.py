@@ -28,11 +28,13 @@ from traceweave.matching.ties import (
     CAUSAL,
     FOREIGN,
     LEAST,
+    SCATTERED,
     STRAY_NS,
     Bundle,
     Tie,
     bundle,
     causal_share,
+    scattered,
     strays,
     weigh,
 )
@@ -262,6 +264,11 @@ class Search:
             or self._causality_does(found, ways)
         ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
+        elif (parts := max(even, key=lambda way: scattered(whole, way), default=[])) and (
+            scattered(whole, parts) >= SCATTERED
+        ):
+            for part in parts:
+                yield from self._prove_part([found.strands[n] for n in order[part]])
         else:
             self._refuse(found.strands, NOT_PROVEN)
 
@@ -286,7 +293,7 @@ class Search:
         for number, tie in enumerate(ties):
             if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
                 return False
-            if not found.shared and tie.against > (FOREIGN if number < even else ODD):
+            if not found.shared and not tie.allows(FOREIGN if number < even else ODD):
                 return False
         noise = max(tie.ends_ns for tie in ties)
         return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
@@ -339,12 +346,17 @@ class Search:
     def _apart(self, union: StrandSet, first: int) -> bool:
         """Whether the first strands are clearly another group than the rest."""
         tie = self._against(union, first)
-        return tie.clear and tie.evidence < 0
+        if tie.clear:
+            return tie.evidence < 0
+        return scattered(*self._beside(union, first)) >= SCATTERED
 
     def _against(self, union: StrandSet, first: int) -> Tie:
         """What ties the first strands to the rest."""
+        return weigh(*self._beside(union, first))
+
+    def _beside(self, union: StrandSet, first: int) -> tuple[Bundle, list[Ints]]:
         place = np.arange(len(union.strands))
-        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        return bundle(union.strands, union.alignments), [place[:first], place[first:]]
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""
