@@ -290,7 +290,9 @@ def test_what_a_host_does_is_in_its_bound_and_residual_though_its_own_calls_agre
     assert all(len(of_rank) == 1 for of_rank in rows)
     errors = [abs(added(rows[0], at)[0] + 80_000 * np.sin(2 * np.pi * at / SPAN)) for at in steps]
     assert max(errors) < min(of_rank[0].bound_ns or 0 for of_rank in rows)
-    assert np.percentile(errors, 95) < min(2 * (of_rank[0].residual_p95_ns or 0) for of_rank in rows)
+    assert np.percentile(errors, 95) < min(
+        2 * (of_rank[0].residual_p95_ns or 0) for of_rank in rows
+    )
 
 
 def test_bends_show_only_where_a_clock_bends() -> None:

@@ -49,7 +49,9 @@ def strays(blocks: list[Block], residuals: list[Floats], unit: Ints) -> Floats:
         if len(mates) == 1:
             continue
         here = sorted({block for mate in mates for block, _ in columns[mate]})
-        at, residual = _beside_others([blocks[n] for n in here], [residuals[n] for n in here], mates)
+        at, residual = _beside_others(
+            [blocks[n] for n in here], [residuals[n] for n in here], mates
+        )
         if len(at) < max(len(of_rank(blocks, residuals, columns[mate])[0]) for mate in mates):
             found[mates] = np.maximum(found[mates], _stray(at, residual))
     return found

@@ -152,7 +152,7 @@ class Search:
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
-        settled = self._settle([p for c in self._candidates(strands) for p in self._prove(c)])
+        settled = self._settle(self._proven(list(self._candidates(strands))))
         placed = {id(strand) for found in settled for strand in found.strands}
         rest = [strand for strand in strands if id(strand) not in placed]
         lacking = [found for found in settled if any(self._may_lack(found, s) for s in rest)]
@@ -160,6 +160,22 @@ class Search:
             self._refuse(found.strands, NOT_PROVEN)
         settled = [found for found in settled if all(found is not other for other in lacking)]
         return [own for found in settled for own in self._own(found, settled)]
+
+    def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
+        """The sets that are proven, of candidates and, where one is not, of it with all that it can
+        be joined with: the ends of few calls may scatter from host to host by more than inside one.
+        """
+        found = {n: list(self._prove(candidate)) for n, candidate in enumerate(candidates)}
+        for lone in [n for n, sets in found.items() if not sets]:
+            whole, parts = candidates[lone], [lone]
+            for number in found:
+                union = None if number == lone else self._union(whole, candidates[number])
+                if union is not None:
+                    whole, parts = union, [*parts, number]
+            joined = list(self._prove(whole)) if len(parts) > 1 else []
+            if len(joined) == 1 and len(joined[0].strands) == len(whole.strands):
+                found = {n: sets for n, sets in found.items() if n not in parts} | {lone: joined}
+        return [one for sets in found.values() for one in sets]
 
     def _own(self, found: StrandSet, others: list[StrandSet]) -> Iterator[StrandSet]:
         """The set without the calls that may be of another group, where its streams may carry
@@ -325,7 +341,8 @@ class Search:
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
                     settled[place] = joined[0]
                     break
-                doubtful |= {id(other), id(found)}
+                if {*map(_members, joined)} != {_members(other), _members(found)}:
+                    doubtful |= {id(other), id(found)}
             else:
                 settled.append(found)
         for found in settled:
@@ -364,6 +381,10 @@ class Search:
             key = int(strand.index[0])
             if reason != ALONE or key not in self.reasons:
                 self.reasons[key] = reason
+
+
+def _members(found: StrandSet) -> tuple[int, ...]:
+    return tuple(found.ranks())
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:
