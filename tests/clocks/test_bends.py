@@ -327,3 +327,27 @@ def test_a_step_that_rests_on_one_anchor_is_none() -> None:
         joint.settle()
         _prune(joint)
         assert len(joint.steps) == steps
+
+
+def test_a_call_that_the_reference_steps_within_contradicts_nothing() -> None:
+    # both ranks of host 0 begin call 30 before their clock is set back by 220 us, rank 1 as the
+    # last of all 230 us before the end, and end it after
+    rng = np.random.default_rng(4)
+    end = 5e6 * np.arange(1.0, 81.0)[:, None] + rng.normal(0, 1_500, (80, 4))
+    last = np.arange(4) == (np.arange(80)[:, None] + 3) % 4
+    start = end - np.where(last, 230_000.0, 3e6)
+    end[30, 0] -= 20_000
+    set_back = 5e6 * 31 - 100_000
+    stepped = -220_000.0 * (np.arange(4) < 2)
+    start += np.where(start > set_back, stepped, 0.0)
+    end += np.where(end > set_back, stepped, 0.0)
+    block = Block(np.arange(4), start, end, (end - start).min(axis=1), (0, 0), True)
+    ranks = [RankInfo(rank, f"node{rank // 2}", 0, 405_000_000) for rank in range(4)]
+    clocks, slack = fit_clocks(ranks, [block], 0)
+    assert slack == 0
+    assert [clock.rank for clock in clocks][:3] == [0, 1, 2]
+    assert abs(clocks[1].offset_ns) < 2_000
+    ours = [clock for clock in clocks if clock.rank == 2]
+    assert "steps" in ours[0].method
+    assert abs(added(ours, 50e6)[0]) < 2_000
+    assert abs(added(ours, 300e6)[0] + 220_000) < 2_000

@@ -267,12 +267,21 @@ def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) ->
     for rank in range(len(of_rank)):
         root = piece.roots[int(piece.component[rank])]
         if of_rank[rank] == of_rank[root]:
-            result.append(Bend())
+            # of two clocks nobody knows which one has stepped
+            which = whole if joint.clusters == 2 else [whole[of_rank[root]]]
+            against = _doubtful([step for bend in which for step in bend.steps])
         else:
             against = whole[of_rank[rank]].less(whole[of_rank[root]])
-            own = _on_own_clock(against, piece, rank)
-            result.append(_between_anchors(own, against, rank, blocks, moments))
+        own = _on_own_clock(against, piece, rank)
+        result.append(_between_anchors(own, against, rank, blocks, moments))
     return result
+
+
+def _doubtful(steps: list[Step]) -> Bend:
+    """What a clock adds to itself, nothing, though beside its own steps that is in doubt: a call
+    that it began before one has ended after it."""
+    both = [(step, replace(step, height=-step.height)) for step in steps]
+    return Bend(steps=tuple(step for pair in both for step in pair))
 
 
 def _of_clusters(joint: Joint) -> list[Bend]:
