@@ -351,3 +351,16 @@ def test_a_call_that_the_reference_steps_within_contradicts_nothing() -> None:
     assert "steps" in ours[0].method
     assert abs(added(ours, 50e6)[0]) < 2_000
     assert abs(added(ours, 300e6)[0] + 220_000) < 2_000
+
+
+def test_of_two_clocks_that_may_have_stepped_one_is_left() -> None:
+    moments = 1e6 * np.arange(60.0)
+    rest = np.column_stack([np.zeros(60), np.where(moments > 30.5e6, 250e3, 0.0)])
+    rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+    rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(60, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    for number, since in ((0, 31e6), (1, 30e6)):
+        joint.add(Moment(number, since, since + 1e6))
+    joint.settle()
+    _prune(joint)
+    assert len(joint.steps) == 1

@@ -28,6 +28,8 @@ SHARE = 0.5
 """Of steps at one time, those this clear beside the clearest are looked at together."""
 SURE = 6.0
 """Standard errors that the height of a step must have."""
+VAGUE = 0.1
+"""Two steps known so much worse than from one anchor may each be the other."""
 
 
 def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list[Bend] | None:
@@ -177,7 +179,9 @@ def _prune(joint: Joint) -> None:
         out: list[int] = []
         for number in np.argsort(clear, kind="stable").tolist():
             if clear[number] < 1 and not any(
-                _meet(joint.steps[number], joint.steps[other]) for other in out
+                _meet(joint.steps[number], joint.steps[other])
+                or max(alone[number], alone[other]) < VAGUE
+                for other in out
             ):
                 out.append(number)
         if not out:
