@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.tables import create_tables, empty_database
-from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots
+from traceweave.clocks.bend_clusters import bends_show, cluster
+from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots, _prune
 from traceweave.clocks.bends import Bend, Step
+from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import Joint, Moment, Rows
+from traceweave.clocks.matrices import Block
+from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
 from traceweave.weave import weave
@@ -211,3 +215,152 @@ def test_a_cluster_that_met_no_other_is_no_trouble() -> None:
     assert {step.cluster for step in joint.steps} <= {0, 2}
     assert len(joint.steps) >= 1
     assert np.isfinite(joint.curve_errors()).all()
+
+
+MESH = 4
+"""Hosts of a mesh, and ranks of each."""
+SPAN = 1_500_000_000
+
+
+def mesh(wander_ns: float = 0.0, step_ns: float = 0.0) -> tuple[list[Block], list[float]]:
+    """The calls of a mesh of hosts: one group inside each host, 100 calls; and of the n-th ranks
+    of all hosts, 28 calls at the ends of 14 steps. The clock of host 1 makes one wave, or a step.
+    """
+    rng = np.random.default_rng(0)
+
+    def block(ranks: list[int], end: np.ndarray, key: int) -> Block:
+        host = np.array(ranks) // MESH
+        ends = end[:, None] + rng.normal(0, 2_000, (len(end), len(ranks)))
+        ahead = wander_ns * np.sin(2 * np.pi * ends / SPAN) + step_ns * (ends > 0.62 * SPAN)
+        ends += np.where(host == 1, ahead, 0.0)
+        start = ends - 400_000 - rng.uniform(0, 300_000, ends.shape)
+        return Block(np.array(ranks), start, ends, (ends - start).min(axis=1), (key, 0), True)
+
+    steps = SPAN / 14 * (np.arange(14) + 0.9)
+    inside = [block([MESH * h + r for r in range(MESH)], np.linspace(0, SPAN, 100), h)
+              for h in range(MESH)]  # fmt: skip
+    across = [block([MESH * h + r for h in range(MESH)],
+                    np.sort(np.r_[steps, steps + 3e6 + 1e5 * r]), MESH + r)
+              for r in range(MESH)]  # fmt: skip
+    return [*inside, *across], steps.tolist()
+
+
+def clocks_of_mesh(blocks: list[Block]) -> list[list[Clock]]:
+    """The rows of each rank."""
+    ranks = [RankInfo(rank, f"node{rank // MESH}", 0, SPAN) for rank in range(MESH**2)]
+    clocks, _ = fit_clocks(ranks, blocks, 0)
+    return [[clock for clock in clocks if clock.rank == info.rank] for info in ranks]
+
+
+def added(rows: list[Clock], at: float) -> tuple[float, int]:
+    """What is added to a clock at a moment of its own, and how far off that may be, ns."""
+    row = [row for row in rows if row.from_local_ns is None or row.from_local_ns <= at][-1]
+    assert row.bound_ns is not None
+    return row.offset_ns + row.drift_ppm * 1e-6 * (at - row.reference_local_ns), row.bound_ns
+
+
+def test_hosts_of_a_mesh_are_compared_over_all_groups_that_they_share() -> None:
+    # no group of two hosts has the 40 calls that a bend needs; four of them together have 112
+    blocks, steps = mesh(wander_ns=80_000)
+    rows = clocks_of_mesh(blocks)
+    for at in steps:
+        ahead = 80_000 * np.sin(2 * np.pi * at / SPAN)
+        for rank in range(MESH, 2 * MESH):
+            found, bound = added(rows[rank], at + ahead)
+            assert abs(found + ahead) < min(6_000, bound)
+    assert all("wander" in rows[rank][0].method for rank in range(MESH, 2 * MESH))
+    assert all(len(rows[rank]) == 1 for rank in (*range(MESH), *range(2 * MESH, MESH**2)))
+
+
+def test_a_host_of_a_mesh_that_steps_is_told_where() -> None:
+    blocks, steps = mesh(step_ns=250_000)
+    for rows in clocks_of_mesh(blocks)[MESH : 2 * MESH]:
+        assert "steps" in rows[0].method
+        for at in steps:
+            ahead = 250_000 * (at > 0.62 * SPAN)
+            found, bound = added(rows, at + ahead)
+            assert abs(found + ahead) < min(6_000, bound)
+
+
+def test_what_a_host_does_is_in_its_bound_and_residual_though_its_own_calls_agree() -> None:
+    # too few calls for a bend: 10 of each group across hosts, beside 100 inside each
+    blocks, steps = mesh(wander_ns=80_000)
+    few = [*blocks[:MESH], *(block.thinned(3) for block in blocks[MESH:])]
+    rows = clocks_of_mesh(few)[MESH : 2 * MESH]
+    assert all(len(of_rank) == 1 for of_rank in rows)
+    errors = [abs(added(rows[0], at)[0] + 80_000 * np.sin(2 * np.pi * at / SPAN)) for at in steps]
+    assert max(errors) < min(of_rank[0].bound_ns or 0 for of_rank in rows)
+    assert np.percentile(errors, 95) < min(
+        2 * (of_rank[0].residual_p95_ns or 0) for of_rank in rows
+    )
+
+
+def test_bends_show_only_where_a_clock_bends() -> None:
+    host = np.arange(MESH**2) // MESH
+    for wander, shows in ((0.0, False), (80_000.0, True)):
+        blocks, _ = mesh(wander)
+        rests = [block.end - np.median(block.end, axis=1, keepdims=True) for block in blocks]
+        assert bends_show(blocks, rests, host) == shows
+
+
+def test_ranks_that_share_few_calls_do_not_divide_a_host() -> None:
+    # two pairs of one host, which never meet; and a host whose second pair bends against the first
+    at = np.linspace(0, SPAN, 80)
+    pairs = [np.array([0, 1]), np.array([2, 3])]
+    blocks = [Block(p, *[np.c_[at, at]] * 2, at, (n, 0), True) for n, p in enumerate(pairs)]
+    still = [np.zeros((80, 2))] * 2
+    host, named = np.zeros(4, np.int64), np.full(4, True)
+    assert cluster(blocks, still, host, named).tolist() == [0, 0, 0, 0]
+    all_four = Block(np.arange(4), *[np.repeat(at[:, None], 4, 1)] * 2, at, (2, 0), True)
+    wave = 90_000 * np.sin(2 * np.pi * at / SPAN)[:, None] * np.array([0, 0, 1, 1])
+    assert cluster([*blocks, all_four], [*still, wave], host, named).tolist() == [0, 0, 1, 1]
+
+
+def test_a_step_that_rests_on_one_anchor_is_none() -> None:
+    moments = 1e6 * np.arange(60.0)
+    for after, steps in ((58.5, 0), (30.5, 1)):
+        rest = np.column_stack([np.zeros(60), np.where(moments > 1e6 * after, 250e3, 0.0)])
+        rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+        rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(60, np.int64))
+        joint = Joint([rows], 2, _knots([rows]))
+        joint.add(Moment(1, 1e6 * (after - 0.5), 1e6 * (after + 0.5)))
+        joint.settle()
+        _prune(joint)
+        assert len(joint.steps) == steps
+
+
+def test_a_call_that_the_reference_steps_within_contradicts_nothing() -> None:
+    # both ranks of host 0 begin call 30 before their clock is set back by 220 us, rank 1 as the
+    # last of all 230 us before the end, and end it after
+    rng = np.random.default_rng(4)
+    end = 5e6 * np.arange(1.0, 81.0)[:, None] + rng.normal(0, 1_500, (80, 4))
+    last = np.arange(4) == (np.arange(80)[:, None] + 3) % 4
+    start = end - np.where(last, 230_000.0, 3e6)
+    end[30, 0] -= 20_000
+    set_back = 5e6 * 31 - 100_000
+    stepped = -220_000.0 * (np.arange(4) < 2)
+    start += np.where(start > set_back, stepped, 0.0)
+    end += np.where(end > set_back, stepped, 0.0)
+    block = Block(np.arange(4), start, end, (end - start).min(axis=1), (0, 0), True)
+    ranks = [RankInfo(rank, f"node{rank // 2}", 0, 405_000_000) for rank in range(4)]
+    clocks, slack = fit_clocks(ranks, [block], 0)
+    assert slack == 0
+    assert [clock.rank for clock in clocks][:3] == [0, 1, 2]
+    assert abs(clocks[1].offset_ns) < 2_000
+    ours = [clock for clock in clocks if clock.rank == 2]
+    assert "steps" in ours[0].method
+    assert abs(added(ours, 50e6)[0]) < 2_000
+    assert abs(added(ours, 300e6)[0] + 220_000) < 2_000
+
+
+def test_of_two_clocks_that_may_have_stepped_one_is_left() -> None:
+    moments = 1e6 * np.arange(60.0)
+    rest = np.column_stack([np.zeros(60), np.where(moments > 30.5e6, 250e3, 0.0)])
+    rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+    rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(60, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    for number, since in ((0, 31e6), (1, 30e6)):
+        joint.add(Moment(number, since, since + 1e6))
+    joint.settle()
+    _prune(joint)
+    assert len(joint.steps) == 1

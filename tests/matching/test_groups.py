@@ -93,3 +93,27 @@ def test_a_communicator_is_a_group_whatever_its_labels() -> None:
         (None, None, [1], "unknown", False),
     ]
     assert index.tolist() == [0, 0, 1]
+
+
+def test_a_communicator_of_unknown_size_is_the_group_whose_other_members_it_has() -> None:
+    # ranks 0 and 1 were recorded by Kineto, 2 and 3 by nsys after NCCL had set up
+    world, pair, crossed = (0, 1, 2, 3), (0, 1), (1, 3)
+    labels = [
+        label(0, 0, "0", ranks=world, size=4), label(1, 1, "0", ranks=world, size=4),
+        label(2, 0, "1", ranks=pair, size=2), label(3, 1, "1", ranks=pair, size=2),
+        label(4, 1, "2", ranks=crossed, size=2),
+        label(5, 2, comm="a"), label(6, 3, comm="a"), label(7, 3, comm="b"),
+    ]  # fmt: skip
+    _, index = find_groups(labels, {0, 1, 2, 3}, 4)
+    assert index[5] == index[6] == index[0]
+    assert index[7] == index[4]
+    assert len(set(index.tolist())) == 3
+
+
+def test_a_communicator_that_may_be_two_groups_is_neither() -> None:
+    labels = [
+        label(0, 0, "0", ranks=(0, 1), size=2), label(1, 0, "1", ranks=(0, 1), size=2),
+        label(2, 1, comm="a"),
+    ]  # fmt: skip
+    _, index = find_groups(labels, {0, 1}, 2)
+    assert len(set(index.tolist())) == 3

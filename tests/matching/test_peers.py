@@ -6,6 +6,7 @@ import duckdb
 
 from tests.collective_calls import add_call, add_rank
 from traceweave.matching.peers import resolve_peers
+from traceweave.weave import weave
 
 
 def peers(con: duckdb.DuckDBPyConnection) -> list[int | None]:
@@ -42,3 +43,39 @@ def test_a_communicator_of_all_ranks_needs_no_members(
     add_call(empty_run, 0, 2, 3, op="send", group=None, comm_id="part", comm_peer=1)
     resolve_peers(empty_run)
     assert peers(empty_run) == [1, 0, None]
+
+
+def numbered(con: duckdb.DuckDBPyConnection, world_size: int) -> list[int]:
+    """How many messages between ranks 1, 2 and 3 of one communicator, who know each other by
+    number, are matched, per rank; beside them rank 0 was recorded, which did something else."""
+    ranks = (1, 2, 3)
+    for rank in range(4):
+        add_rank(con, rank, world_size=world_size, last_us=20_000)
+    add_call(con, 0, 0, 1, group=None, comm_id="other")
+    for k in range(20):
+        for mine, rank in enumerate(ranks):
+            for other in range(3):
+                at = 900 * k + 300 * ((mine + other) % 3) + k**3 % 97
+                if other != mine:
+                    op = "send" if mine < other else "recv"
+                    start = at - 20 - 3 * mine
+                    add_call(con, rank, start, at, op=op, group=None, comm_id="c", comm_peer=other)
+    weave(con)
+    rows = con.execute(
+        "SELECT count(*) FILTER (m.collective_id IS NOT NULL) FROM base.matches AS m JOIN"
+        " base.collective_calls AS c USING (call_id) WHERE c.rank > 0 GROUP BY c.rank"
+        " ORDER BY c.rank"
+    ).fetchall()
+    return [count for (count,) in rows]
+
+
+def test_members_are_numbered_by_rank_where_all_were_recorded(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    assert numbered(empty_run, world_size=4) == [40, 40, 40]
+
+
+def test_members_that_may_be_missing_leave_numbers_open(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    assert numbered(empty_run, world_size=8) == [0, 0, 0]

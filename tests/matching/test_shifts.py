@@ -7,6 +7,7 @@ import pytest
 
 from traceweave.arrays import Ints
 from traceweave.matching import shifts
+from traceweave.matching.alignment import align_pair
 from traceweave.matching.calls import Calls
 
 CALLS = 400
@@ -27,6 +28,7 @@ def _calls(start: Ints, noise: Ints) -> Calls:
         dtype=zero,
         seq=none,
         peer=none,
+        peer_number=none,
         step=none,
         stream=zero,
         kernel=none,
@@ -54,3 +56,31 @@ def test_how_many_shifts_are_looked_at_together_makes_no_difference(
     assert shifts._shortlist(a, cut, candidates, 1e6).tolist() == listed.tolist()
     assert -8 in listed
     assert shifts.choose_shift(a, cut, same_clock=False) == (-8, "")
+
+
+@pytest.mark.parametrize(("length", "matched"), [(8, True), (5, False)])
+def test_a_few_calls_between_two_steps_match_under_the_shift_of_all(
+    length: int, matched: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    start = np.cumsum(rng.integers(2_000_000, 9_000_000, 48))
+    stepped = np.zeros(48, dtype=np.int64)
+    stepped[20 : 20 + length] = 260_000
+    a, b = (_calls(start + by, rng.integers(400_000, 403_000, 48)) for by in (0, stepped))
+    partner = align_pair(a, b).partner
+    inside = partner[20 : 20 + length]
+    assert (inside == np.arange(20, 20 + length)).all() == matched
+    assert set((partner - np.arange(48))[partner >= 0].tolist()) == {0}
+
+
+def test_a_clock_that_steps_twice_leaves_a_majority() -> None:
+    # three stretches of one clock, a quarter of a millisecond apart, and calls lost in each
+    rng = np.random.default_rng(3)
+    start = np.cumsum(rng.integers(1_000_000, 9_000_000, 240))
+    ahead = 260_000 * (np.arange(240) // 80)
+    a, b = (_calls(start + by, rng.integers(400_000, 403_000, 240)) for by in (0, ahead))
+    kept = np.setdiff1d(np.arange(240), [11, 52, 53, 54, 97, 140, 141, 190, 191, 192, 222])
+    partner = align_pair(a, b.take(kept)).partner
+    found = partner >= 0
+    assert (kept[partner[found]] == np.flatnonzero(found)).all()
+    assert found.mean() > 0.85

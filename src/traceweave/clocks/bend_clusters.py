@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,10 @@ from traceweave.clocks.matrices import Block
 
 LEAST = 40
 """Instances that a bend needs."""
+SAMPLE = 1_000
+"""Instances of a block that are looked at."""
+MANY = 256
+"""Hosts, or ranks that no host is named for, of which not every two are compared."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,27 @@ ALIKE = (Rule(64, 5, 4.0, 5_000.0, 0.0, 0), Rule(6, 20, 4.0, 5_000.0, 0.0, 0))
 """Clocks that bend are only taken for one where nothing tells them apart, short or long."""
 
 
-def bends_show(blocks: list[Block], residuals: list[Floats]) -> bool:
-    """Whether ends stray from the lines of a fit."""
+def bends_show(blocks: list[Block], residuals: list[Floats], host: Ints) -> bool:
+    """Whether ends stray from the lines of a fit: those of a rank in one group, or what two hosts
+    differ by in all groups that they share."""
     for block, residual in zip(blocks, residuals, strict=True):
         at, order = _times(block)
         found = _strays(at, residual[order], BENT)
         if np.isfinite(found).any() and np.nanmax(found) > 1:
             return True
-    return False
+    if len(blocks) == 1 or host.max() >= MANY:
+        return False
+    apart = _apart(*thinned(blocks, residuals), host, BENT)
+    return bool(np.isfinite(apart).any() and np.nanmax(apart) > 1)
+
+
+def thinned(blocks: list[Block], values: list[Floats]) -> tuple[list[Block], list[Floats]]:
+    """Return some of the instances of long blocks, and what is said of their ends."""
+    every = [-(-len(block.end) // SAMPLE) for block in blocks]
+    return (
+        [block.thinned(step) for block, step in zip(blocks, every, strict=True)],
+        [value[::step] for value, step in zip(values, every, strict=True)],
+    )
 
 
 def cluster(blocks: list[Block], rests: list[Floats], host: Ints, named: Flags) -> Ints:
@@ -53,17 +72,19 @@ def cluster(blocks: list[Block], rests: list[Floats], host: Ints, named: Flags) 
     difference bends plainly, and those of two hosts that are `named` are not.
     """
     apart = _apart(blocks, rests, np.arange(len(host)), BENT)
-    parts = [
-        part
-        for number in np.unique(host)
-        for part in _grouped([[rank] for rank in np.flatnonzero(host == number).tolist()], apart)
-    ]
+    parts = [part for number in np.unique(host) for part in _of_host(host == number, apart)]
     of_rank = _numbered(parts, len(host))
     known = np.array([named[np.flatnonzero(of_rank == n)[0]] for n in range(len(parts))])
     apart = np.fmax.reduce([_apart(blocks, rests, of_rank, rule) for rule in ALIKE])
     apart[known[:, None] & known[None, :]] = np.inf
     alike = _grouped([[number] for number in range(len(parts))], apart)
     return _numbered(alike, len(parts))[of_rank]
+
+
+def _of_host(mine: Flags, apart: Floats) -> list[list[int]]:
+    """The ranks of a host in clusters; those that share too few calls to compare are one."""
+    compared = _grouped([[rank] for rank in np.flatnonzero(mine).tolist()], apart)
+    return _grouped(compared, np.nan_to_num(apart, nan=0.0, posinf=np.inf))
 
 
 def _numbered(parts: list[list[int]], count: int) -> Ints:
@@ -100,20 +121,36 @@ def _join(waiting: list[list[int]], clusters: list[list[int]], apart: Floats) ->
 
 def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> Floats:
     """How far the difference of every two parts strays from a line, in units of what is allowed;
-    NaN where they share too little.
+    NaN where they share too little. Groups of a mesh share few instances each, and many together.
     """
-    count = int(part.max()) + 1
-    apart = np.full((count, count), np.nan)
-    for block, rest in zip(blocks, rests, strict=True):
-        parts, means = _means_of(rest, part[block.ranks])
-        at, order = _times(block)
-        means = means[order]
-        for column, number in enumerate(parts.tolist()):
-            others = np.arange(column + 1, len(parts))
-            found = _strays(at, means[:, others] - means[:, column : column + 1], rule)
-            apart[number, parts[others]] = np.fmax(apart[number, parts[others]], found)
-            apart[parts[others], number] = apart[number, parts[others]]
+    means = [_means_of(rest, part[block.ranks]) for block, rest in zip(blocks, rests, strict=True)]
+    apart = np.full((int(part.max()) + 1,) * 2, np.nan)
+    for (number, shared), others in _pairs([parts for parts, _ in means]).items():
+        at = np.concatenate([np.nanmedian(blocks[n].end, axis=1) for n in shared])
+        order = np.argsort(at, kind="stable")
+        behind = np.concatenate([_less(*means[n], number, others) for n in shared])
+        found = _strays(at[order], behind[order], rule)
+        apart[number, others] = apart[others, number] = found
     return apart
+
+
+def _pairs(parts: list[Ints]) -> dict[tuple[int, tuple[int, ...]], list[int]]:
+    """Every two parts that share blocks, given the parts of each block: by the first one and the
+    blocks, all of the second."""
+    shared: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for block, here in enumerate(parts):
+        for pair in itertools.combinations(here.tolist(), 2):
+            shared[pair].append(block)
+    pairs: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+    for (number, other), found in shared.items():
+        pairs[number, tuple(found)].append(other)
+    return pairs
+
+
+def _less(parts: Ints, means: Floats, number: int, others: list[int]) -> Floats:
+    """The means of some parts of a block less that of one."""
+    place = np.searchsorted(parts, [number, *others])
+    return np.asarray(means[:, place[1:]] - means[:, place[:1]])
 
 
 def _means_of(rest: Floats, part: Ints) -> tuple[Ints, Floats]:

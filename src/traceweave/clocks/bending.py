@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.bend_clusters import bends_show, cluster
+from traceweave.clocks.bend_clusters import bends_show, cluster, thinned
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
 from traceweave.clocks.matrices import Block, row_medians
@@ -22,14 +22,14 @@ PER_KNOT = 6
 """Anchors that a knot needs."""
 NEAREST = 1 / (4 * KNOTS)
 """Share of the whole time between knots: curves through nearer ones cannot be computed."""
-SAMPLE = 1_000
-"""Instances of a block that are looked at."""
 SEARCHES = 40
 """Rounds of looking for steps."""
 SHARE = 0.5
 """Of steps at one time, those this clear beside the clearest are looked at together."""
 SURE = 6.0
 """Standard errors that the height of a step must have."""
+VAGUE = 0.1
+"""Two steps known so much worse than from one anchor may each be the other."""
 
 
 def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list[Bend] | None:
@@ -37,20 +37,16 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     rank's own clock; None where lines describe the clocks.
     """
     first = all(bend.straight for bend in bends)
-    if first and not bends_show(blocks, piece.fit.clean):
+    if first and not bends_show(blocks, piece.fit.clean, piece.host):
         return None
     # beside lines that are far off, lags and waves explain what clocks have done
     found = piece.fit.whole if first else piece.fit.rests
-    every = [-(-len(block.end) // SAMPLE) for block in blocks]
-    few = [block.thinned(step) for block, step in zip(blocks, every, strict=True)]
-    rests = [
-        rest[::step] - ahead(block, bends)
-        for rest, step, block in zip(found, every, few, strict=True)
-    ]
+    few, rests = thinned(blocks, found)
+    rests = [rest - ahead(block, bends) for rest, block in zip(rests, few, strict=True)]
     of_rank = cluster(few, rests, piece.host, _named(piece))
     if of_rank.max() == 0:
         return None
-    moments = [moment[::step] for moment, step in zip(moments_of(piece), every, strict=True)]
+    moments = thinned(blocks, moments_of(piece))[1]
     tables = _tables(few, rests, moments, of_rank)
     knots = _knots(tables) if tables else np.zeros(0)
     if len(knots) < 3:
@@ -97,7 +93,11 @@ def _tables(
 def _knots(tables: list[Rows]) -> Floats:
     """Knots with as many anchors between them, one as the other, where anchors do not crowd."""
     moments = np.sort(np.concatenate([rows.moment for rows in tables]))
-    count = int(np.clip(max(len(rows.moment) for rows in tables) // PER_KNOT, 3, KNOTS))
+    anchors = np.bincount(
+        np.concatenate([rows.clusters for rows in tables]),
+        np.concatenate([np.full(len(rows.clusters), len(rows.moment)) for rows in tables]),
+    )
+    count = int(np.clip(anchors.max() // PER_KNOT, 3, KNOTS))
     places = np.linspace(0, len(moments) - 1, count).astype(np.int64)
     least = NEAREST * (moments[-1] - moments[0])
     knots = moments[:1].tolist()
@@ -170,21 +170,44 @@ def _prune(joint: Joint) -> None:
     may step at once, none is sure before one may not.
     """
     while joint.steps:
-        least = np.maximum(LEAST_NS, SURE * joint.height_errors)
-        clear = np.abs(joint.heights) / least
-        # what is known no better than from one anchor is that anchor's
+        clear = _clear(joint)
+        # what is known no better than from one anchor may be that anchor's
         alone = joint.noise()[[step.cluster for step in joint.steps]] / joint.height_errors
-        clear = np.where(alone < 1, np.minimum(clear, alone), clear)
+        for number in np.flatnonzero((alone < 1) & (clear >= 1)).tolist():
+            if _rests_on_one(joint, number):
+                clear[number] = alone[number]
         out: list[int] = []
         for number in np.argsort(clear, kind="stable").tolist():
             if clear[number] < 1 and not any(
-                _meet(joint.steps[number], joint.steps[other]) for other in out
+                _meet(joint.steps[number], joint.steps[other])
+                or max(alone[number], alone[other]) < VAGUE
+                for other in out
             ):
                 out.append(number)
         if not out:
             return
         joint.drop([n for n in range(len(joint.steps)) if n not in out])
         joint.settle()
+
+
+def _rests_on_one(joint: Joint, number: int) -> bool:
+    """Whether a step is not clear without the anchor before it, or without the one after it."""
+    step, weights, lost = joint.steps[number], joint.weights, False
+    for edge in (step.since, step.until):
+        joint.weights = [
+            np.where((rows.moment == edge)[:, None], 0.0, weight)
+            for rows, weight in zip(joint.tables, weights, strict=True)
+        ]
+        joint.solve()
+        lost |= bool(_clear(joint)[number] < 1)
+    joint.weights = weights
+    joint.solve()
+    return lost
+
+
+def _clear(joint: Joint) -> Floats:
+    """How high every step is, in units of what it has to be."""
+    return np.abs(joint.heights) / np.maximum(LEAST_NS, SURE * joint.height_errors)
 
 
 def _meet(one: Moment, other: Moment) -> bool:
@@ -248,12 +271,21 @@ def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) ->
     for rank in range(len(of_rank)):
         root = piece.roots[int(piece.component[rank])]
         if of_rank[rank] == of_rank[root]:
-            result.append(Bend())
+            # of two clocks nobody knows which one has stepped
+            which = whole if joint.clusters == 2 else [whole[of_rank[root]]]
+            against = _doubtful([step for bend in which for step in bend.steps])
         else:
             against = whole[of_rank[rank]].less(whole[of_rank[root]])
-            own = _on_own_clock(against, piece, rank)
-            result.append(_between_anchors(own, against, rank, blocks, moments))
+        own = _on_own_clock(against, piece, rank)
+        result.append(_between_anchors(own, against, rank, blocks, moments))
     return result
+
+
+def _doubtful(steps: list[Step]) -> Bend:
+    """What a clock adds to itself, nothing, though beside its own steps that is in doubt: a call
+    that it began before one has ended after it."""
+    both = [(step, replace(step, height=-step.height)) for step in steps]
+    return Bend(steps=tuple(step for pair in both for step in pair))
 
 
 def _of_clusters(joint: Joint) -> list[Bend]:

@@ -42,8 +42,12 @@ class Bend:
 
     @property
     def straight(self) -> bool:
-        """Whether it adds nothing."""
-        return not self.steps and not self.ahead.any()
+        """Whether it adds nothing; steps that cancel only put in doubt what lies beside them."""
+        heights: dict[tuple[float, float], float] = {}
+        for step in self.steps:
+            place = step.since, step.until
+            heights[place] = heights.get(place, 0.0) + step.height
+        return not any(heights.values()) and not self.ahead.any()
 
     def __call__(self, times: Floats) -> Floats:
         """Return what is to be added at these times, NaN where they are."""
@@ -115,7 +119,7 @@ def _anchors(blocks: list[Block], ranks: int) -> list[Floats]:
 def _least(bend: Bend, times: Floats, anchors: Floats) -> Floats:
     """The least that a bend may add at these times, being known at anchors only."""
     if bend.straight:
-        return bend(times)
+        return bend(times) - bend.doubt(times)
     after = np.searchsorted(anchors, times)
     before, after = (np.clip(n, 0, len(anchors) - 1) for n in (after - 1, after))
     near = [bend(t) - bend.doubt(t) for t in (times, anchors[before], anchors[after])]

@@ -20,7 +20,7 @@ from traceweave.clocks.piece import (
     on_common_clock,
 )
 from traceweave.clocks.probes import quickest
-from traceweave.clocks.residuals import of_rank, strays
+from traceweave.clocks.residuals import between_clocks, of_rank, strays
 from traceweave.clocks.steps import LEAST_NS
 from traceweave.clocks.stretches import Stretch, stretches_of
 
@@ -72,10 +72,11 @@ def fit_clocks(
     if doubt.any():
         piece.bounds = bounds_of(piece, doubt)
     columns = columns_of_ranks(blocks, len(ranks))
+    halves = _distances(piece, columns)
     clocks = [
         row
         for rank, bend in enumerate(bends)
-        for row in _rows(piece, blocks, rank, columns[rank], bend, options)
+        for row in _rows(piece, blocks, rank, columns[rank], halves[rank], bend, options)
     ]
     return clocks, slack
 
@@ -107,7 +108,7 @@ def _settled(before: Piece, after: Piece) -> bool:
 
 def _doubt(piece: Piece, bends: list[Bend]) -> Floats:
     """By how much every clock may at times be off what was fitted, ns."""
-    doubt = strays(piece.blocks, piece.fit.clean, len(bends)) + [bend.unsure for bend in bends]
+    doubt = strays(piece.blocks, piece.fit.clean, piece.unit) + [bend.unsure for bend in bends]
     # no clock runs so fast: it has moved in a way that ends do not show, by about as much
     drift = np.abs(piece.fit.drift)
     doubt += np.where(drift > DRIFT_LIMIT, drift, 0) * piece.span / 2
@@ -132,11 +133,12 @@ def _rows(
     blocks: list[Block],
     rank: int,
     columns: list[tuple[int, int]],
+    half: Floats,
     bend: Bend,
     options: Options,
 ) -> list[Clock]:
     """A rank's rows: one, or one per stretch of its bend; `columns`: where it is in blocks."""
-    row = _row(piece, rank, columns, options)
+    row = _row(piece, rank, columns, half, options)
     if bend.straight:
         return [row]
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
@@ -187,15 +189,17 @@ def _wider(value: int | None, by: float) -> int | None:
     return None if value is None else value + round(by)
 
 
-def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Options) -> Clock:
-    """A rank's line."""
+def _row(
+    piece: Piece, rank: int, columns: list[tuple[int, int]], half: Floats, options: Options
+) -> Clock:
+    """A rank's line; `half`: how far half and 95 % of its ends lie from where they should."""
     moved = piece.moved
     info, component = piece.ranks[rank], int(piece.component[rank])
     root = piece.roots[component]
     status, method = _status(piece, rank, options.reference_rank)
-    distances = np.abs(of_rank(piece.blocks, piece.fit.residuals, columns)[1])
-    half = np.percentile(distances, [50, 95]) if len(distances) else np.full(2, np.nan)
     bound, round_trip = _bound(piece, rank, root), quickest(piece.blocks, columns)
+    if status in ("wall clock", "unaligned"):
+        bound = None
     if round_trip is not None and bound is not None:
         method = f"clock probes, {method}" if rank != root else method
         # what is proven of a clock is no worse than ends that scatter
@@ -216,6 +220,20 @@ def _row(piece: Piece, rank: int, columns: list[tuple[int, int]], options: Optio
         method,
         status,
     )
+
+
+def _distances(piece: Piece, columns: list[list[tuple[int, int]]]) -> Floats:
+    """Median and 95th percentile of how far each rank's ends lie from the common end: of all, or
+    of those that it shares with other clocks, if they lie farther; NaN without ends.
+    """
+    half = np.full((len(columns), 2), np.nan)
+    residuals = piece.fit.residuals
+    for values in (residuals, between_clocks(piece.blocks, residuals, piece.unit)):
+        for rank, own in enumerate(columns):
+            distances = np.abs(of_rank(piece.blocks, values, own)[1])
+            if len(distances):
+                half[rank] = np.fmax(half[rank], np.percentile(distances, [50, 95]))
+    return half
 
 
 def _bound(piece: Piece, rank: int, root: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block, columns_of_ranks
 
 STEP_NS = 125.0
@@ -38,21 +38,60 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
     return errors
 
 
-def strays(blocks: list[Block], residuals: list[Floats], ranks: int) -> Floats:
+def strays(blocks: list[Block], residuals: list[Floats], unit: Ints) -> Floats:
     """By how much the clock of each rank strays from what was fitted, ns: most of all stretches of
-    time; 0 where chance may do it."""
-    found = np.zeros(ranks)
-    for rank, columns in enumerate(columns_of_ranks(blocks, ranks)):
-        at, residual = of_rank(blocks, residuals, columns)
-        values = residual[np.argsort(at, kind="stable")]
-        short = len(values) < 2 * STRETCHES[0][1]
-        for most, anchors in SHORT if short else STRETCHES:
-            count = min(most, len(values) // anchors)
-            if count > 1:
-                parts = np.array_split(values, count)
-                stray = _apart(values, parts) if short else _off(values, parts)
-                found[rank] = max(found[rank], stray)
+    time; 0 where chance may do it. Its own ends tell; where the ranks of its clock (`unit`) share
+    many with each other, those few that they share with other clocks as well."""
+    columns = columns_of_ranks(blocks, len(unit))
+    found = np.array([_stray(*of_rank(blocks, residuals, own)) for own in columns])
+    for number in np.unique(unit):
+        mates = np.flatnonzero(unit == number)
+        if len(mates) == 1:
+            continue
+        here = sorted({block for mate in mates for block, _ in columns[mate]})
+        at, residual = _beside_others(
+            [blocks[n] for n in here], [residuals[n] for n in here], mates
+        )
+        if len(at) < max(len(of_rank(blocks, residuals, columns[mate])[0]) for mate in mates):
+            found[mates] = np.maximum(found[mates], _stray(at, residual))
     return found
+
+
+def _beside_others(
+    blocks: list[Block], residuals: list[Floats], mates: Ints
+) -> tuple[Floats, Floats]:
+    """The instances that some ranks share with others: their mean end, and what is left over."""
+    at, found = [np.empty(0)], [np.empty(0)]
+    for block, residual in zip(blocks, residuals, strict=True):
+        mine = np.isin(block.ranks, mates)
+        known = np.isfinite(residual)
+        shared = known[:, mine].any(axis=1) & known[:, ~mine].any(axis=1)
+        if shared.any():
+            at.append(np.nanmean(block.end[shared][:, mine], axis=1))
+            found.append(np.nanmean(residual[shared][:, mine], axis=1))
+    return np.concatenate(at), np.concatenate(found)
+
+
+def between_clocks(blocks: list[Block], values: list[Floats], unit: Ints) -> list[Floats]:
+    """What is said of ends, of instances alone that ranks of several clocks share; else NaN."""
+    result = []
+    for block, value in zip(blocks, values, strict=True):
+        mine = np.where(np.isfinite(value), unit[block.ranks], np.nan)
+        several = np.fmax.reduce(mine, axis=1) > np.fmin.reduce(mine, axis=1)
+        result.append(np.where(several[:, None], value, np.nan))
+    return result
+
+
+def _stray(at: Floats, residual: Floats) -> float:
+    values = residual[np.argsort(at, kind="stable")]
+    short = len(values) < 2 * STRETCHES[0][1]
+    farthest = 0.0
+    for most, anchors in SHORT if short else STRETCHES:
+        count = min(most, len(values) // anchors)
+        if count > 1:
+            parts = np.array_split(values, count)
+            farthest = max(farthest, _apart(values, parts) if short else _off(values, parts))
+    return farthest
 
 
 def _off(values: Floats, parts: list[Floats]) -> float:

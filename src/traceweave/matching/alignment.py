@@ -15,11 +15,19 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.by_time import match_by_time, tolerance
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
-from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS, choose_shift, same_steps
+from traceweave.matching.shifts import (
+    SAME_CLOCK_NS,
+    STEP_NS,
+    WALL_CLOCK_NS,
+    choose_shift,
+    same_steps,
+)
 from traceweave.matching.voting import QUORUM, SOME, vote
 
 STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
+SHORT = 6
+"""The same where its shift is that of all others, and it is off by no more than a step."""
 FEW = 3
 """Calls with a shift of their own that are taken for chance."""
 RIVALS = 24
@@ -58,7 +66,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     kept[i] |= between[i] & causal(a, i, b, i + shift, line)
     if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
         kept[i] |= causal(a, i, b, i, line)
-    kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], same_clock)
+    kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
@@ -207,7 +215,9 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
             filled = len(between) > 0
 
 
-def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clock: bool) -> Flags:
+def _confirmed_apart(
+    a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, whole: Line, same_clock: bool
+) -> Flags:
     """Calls of long stretches off the line that the same shift explains on a line of their own.
 
     So it is after a clock has stepped. A stretch is judged as if it were all there is: where its
@@ -217,9 +227,10 @@ def _confirmed_apart(a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, same_clo
     # single calls near the line, as where a step crosses it, do not end a stretch
     edges = np.flatnonzero(np.diff(np.r_[0, (~_mostly(kept)).astype(np.int64), 0]))
     for low, high in edges.reshape(-1, 2):
-        if high - low < STRETCH:
-            continue
         mine, theirs = i[low:high], j[low:high]
+        apart = np.median(np.abs(b.end[theirs] - whole.apply(a.end[mine])))
+        if high - low < (SHORT if apart <= STEP_NS else STRETCH):
+            continue
         shift, _ = choose_shift(a.take(mine), b.take(theirs), same_clock)
         if shift == 0:
             at = a.end[mine]

@@ -57,6 +57,8 @@ class Calls:
     dtype: Ints
     seq: Ints
     peer: Ints
+    peer_number: Ints
+    """What the other side's number in the communicator is, where a trace says that instead."""
     step: Ints
     stream: Ints
     """The GPU's, or the host thread's; a host backend's threads take turns and tell nothing."""
@@ -135,6 +137,7 @@ SELECT
     coalesce(t.code, -1) AS dtype,
     coalesce(k.seq, -1) AS seq,
     CAST(coalesce(k.peer, -1) AS BIGINT) AS peer,
+    CAST(coalesce(k.comm_peer, -1) AS BIGINT) AS peer_number,
     coalesce(k.step, -1) AS step,
     coalesce({_STREAM}, -1) AS stream,
     coalesce(n.code, -1) AS kernel,

@@ -197,18 +197,27 @@ def _joined(labels: list[Label], keys: list[tuple[object, ...]]) -> list[tuple[o
         sizes[key] = sizes.get(key) or label.size
         if key[0] == "name" and label.ranks is not None:
             members[key] = set(label.ranks)
+    communicators = [key for key in seen if key[0] == "communicator"]
+    counting = {rank for key in communicators for rank in seen[key]}
     fits = {
-        key: [g for g in members if _may_be(seen[key], sizes[key], seen[g], members[g])]
-        for key in seen
-        if key[0] == "communicator"
+        key: [g for g in members if _may_be(seen[key], sizes[key], seen[g], members[g], counting)]
+        for key in communicators
     }
     taken = Counter(g for found in fits.values() for g in found)
     pairs = {c: found[0] for c, found in fits.items() if len(found) == 1 and taken[found[0]] == 1}
     return [pairs.get(key, key) for key in keys]
 
 
-def _may_be(here: set[int], size: int | None, there: set[int], members: set[int]) -> bool:
-    return size == len(members) and here <= members and not here & there
+def _may_be(
+    here: set[int], size: int | None, there: set[int], members: set[int], counting: set[int]
+) -> bool:
+    """Whether a communicator of ranks `here` may be the group `members` that ranks `there` name:
+    of one size or, where its creation was not recorded, if all members that know communicators
+    (`counting`) are in it.
+    """
+    if here & there or not here <= members:
+        return False
+    return size == len(members) if size is not None else here == members & counting
 
 
 def _own_key(

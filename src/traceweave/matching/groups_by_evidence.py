@@ -28,11 +28,13 @@ from traceweave.matching.ties import (
     CAUSAL,
     FOREIGN,
     LEAST,
+    SCATTERED,
     STRAY_NS,
     Bundle,
     Tie,
     bundle,
     causal_share,
+    scattered,
     strays,
     weigh,
 )
@@ -150,7 +152,7 @@ class Search:
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
-        settled = self._settle([p for c in self._candidates(strands) for p in self._prove(c)])
+        settled = self._settle(self._proven(list(self._candidates(strands))))
         placed = {id(strand) for found in settled for strand in found.strands}
         rest = [strand for strand in strands if id(strand) not in placed]
         lacking = [found for found in settled if any(self._may_lack(found, s) for s in rest)]
@@ -158,6 +160,22 @@ class Search:
             self._refuse(found.strands, NOT_PROVEN)
         settled = [found for found in settled if all(found is not other for other in lacking)]
         return [own for found in settled for own in self._own(found, settled)]
+
+    def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
+        """The sets that are proven, of candidates and, where one is not, of it with all that it can
+        be joined with: the ends of few calls may scatter from host to host by more than inside one.
+        """
+        found = {n: list(self._prove(candidate)) for n, candidate in enumerate(candidates)}
+        for lone in [n for n, sets in found.items() if not sets]:
+            whole, parts = candidates[lone], [lone]
+            for number in found:
+                union = None if number == lone else self._union(whole, candidates[number])
+                if union is not None:
+                    whole, parts = union, [*parts, number]
+            joined = list(self._prove(whole)) if len(parts) > 1 else []
+            if len(joined) == 1 and len(joined[0].strands) == len(whole.strands):
+                found = {n: sets for n, sets in found.items() if n not in parts} | {lone: joined}
+        return [one for sets in found.values() for one in sets]
 
     def _own(self, found: StrandSet, others: list[StrandSet]) -> Iterator[StrandSet]:
         """The set without the calls that may be of another group, where its streams may carry
@@ -262,6 +280,11 @@ class Search:
             or self._causality_does(found, ways)
         ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
+        elif (parts := max(even, key=lambda way: scattered(whole, way), default=[])) and (
+            scattered(whole, parts) >= SCATTERED
+        ):
+            for part in parts:
+                yield from self._prove_part([found.strands[n] for n in order[part]])
         else:
             self._refuse(found.strands, NOT_PROVEN)
 
@@ -286,7 +309,7 @@ class Search:
         for number, tie in enumerate(ties):
             if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
                 return False
-            if not found.shared and tie.against > (FOREIGN if number < even else ODD):
+            if not found.shared and not tie.allows(FOREIGN if number < even else ODD):
                 return False
         noise = max(tie.ends_ns for tie in ties)
         return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
@@ -318,7 +341,8 @@ class Search:
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
                     settled[place] = joined[0]
                     break
-                doubtful |= {id(other), id(found)}
+                if {*map(_members, joined)} != {_members(other), _members(found)}:
+                    doubtful |= {id(other), id(found)}
             else:
                 settled.append(found)
         for found in settled:
@@ -339,12 +363,17 @@ class Search:
     def _apart(self, union: StrandSet, first: int) -> bool:
         """Whether the first strands are clearly another group than the rest."""
         tie = self._against(union, first)
-        return tie.clear and tie.evidence < 0
+        if tie.clear:
+            return tie.evidence < 0
+        return scattered(*self._beside(union, first)) >= SCATTERED
 
     def _against(self, union: StrandSet, first: int) -> Tie:
         """What ties the first strands to the rest."""
+        return weigh(*self._beside(union, first))
+
+    def _beside(self, union: StrandSet, first: int) -> tuple[Bundle, list[Ints]]:
         place = np.arange(len(union.strands))
-        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        return bundle(union.strands, union.alignments), [place[:first], place[first:]]
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""
@@ -352,6 +381,10 @@ class Search:
             key = int(strand.index[0])
             if reason != ALONE or key not in self.reasons:
                 self.reasons[key] = reason
+
+
+def _members(found: StrandSet) -> tuple[int, ...]:
+    return tuple(found.ranks())
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:

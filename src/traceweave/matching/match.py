@@ -45,7 +45,7 @@ def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock, job: J
             continue
         pairwise = (calls.op[index] == SEND) | (calls.op[index] == RECV)
         _match_group(calls, index[~pairwise], group, same_clock, matches)
-        fill_peers(calls, index[pairwise], group)
+        fill_peers(calls, index[pairwise], group, job.complete)
         match_channels(calls, index[pairwise], same_clock, matches)
     match_open(calls, groups, same_clock, job, matches)
     _refuse_singles(calls, groups, matches)

@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.calls import Calls
+from traceweave.matching.calls import SEND, Calls
 from traceweave.matching.groups import Group
 
 _SQL = """
@@ -44,10 +44,29 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_SQL)
 
 
-def fill_peers(calls: Calls, index: Ints, group: Group) -> None:
-    """In a group of two, the other side is the other member."""
-    members = group.ranks
+def fill_peers(calls: Calls, index: Ints, group: Group, complete: bool) -> None:
+    """Fill in the other side of messages of a group: in a group of two, the other member; else the
+    member of that number, since communicators number their members by rank. Those are known where
+    a trace lists them, or every rank of the job was recorded (`complete`).
+    """
+    members = np.array(group.ranks)
+    open_calls = index[calls.peer[index] < 0]
     if group.size == 2 and len(members) == 2:
-        open_calls = index[calls.peer[index] < 0]
         other = np.where(calls.rank[open_calls] == members[0], members[1], members[0])
         calls.peer[open_calls] = other
+    elif group.members is not None or complete:
+        open_calls = open_calls[calls.peer_number[open_calls] >= 0]
+        number = calls.peer_number[open_calls]
+        if not len(number) or number.max() >= len(members):
+            return
+        peer = members[number]
+        if group.members is not None or _both_ways(calls, open_calls, peer):
+            calls.peer[open_calls] = peer
+
+
+def _both_ways(calls: Calls, index: Ints, peer: Ints) -> bool:
+    """Whether every rank that sends to another is one that the other receives from."""
+    sends = calls.op[index] == SEND
+    sent = np.c_[calls.rank[index], peer][sends]
+    received = np.c_[peer, calls.rank[index]][~sends]
+    return np.array_equal(np.unique(sent, axis=0), np.unique(received, axis=0))

@@ -12,6 +12,7 @@ import numpy as np
 from traceweave.arrays import Floats
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.shifts import STEP_NS
 
 STRETCHES = 6
 LENGTH = 64
@@ -41,7 +42,8 @@ def vote(a: Calls, b: Calls, limit_ns: float, quorum: float) -> Line | None:
         return None
     _, at, offset = max(seeds)
     spread = [abs(o - offset) - 2e-4 * abs(t - at) for _, t, o in seeds]
-    if sum(distance <= 2 * WIDTH_NS for distance in spread) * 2 <= len(seeds):
+    # a clock that has stepped meanwhile lets few stretches vote for one offset
+    if sum(distance <= STEP_NS for distance in spread) * 2 <= len(seeds):
         return None
     return Line(offset, 0.0, at, WIDTH_NS / 2)
 
