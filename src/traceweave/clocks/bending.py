@@ -47,10 +47,21 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
         rest[::step] - ahead(block, bends)
         for rest, step, block in zip(found, every, few, strict=True)
     ]
-    of_rank = cluster(few, rests, piece.host, _named(piece))
+    clock = np.unique(np.column_stack([piece.host, piece.unit]), axis=0, return_inverse=True)[1]
+    # what was told apart stays so, or steps are found and lost in turns
+    alike = np.column_stack(
+        [[bend.alike for bend in bends], cluster(few, rests, clock, _shared(clock))]
+    )
+    of_rank = np.unique(alike, axis=0, return_inverse=True)[1]
     if of_rank.max() == 0:
         return None
-    moments = [moment[::step] for moment, step in zip(moments_of(piece), every, strict=True)]
+    whole = moments_of(piece)
+    moments = [moment[::step] for moment, step in zip(whole, every, strict=True)]
+    steep = _steep(piece, of_rank)
+    rests = [
+        rest - steep[block.ranks] * (block.end - piece.middle[block.ranks])
+        for rest, block in zip(rests, few, strict=True)
+    ]
     tables = _tables(few, rests, moments, of_rank)
     knots = _knots(tables) if tables else np.zeros(0)
     if len(knots) < 3:
@@ -61,12 +72,22 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     _place(joint)
     _prune(joint)
     joint.steps = [_as_told(joint, step) for step in joint.steps]
-    return _of_ranks(joint, piece, of_rank, blocks)
+    level = replace(piece, fit=replace(piece.fit, drift=piece.fit.drift - steep))
+    return _of_ranks(joint, level, of_rank, blocks, whole)
 
 
-def _named(piece: Piece) -> Flags:
-    """Which ranks share a host with others by name."""
-    return np.asarray(np.bincount(piece.host)[piece.host] > 1)
+def _steep(piece: Piece, of_rank: Ints) -> Floats:
+    """What the lines of each rank's cluster have of drift against those of its root's, for which
+    bends shall account: a line through ends before and after a step is no clock's.
+    """
+    mean = np.bincount(of_rank, piece.fit.drift) / np.bincount(of_rank)
+    root = np.array([piece.roots[int(number)] for number in piece.component])
+    return np.asarray(mean[of_rank] - mean[of_rank[root]])
+
+
+def _shared(clock: Ints) -> Flags:
+    """Which ranks share a clock with others."""
+    return np.asarray(np.bincount(clock)[clock] > 1)
 
 
 def moments_of(piece: Piece) -> list[Floats]:
@@ -240,19 +261,21 @@ def _told_apart(joint: Joint, cluster: int, together: set[int]) -> Floats:
     return np.concatenate(found)
 
 
-def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) -> list[Bend]:
+def _of_ranks(
+    joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block], moments: list[Floats]
+) -> list[Bend]:
     """Every rank's bend against that of the common clock of its component, on its own clock."""
     whole = _of_clusters(joint)
-    moments = moments_of(piece)
     result = []
     for rank in range(len(of_rank)):
         root = piece.roots[int(piece.component[rank])]
         if of_rank[rank] == of_rank[root]:
-            result.append(Bend())
+            result.append(Bend(alike=int(of_rank[rank])))
         else:
             against = whole[of_rank[rank]].less(whole[of_rank[root]])
             own = _on_own_clock(against, piece, rank)
-            result.append(_between_anchors(own, against, rank, blocks, moments))
+            bend = _between_anchors(own, against, rank, blocks, moments)
+            result.append(replace(bend, alike=int(of_rank[rank])))
     return result
 
 
