@@ -108,6 +108,30 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
     assert matched.share.mean() > 0.9
 
 
+@pytest.mark.parametrize(
+    ("name", "most_us"), first_at_once([("nanogpt_8xh100", 3.5), ("megatron_tp8", 8)])
+)
+def test_steps_of_gpu_ranks_are_found(
+    corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
+) -> None:
+    """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls."""
+    source = corpus / "kineto" / name
+    put_off_run(source, tmp_path, stepping)
+    plain, ends = aligned_ends(database_of(source)), aligned_ends(tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        match = run.sql(
+            "SELECT match FROM collectives ORDER BY rank, start_local_ns, collective_id"
+        )
+    lengths = [len(of_rank) for of_rank in ends.values()]
+    matched = np.split((match.match != "unmatched").to_numpy(), np.cumsum(lengths)[:-1])
+    common = ends[0][0] - plain[0][0]
+    errors = [
+        np.abs(ends[rank] - plain[rank] - common)[known]
+        for rank, known in zip(ends, matched, strict=True)
+    ]
+    assert max(np.percentile(of_rank, 95) for of_rank in errors) < 1e3 * most_us
+
+
 @nightly
 @pytest.mark.parametrize("drift_ppm", at_once([0, 30], 30))
 def test_clocks_of_recommender_ranks(

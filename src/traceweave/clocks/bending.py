@@ -43,10 +43,16 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     found = piece.fit.whole if first else piece.fit.rests
     few, rests = thinned(blocks, found)
     rests = [rest - ahead(block, bends) for rest, block in zip(rests, few, strict=True)]
-    of_rank = cluster(few, rests, piece.host, _named(piece))
+    of_rank = _alike(few, rests, piece, bends)
     if of_rank.max() == 0:
         return None
-    moments = thinned(blocks, moments_of(piece))[1]
+    whole = moments_of(piece)
+    moments = thinned(blocks, whole)[1]
+    steep = _steep(piece, of_rank)
+    rests = [
+        rest - steep[block.ranks] * (block.end - piece.middle[block.ranks])
+        for rest, block in zip(rests, few, strict=True)
+    ]
     tables = _tables(few, rests, moments, of_rank)
     knots = _knots(tables) if tables else np.zeros(0)
     if len(knots) < 3:
@@ -57,12 +63,32 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
     _place(joint)
     _prune(joint)
     joint.steps = [_as_told(joint, step) for step in joint.steps]
-    return _of_ranks(joint, piece, of_rank, blocks)
+    level = replace(piece, fit=replace(piece.fit, drift=piece.fit.drift - steep))
+    return _of_ranks(joint, level, of_rank, blocks, whole)
 
 
-def _named(piece: Piece) -> Flags:
-    """Which ranks share a host with others by name."""
-    return np.asarray(np.bincount(piece.host)[piece.host] > 1)
+def _alike(blocks: list[Block], rests: list[Floats], piece: Piece, bends: Sequence[Bend]) -> Ints:
+    """A number per rank, the same for those that bend alike. What was told apart before stays so,
+    or steps would be found and lost in turns.
+    """
+    clock = np.unique(np.column_stack([piece.host, piece.unit]), axis=0, return_inverse=True)[1]
+    now = cluster(blocks, rests, clock, _shared(clock))
+    both = np.column_stack([[bend.alike for bend in bends], now])
+    return np.asarray(np.unique(both, axis=0, return_inverse=True)[1])
+
+
+def _steep(piece: Piece, of_rank: Ints) -> Floats:
+    """What the lines of each rank's cluster have of drift against those of its root's, for which
+    bends shall account: a line through ends before and after a step is no clock's.
+    """
+    mean = np.bincount(of_rank, piece.fit.drift) / np.bincount(of_rank)
+    root = np.array([piece.roots[int(number)] for number in piece.component])
+    return np.asarray(mean[of_rank] - mean[of_rank[root]])
+
+
+def _shared(clock: Ints) -> Flags:
+    """Which ranks share a clock with others."""
+    return np.asarray(np.bincount(clock)[clock] > 1)
 
 
 def moments_of(piece: Piece) -> list[Floats]:
@@ -263,10 +289,11 @@ def _told_apart(joint: Joint, cluster: int, together: set[int]) -> Floats:
     return np.concatenate(found)
 
 
-def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) -> list[Bend]:
+def _of_ranks(
+    joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block], moments: list[Floats]
+) -> list[Bend]:
     """Every rank's bend against that of the common clock of its component, on its own clock."""
     whole = _of_clusters(joint)
-    moments = moments_of(piece)
     result = []
     for rank in range(len(of_rank)):
         root = piece.roots[int(piece.component[rank])]
@@ -277,7 +304,8 @@ def _of_ranks(joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block]) ->
         else:
             against = whole[of_rank[rank]].less(whole[of_rank[root]])
         own = _on_own_clock(against, piece, rank)
-        result.append(_between_anchors(own, against, rank, blocks, moments))
+        bend = _between_anchors(own, against, rank, blocks, moments)
+        result.append(replace(bend, alike=int(of_rank[rank])))
     return result
 
 

@@ -34,6 +34,8 @@ class Bend:
     error: float = 0.0
     """Standard error of the curve, ns."""
     steps: tuple[Step, ...] = ()
+    alike: int = 0
+    """Clocks of one number were found to bend alike."""
 
     @property
     def unsure(self) -> float:

@@ -32,6 +32,8 @@ SURE = 6.0
 """A curve must go farther from a line than this, and than so many of its standard errors."""
 FLOOR_NS = 500.0
 """Ends are never trusted to better than this."""
+RATE = 3e-4
+"""Standard deviation of a clock's rate between two knots: what is faster is a step."""
 PROBES = 16
 """Random vectors that estimate a trace of the inverse."""
 RIDGE = 1e-7
@@ -243,7 +245,12 @@ class Joint:
     def _priors(self) -> list[tuple[Floats, Floats, Floats]]:
         """What curves should be small in, each as: per place its share of each knot from there on,
         how far it reaches, and its variance per cluster."""
-        return [(*_turns(self.knots), self.turning), (*_curvings(self.knots), self.curving)]
+        rates = np.full(self.clusters, RATE**2)
+        return [
+            (*_rates(self.knots), rates),
+            (*_turns(self.knots), self.turning),
+            (*_curvings(self.knots), self.curving),
+        ]
 
     def _add_prior(self, band: Floats) -> None:
         """Turns at knots are small, or how they change."""
@@ -335,6 +342,12 @@ def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:
     """The knot before each moment, and the share of the one after."""
     left = np.clip(np.searchsorted(knots, moment, side="right") - 1, 0, len(knots) - 2)
     return left, (moment - knots[left]) / (knots[left + 1] - knots[left])
+
+
+def _rates(knots: Floats) -> tuple[Floats, Floats]:
+    """Per two neighbouring knots, what the values at them make of the rate between, and 1."""
+    gap = np.diff(knots)
+    return np.column_stack([-1 / gap, 1 / gap]), np.ones(len(gap))
 
 
 def _turns(knots: Floats) -> tuple[Floats, Floats]:
