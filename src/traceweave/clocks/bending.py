@@ -267,7 +267,7 @@ def _of_clusters(joint: Joint) -> list[Bend]:
         ]
         steps.sort(key=lambda step: step.since)
         curve = joint.values[:, number]
-        result.append(Bend(joint.knots, curve, float(errors[number]), tuple(steps)))
+        result.append(Bend(joint.knots, curve, float(errors[number]), tuple(steps), number))
     return result
 
 
@@ -285,7 +285,7 @@ def _on_own_clock(bend: Bend, piece: Piece, rank: int) -> Bend:
         Step(since, until, step.height)
         for step, (since, until) in zip(bend.steps, edges, strict=True)
     )
-    return Bend(own(bend.at), bend.ahead, bend.error, steps)
+    return replace(bend, at=own(bend.at), steps=steps)
 
 
 def _between_anchors(

@@ -34,6 +34,8 @@ class Bend:
     error: float = 0.0
     """Standard error of the curve, ns."""
     steps: tuple[Step, ...] = ()
+    cluster: int = -1
+    """Clocks of one number bend alike; -1: as the common clock."""
 
     @property
     def unsure(self) -> float:
@@ -76,6 +78,7 @@ class Bend:
             self.ahead - other.ahead,
             float(np.hypot(self.error, other.error)),
             tuple(sorted(self.steps + undone, key=lambda step: step.since)),
+            self.cluster,
         )
 
 
