@@ -73,7 +73,7 @@ def _alike(blocks: list[Block], rests: list[Floats], piece: Piece, bends: Sequen
     """
     clock = np.unique(np.column_stack([piece.host, piece.unit]), axis=0, return_inverse=True)[1]
     now = cluster(blocks, rests, clock, _shared(clock))
-    both = np.column_stack([[bend.alike for bend in bends], now])
+    both = np.column_stack([[bend.cluster for bend in bends], now])
     return np.asarray(np.unique(both, axis=0, return_inverse=True)[1])
 
 
@@ -305,7 +305,7 @@ def _of_ranks(
             against = whole[of_rank[rank]].less(whole[of_rank[root]])
         own = _on_own_clock(against, piece, rank)
         bend = _between_anchors(own, against, rank, blocks, moments)
-        result.append(replace(bend, alike=int(of_rank[rank])))
+        result.append(replace(bend, cluster=int(of_rank[rank])))
     return result
 
 
@@ -345,7 +345,7 @@ def _on_own_clock(bend: Bend, piece: Piece, rank: int) -> Bend:
         Step(since, until, step.height)
         for step, (since, until) in zip(bend.steps, edges, strict=True)
     )
-    return Bend(own(bend.at), bend.ahead, bend.error, steps)
+    return replace(bend, at=own(bend.at), steps=steps)
 
 
 def _between_anchors(

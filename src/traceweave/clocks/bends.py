@@ -34,7 +34,7 @@ class Bend:
     error: float = 0.0
     """Standard error of the curve, ns."""
     steps: tuple[Step, ...] = ()
-    alike: int = 0
+    cluster: int = 0
     """Clocks of one number were found to bend alike."""
 
     @property

@@ -15,7 +15,7 @@ from traceweave.clocks.piece import (
     Options,
     Piece,
     RankInfo,
-    bounds_of,
+    find_bounds,
     fit_piece,
     on_common_clock,
 )
@@ -68,15 +68,15 @@ def fit_clocks(
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
     slack = int(piece.bounds.slack_ns)
-    doubt = _doubt(piece, bends)
-    if doubt.any():
-        piece.bounds = bounds_of(piece, doubt)
-    columns = columns_of_ranks(blocks, len(ranks))
+    columns, tying = columns_of_ranks(blocks, len(ranks)), _tying(piece, bends)
     halves = _distances(piece, columns)
+    doubt = _doubt(piece, bends, halves[:, 1])
+    if doubt.any():
+        find_bounds(piece, doubt)
     clocks = [
         row
         for rank, bend in enumerate(bends)
-        for row in _rows(piece, blocks, rank, columns[rank], halves[rank], bend, options)
+        for row in _rows(piece, blocks, tying, rank, columns[rank], halves[rank], bend, options)
     ]
     return clocks, slack
 
@@ -106,12 +106,16 @@ def _settled(before: Piece, after: Piece) -> bool:
     return bool(most < SETTLED_NS and farthest < LEAST_NS)
 
 
-def _doubt(piece: Piece, bends: list[Bend]) -> Floats:
-    """By how much every clock may at times be off what was fitted, ns."""
+def _doubt(piece: Piece, bends: list[Bend], far: Floats) -> Floats:
+    """By how much every clock may at times be off what was fitted, ns; `far`: no farther lie most
+    of its ends.
+    """
     doubt = strays(piece.blocks, piece.fit.clean, piece.unit) + [bend.unsure for bend in bends]
     # no clock runs so fast: it has moved in a way that ends do not show, by about as much
     drift = np.abs(piece.fit.drift)
     doubt += np.where(drift > DRIFT_LIMIT, drift, 0) * piece.span / 2
+    # calls that lie elsewhere than the many ends that lie together: it has moved meanwhile
+    doubt += np.where(np.abs(piece.moved) > far, np.abs(piece.moved), 0)
     if piece.bounds.slack_ns:
         # some clock has moved by that at least, and a transfer is what single calls prove it to
         longest = np.zeros(len(bends))
@@ -131,33 +135,41 @@ def _single(info: RankInfo) -> Clock:
 def _rows(
     piece: Piece,
     blocks: list[Block],
+    tying: list[Floats],
     rank: int,
     columns: list[tuple[int, int]],
     half: Floats,
     bend: Bend,
     options: Options,
 ) -> list[Clock]:
-    """A rank's rows: one, or one per stretch of its bend; `columns`: where it is in blocks."""
+    """A rank's rows: one, or one per stretch of its bend; `columns`: where it is in blocks.
+
+    What a row says of the clock it says of a moment at which ends tell it, if there is one.
+    """
     row = _row(piece, rank, columns, half, options)
-    if bend.straight:
-        return [row]
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
+    ends = np.sort(of_rank(blocks, piece.fit.residuals, columns)[0])
+    ties = np.sort(of_rank(blocks, tying, columns)[0])
+    if bend.straight:
+        at = round(_nearest(ties, middle))
+        moved = row.offset_ns + round(float(drift * (at - middle)))
+        return [replace(row, offset_ns=moved, reference_local_ns=options.origin_ns + at)]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     lines = stretches_of(bend, first, last)
-    ends = np.sort(of_rank(blocks, piece.fit.residuals, columns)[0])
     wanders = len({line.turn for line in lines}) > 1
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
-        at = round(line.middle)
-        unsure = line.unsure + abs(line.turn) * _widest_gap(ends, line)
+        near = ties[(line.low <= ties) & (ties <= line.high) & (not line.stepping)]
+        at = round(_nearest(near, line.middle))
+        unsure = line.unsure + abs(line.turn) * _widest_gap(ties, line)
         turn = drift * (1 + line.turn) + line.turn
-        moved = line.ahead + line.turn * (at - line.middle)
+        ahead = line.ahead + line.turn * (at - line.middle)
         rows.append(
             replace(
                 row,
                 from_local_ns=_since(line, options) if rows else None,
-                offset_ns=row.offset_ns + round(float(moved + drift * (at + moved - middle))),
+                offset_ns=row.offset_ns + round(float(ahead + drift * (at + ahead - middle))),
                 drift_ppm=float(turn * 1e6),
                 reference_local_ns=options.origin_ns + at,
                 bound_ns=_wider(row.bound_ns, unsure),
@@ -167,6 +179,23 @@ def _rows(
             )
         )
     return rows
+
+
+def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
+    """The residuals of the instances that ranks of several clocks share; NaN elsewhere."""
+    straight = all(bend.straight for bend in bends)
+    clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
+    result = []
+    for block, residual in zip(piece.blocks, piece.fit.residuals, strict=True):
+        numbers = np.where(np.isfinite(residual), clock[block.ranks], np.nan)
+        several = np.fmax.reduce(numbers, axis=1) > np.fmin.reduce(numbers, axis=1)
+        result.append(np.where(several[:, None], residual, np.nan))
+    return result
+
+
+def _nearest(ends: Floats, at: float) -> float:
+    """The end nearest to a moment, or that moment where there are none."""
+    return float(ends[np.abs(ends - at).argmin()]) if len(ends) else float(at)
 
 
 def _since(line: Stretch, options: Options) -> int:

@@ -66,6 +66,8 @@ FLOOR_NS = 500.0
 WAVE = 0.2
 """Standard deviation of the wave's height as a share of the transfer time; on 8 H100 it is 92 of
 450 us."""
+HIGHEST = 0.5
+"""No wave is a larger share of it."""
 GROWTH = 1.0
 """Standard deviation of how the wave grows with an instance's transfer, ns per ns."""
 DRIFT = 1e-3
@@ -160,7 +162,7 @@ def refine(
     if any(len(few.rows) < len(cell.rows) for few, cell in zip(sample, cells, strict=True)):
         _improve(problem, cells, LAST_ROUNDS, -LEARNING)
     residuals = _residuals(problem, blocks, np.zeros(layout.size + 1))
-    clean = _residuals(problem, blocks, problem.unknowns)
+    clean = _residuals(problem, blocks, _plausible(problem))
     return Fit(
         problem.offset,
         problem.drift,
@@ -209,6 +211,17 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
         still = np.abs(step[layout.offset]).max(initial=0.0) < SETTLED_NS
         if turn > gentle + 1 and still and not learning:
             break
+
+
+def _plausible(problem: _Problem) -> Floats:
+    """The unknowns without waves that no ring has: beside a line that a step has turned, a wave as
+    high as a transfer fits ends well."""
+    unknowns = problem.unknowns.copy()
+    for cell in problem.cells:
+        place = problem.layout.wave[cell.number]
+        if abs(unknowns[place]) > HIGHEST * cell.transfer[0]:
+            unknowns[place : place + WAVES] = 0.0
+    return unknowns
 
 
 def _rest(problem: _Problem, cell: Cell, unknowns: Floats) -> tuple[Floats, Floats, Floats]:

@@ -75,16 +75,22 @@ def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> P
     piece.fit = _fit(piece)
     if options.same_host and _tie_hosts(piece, options.reference_rank):
         piece.fit = _fit(piece)
-    piece.bounds = bounds_of(piece)
-    order = sorted(range(len(ranks)), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
-    piece.moved = piece.bounds.moved(order)
+    find_bounds(piece)
     return piece
 
 
-def bounds_of(piece: Piece, doubt: Floats | None = None) -> Bounds | WideBounds:
-    """Return what causality proves of clocks as they are fitted, each of which may at times be off
-    by its `doubt`, ns.
+def find_bounds(piece: Piece, doubt: Floats | None = None) -> None:
+    """Find what causality proves of clocks as they are fitted, each of which may at times be off by
+    its `doubt`, ns, and move them as little as that asks.
     """
+    count = len(piece.ranks)
+    piece.bounds = bounds_of(piece, doubt)
+    order = sorted(range(count), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
+    piece.moved = piece.bounds.moved(order)
+
+
+def bounds_of(piece: Piece, doubt: Floats | None = None) -> Bounds | WideBounds:
+    """Return what causality proves of clocks as they are fitted, given how far they may be off."""
     blocks, count = on_common_clock(piece), len(piece.ranks)
     if doubt is not None:
         blocks = [block.doubted(doubt) for block in blocks]
