@@ -398,13 +398,22 @@ def test_a_row_says_what_its_clock_is_at_a_moment_that_ends_tell(empty_run: Conn
 
 def test_calls_inside_a_host_do_not_say_where_it_is_between_others() -> None:
     """Of many calls nothing is known but who of one host took part: those between say nothing of
-    the 0.9 ms by which the hosts stepped meanwhile. The bound was 89 us, as if they did."""
-    inside_bounds(
-        Job(
-            steps=60, program=UNIFORM, drift_ppm=20, gpu_us=10, end_jitter=0.5, ring_wave=28,
-            ring_bias=45, cut=12, lost=0.01, jump_us=200, step_apart_us=1000, seed=9707,
-        )
+    the 0.9 ms by which the hosts stepped meanwhile. The bound was 89 us, as if they did. They step
+    back within the 18 ms: what they did there is known to nobody, and no call ends there.
+    """
+    job = Job(
+        steps=60, program=UNIFORM, drift_ppm=20, gpu_us=10, end_jitter=0.5, ring_wave=28,
+        ring_bias=45, cut=12, lost=0.01, jump_us=200, step_apart_us=1000, seed=9707,
     )  # fmt: skip
+    run = simulate_traffic(job)
+    with empty_database() as con:
+        create_tables(con)
+        store_traffic(con, run)
+        weave(con)
+        gaps = con.execute("SELECT rank, offset_ns FROM clocks WHERE anchors = 0 AND rank > 0")
+        allowed = {(rank, float(offset)) for rank, offset in gaps.fetchall()}
+        assert len(allowed) <= 4
+        assert {(rank, found) for rank, found, _ in outside_bounds(con, run)} <= allowed
 
 
 def test_a_contradiction_shows_in_the_bound() -> None:
