@@ -19,6 +19,7 @@ from traceweave.errors import InputError, UsageError
 from traceweave.ingestion import ingest
 from traceweave.sources.discover import Discovery, discover
 from traceweave.sources.formats import known_formats
+from traceweave.sources.model import Process, Trace
 from traceweave.sources.ranks import RankRules
 from traceweave.store.database import open_database
 
@@ -171,6 +172,13 @@ def test_what_a_job_has_once_tells_runs_apart(
             look(tmp_path)
         assert ranks_of(look(tmp_path, run=2)) == {"b.json": [1]}
         assert len(look(tmp_path, one_run=True).sources) == 2
+
+
+@pytest.mark.parametrize(("format_", "told"), [("kineto", {"2.27"}), ("nsys", set())])
+def test_what_is_concluded_of_nccl_tells_no_runs_apart(format_: str, told: set[str]) -> None:
+    """nsys names no version: the id of an enumeration in NCCL's payloads does, so far as known."""
+    trace = Trace(Path("a"), format_, 1, (Process(0, nccl_version="2.27"),))
+    assert trace.stated.get("NCCL version", set()) == told
 
 
 def test_one_run_does_not_settle_who_a_rank_is_at_one_time(tmp_path: Path) -> None:

@@ -121,11 +121,13 @@ class Trace:
     def stated(self) -> Mapping[str, frozenset[str]]:
         """What it says of things that a job has once, by what they are."""
         of = self.processes
+        # what nsys's enumerations tell of NCCL is a guess: versions not seen yet may share an id
+        nccl = {p.nccl_version for p in of} if self.format != "nsys" else set()
         gpus = {p.gpu_name for p in of} | {name for p in of for _, name in p.gpu_names}
         stated = {
             "world size": {str(p.world_size) for p in of if p.world_size is not None},
             "GPU model": {name.removeprefix("NVIDIA ") for name in gpus if name is not None},
-            "NCCL version": {p.nccl_version for p in of if p.nccl_version is not None},
+            "NCCL version": {version for version in nccl if version is not None},
         }
         stated |= {f"{what} version": {version} for what, version in self.versions}
         return {what: frozenset(values) for what, values in stated.items() if values}
