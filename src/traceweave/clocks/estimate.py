@@ -185,12 +185,7 @@ def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
     """The residuals of the instances that ranks of several clocks share; NaN elsewhere."""
     straight = all(bend.straight for bend in bends)
     clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
-    result = []
-    for block, residual in zip(piece.blocks, piece.fit.residuals, strict=True):
-        numbers = np.where(np.isfinite(residual), clock[block.ranks], np.nan)
-        several = np.fmax.reduce(numbers, axis=1) > np.fmin.reduce(numbers, axis=1)
-        result.append(np.where(several[:, None], residual, np.nan))
-    return result
+    return between_clocks(piece.blocks, piece.fit.residuals, clock)
 
 
 def _nearest(ends: Floats, at: float) -> float:
