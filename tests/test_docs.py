@@ -12,7 +12,6 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import ROOT
-from tests.marks import nightly
 from traceweave import analyses
 from traceweave.cli.main import cli, main
 
@@ -66,7 +65,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@nightly
 def test_the_commands_of_the_readme_print_what_it_shows(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,7 +111,7 @@ class Answers:
 
 @pytest.fixture(
     scope="module",
-    params=at_once(RUNS, "fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp2"),
+    params=at_once(RUNS, "fixtures/ddp_gloo_straggler"),
 )
 def answers(
     request: pytest.FixtureRequest,

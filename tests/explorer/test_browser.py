@@ -623,6 +623,7 @@ def test_the_page_fits_and_works_at_other_widths(
         assert visit.console == []
 
 
+@nightly
 def test_hostile_names_are_text(chromium: Chromium, gpu_run: Path, tmp_path: Path) -> None:
     path = tmp_path / f"{HOSTILE.replace('/', '_')}.duckdb"
     path.write_bytes(gpu_run.read_bytes())

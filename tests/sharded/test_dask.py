@@ -72,6 +72,7 @@ def test_workers_write_the_same_run(
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.tw"]
 
 
+@nightly
 def test_workers_answer_as_one_process_does(
     client: distributed.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
