@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.bend_clusters import bends_show, cluster, thinned
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
@@ -68,12 +68,13 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
 
 
 def _alike(blocks: list[Block], rests: list[Floats], piece: Piece, bends: Sequence[Bend]) -> Ints:
-    """A number per rank, the same for those that bend alike. What was told apart before stays so,
-    or steps would be found and lost in turns.
+    """A number per rank, the same for those that bend alike. Clocks that were told apart before
+    stay so, or steps would be found and lost in turns.
     """
     clock = np.unique(np.column_stack([piece.host, piece.unit]), axis=0, return_inverse=True)[1]
-    now = cluster(blocks, rests, clock, _shared(clock))
-    both = np.column_stack([[bend.cluster for bend in bends], now])
+    shared = np.asarray(np.bincount(clock)[clock] > 1)
+    before = np.where(shared, -1, [bend.cluster for bend in bends])
+    both = np.column_stack([before, cluster(blocks, rests, clock, shared)])
     return np.asarray(np.unique(both, axis=0, return_inverse=True)[1])
 
 
@@ -84,11 +85,6 @@ def _steep(piece: Piece, of_rank: Ints) -> Floats:
     mean = np.bincount(of_rank, piece.fit.drift) / np.bincount(of_rank)
     root = np.array([piece.roots[int(number)] for number in piece.component])
     return np.asarray(mean[of_rank] - mean[of_rank[root]])
-
-
-def _shared(clock: Ints) -> Flags:
-    """Which ranks share a clock with others."""
-    return np.asarray(np.bincount(clock)[clock] > 1)
 
 
 def moments_of(piece: Piece) -> list[Floats]:
@@ -200,7 +196,7 @@ def _prune(joint: Joint) -> None:
         # what is known no better than from one anchor may be that anchor's
         alone = joint.noise()[[step.cluster for step in joint.steps]] / joint.height_errors
         for number in np.flatnonzero((alone < 1) & (clear >= 1)).tolist():
-            if _rests_on_one(joint, number):
+            if alone[number] < VAGUE or _rests_on_one(joint, number):
                 clear[number] = alone[number]
         out: list[int] = []
         for number in np.argsort(clear, kind="stable").tolist():
