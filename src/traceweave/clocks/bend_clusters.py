@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,9 +123,12 @@ def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> 
     NaN where they share too little. Groups of a mesh share few instances each, and many together.
     """
     means = [_means_of(rest, part[block.ranks]) for block, rest in zip(blocks, rests, strict=True)]
-    apart = np.full((int(part.max()) + 1,) * 2, np.nan)
-    for (number, shared), others in _pairs([parts for parts, _ in means]).items():
-        at = np.concatenate([np.nanmedian(blocks[n].end, axis=1) for n in shared])
+    moments = [np.nanmedian(block.end, axis=1) for block in blocks]
+    count = int(part.max()) + 1
+    apart = np.full((count, count), np.nan)
+    for number, places, others in _pairs([parts for parts, _ in means], count):
+        shared: list[int] = places.tolist()
+        at = np.concatenate([moments[n] for n in shared])
         order = np.argsort(at, kind="stable")
         behind = np.concatenate([_less(*means[n], number, others) for n in shared])
         found = _strays(at[order], behind[order], rule)
@@ -134,20 +136,24 @@ def _apart(blocks: list[Block], rests: list[Floats], part: Ints, rule: Rule) -> 
     return apart
 
 
-def _pairs(parts: list[Ints]) -> dict[tuple[int, tuple[int, ...]], list[int]]:
-    """Every two parts that share blocks, given the parts of each block: by the first one and the
-    blocks, all of the second."""
-    shared: dict[tuple[int, int], list[int]] = defaultdict(list)
+def _pairs(parts: list[Ints], count: int) -> Iterator[tuple[int, Ints, Ints]]:
+    """Every two parts that share blocks, given the parts of each block: the first one, the blocks,
+    and all others that share just these with it.
+    """
+    inside = np.zeros((count, len(parts)), dtype=np.bool_)
     for block, here in enumerate(parts):
-        for pair in itertools.combinations(here.tolist(), 2):
-            shared[pair].append(block)
-    pairs: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
-    for (number, other), found in shared.items():
-        pairs[number, tuple(found)].append(other)
-    return pairs
+        inside[here, block] = True
+    for number in range(count):
+        mine = np.flatnonzero(inside[number])
+        shared = inside[number + 1 :, mine]
+        others = np.flatnonzero(shared.any(axis=1))
+        packed = np.packbits(shared[others], axis=1)
+        _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        for n, one in enumerate(first):
+            yield number, mine[shared[others[one]]], number + 1 + others[kind.ravel() == n]
 
 
-def _less(parts: Ints, means: Floats, number: int, others: list[int]) -> Floats:
+def _less(parts: Ints, means: Floats, number: int, others: Ints) -> Floats:
     """The means of some parts of a block less that of one."""
     place = np.searchsorted(parts, [number, *others])
     return np.asarray(means[:, place[1:]] - means[:, place[:1]])
