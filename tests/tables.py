@@ -21,11 +21,13 @@ def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
     It is one of an instance that is started once: that takes twice as long as all its tables.
     """
     name = f"run_{secrets.token_hex(4)}"
-    with _instance().cursor() as con:
-        con.execute(f"ATTACH ':memory:' AS {name}")
-        con.execute(f"USE {name}")
-        yield con
-    _instance().execute(f"DETACH {name}")
+    try:
+        with _instance().cursor() as con:
+            con.execute(f"ATTACH ':memory:' AS {name}")
+            con.execute(f"USE {name}")
+            yield con
+    finally:  # also when a test fails: the next one of this process would see its tables
+        _instance().execute(f"DETACH {name}")
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:

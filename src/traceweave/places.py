@@ -197,21 +197,20 @@ def _azure(rest: str) -> _Found:
         raise ValueError(_NOT_IN_ITS_URL)
     container, slash, path = rest.partition("/")
     container, _, host = container.partition("@")
-    # as Azure's own command line reads them
-    told = {
-        name: os.environ.get(f"AZURE_STORAGE_{name}") for name in ("ACCOUNT", "KEY", "SAS_TOKEN")
-    }
-    joined = dict(
-        part.split("=", 1)
-        for part in os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
-        if "=" in part
-    )
-    account = host.partition(".")[0] or told["ACCOUNT"] or joined.get("AccountName")
+    parts = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
+    joined = dict(part.split("=", 1) for part in parts if "=" in part)
+
+    def told(name: str, in_joined: str) -> str | None:
+        # as Azure's own command line reads them
+        return os.environ.get(f"AZURE_STORAGE_{name}") or joined.get(in_joined)
+
+    account = host.partition(".")[0] or told("ACCOUNT", "AccountName")
     if not account:
         raise ValueError("set AZURE_STORAGE_ACCOUNT or AZURE_STORAGE_CONNECTION_STRING")
-    options = {"account_key": told["KEY"] or joined.get("AccountKey")}
-    if not options["account_key"]:
-        options = {"sas_token": told["SAS_TOKEN"] or joined.get("SharedAccessSignature")}
+    key = told("KEY", "AccountKey")
+    options = (
+        {"account_key": key} if key else {"sas_token": told("SAS_TOKEN", "SharedAccessSignature")}
+    )
     if endpoint := joined.get("BlobEndpoint"):
         scheme, _, authority = endpoint.partition("://")
         for service in ("blob", "dfs"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import first_at_once, nightly
 from tests.tables import create_tables, empty_database
+from tests.traffic import woven
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
 from traceweave.matching.misnumbered import WINDOW
@@ -369,11 +370,7 @@ def test_a_few_calls_do_not_move_a_clock_against_hundreds_of_ends() -> None:
         ring_bias=0, ring_shape="random", hiccup_us=150, with_hosts=True, lost=0.01, jump_us=1000,
         step_apart_us=1000, wander_apart_us=100, seed=9669,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    with empty_database() as con:
-        create_tables(con)
-        store_traffic(con, run)
-        weave(con)
+    with woven(job) as (con, run):
         assert np.percentile(np.abs(clock_errors(con, run)), 95) < 100
 
 
@@ -405,11 +402,7 @@ def test_calls_inside_a_host_do_not_say_where_it_is_between_others() -> None:
         steps=60, program=UNIFORM, drift_ppm=20, gpu_us=10, end_jitter=0.5, ring_wave=28,
         ring_bias=45, cut=12, lost=0.01, jump_us=200, step_apart_us=1000, seed=9707,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    with empty_database() as con:
-        create_tables(con)
-        store_traffic(con, run)
-        weave(con)
+    with woven(job) as (con, run):
         gaps = con.execute("SELECT rank, offset_ns FROM clocks WHERE anchors = 0 AND rank > 0")
         allowed = {(rank, float(offset)) for rank, offset in gaps.fetchall()}
         assert len(allowed) <= 4
@@ -487,11 +480,7 @@ def test_clocks_that_step_between_distant_calls_stay_inside_their_bounds() -> No
 
 def inside_bounds(job: Job, offsets: int = 3) -> Floats:
     """Weave a job and check so many bounds at least; return the errors of its clocks, us."""
-    run = simulate_traffic(job)
-    with empty_database() as con:
-        create_tables(con)
-        store_traffic(con, run)
-        weave(con)
+    with woven(job) as (con, run):
         assert len(true_offsets(con, run)) >= offsets
         assert outside_bounds(con, run) == []
         return np.abs(clock_errors(con, run))

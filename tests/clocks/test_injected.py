@@ -13,6 +13,7 @@ import pytest
 import traceweave
 from tests.clocks.injecting import Clock, aligned_ends, put_off
 from tests.marks import at_once, first_at_once, nightly
+from traceweave.arrays import Floats
 
 DatabaseOf = Callable[..., Path]
 ClockOf = Callable[[int], Clock]
@@ -51,15 +52,23 @@ def put_off_run(source: Path, folder: Path, clock_of: ClockOf) -> None:
     traceweave.ingest(folder / "traces", folder / "run.duckdb")
 
 
-def recovered(
+def errors_of(
     source: Path, database_of: DatabaseOf, folder: Path, clock_of: ClockOf
-) -> dict[int, float]:
-    """Largest error of every rank, us, against the same run as it was recorded."""
+) -> dict[int, Floats]:
+    """Error of every end of every rank, us, against the same run as it was recorded."""
     put_off_run(source, folder, clock_of)
     plain, ends = aligned_ends(database_of(source)), aligned_ends(folder / "run.duckdb")
     assert {rank: len(of) for rank, of in plain.items()} == {r: len(of) for r, of in ends.items()}
     common = ends[0][0] - plain[0][0]
-    return {rank: float(np.abs(ends[rank] - plain[rank] - common).max()) / 1e3 for rank in ends}
+    return {rank: np.abs(ends[rank] - plain[rank] - common) / 1e3 for rank in ends}
+
+
+def recovered(
+    source: Path, database_of: DatabaseOf, folder: Path, clock_of: ClockOf
+) -> dict[int, float]:
+    """The largest error of every rank, us."""
+    errors = errors_of(source, database_of, folder, clock_of)
+    return {rank: float(of_rank.max()) for rank, of_rank in errors.items()}
 
 
 def largest_residual(folder: Path) -> float:
@@ -115,21 +124,15 @@ def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:
     """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls."""
-    source = corpus / "kineto" / name
-    put_off_run(source, tmp_path, stepping)
-    plain, ends = aligned_ends(database_of(source)), aligned_ends(tmp_path / "run.duckdb")
+    errors = errors_of(corpus / "kineto" / name, database_of, tmp_path, stepping)
     with traceweave.open(tmp_path / "run.duckdb") as run:
         match = run.sql(
             "SELECT match FROM collectives ORDER BY rank, start_local_ns, collective_id"
         )
-    lengths = [len(of_rank) for of_rank in ends.values()]
-    matched = np.split((match.match != "unmatched").to_numpy(), np.cumsum(lengths)[:-1])
-    common = ends[0][0] - plain[0][0]
-    errors = [
-        np.abs(ends[rank] - plain[rank] - common)[known]
-        for rank, known in zip(ends, matched, strict=True)
-    ]
-    assert max(np.percentile(of_rank, 95) for of_rank in errors) < 1e3 * most_us
+    borders = np.cumsum([len(of_rank) for of_rank in errors.values()])[:-1]
+    matched = np.split((match.match != "unmatched").to_numpy(), borders)
+    found = [of_rank[known] for of_rank, known in zip(errors.values(), matched, strict=True)]
+    assert max(np.percentile(of_rank, 95) for of_rank in found) < most_us
 
 
 @nightly

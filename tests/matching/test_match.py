@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import add_call, add_rank, matched
-from tests.tables import create_tables, empty_database
+from tests.traffic import woven
 from traceweave.matching.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -215,9 +215,5 @@ def test_no_instance_ever_joins_different_operations(
         hosts=hosts, per_host=2, steps=25, program=program, with_seq=False, cut=cut, lost=lost,
         compute_noise=noise, end_jitter=jitter, seed=seed,
     )  # fmt: skip
-    run = simulate_traffic(job)
-    with empty_database() as con:
-        create_tables(con)
-        store_traffic(con, run)
-        weave(con)
+    with woven(job) as (con, run):
         assert wrong_matches(con, run) == 0

@@ -44,31 +44,28 @@ def strays(blocks: list[Block], residuals: list[Floats], unit: Ints) -> Floats:
     many with each other, those few that they share with other clocks as well."""
     columns = columns_of_ranks(blocks, len(unit))
     found = np.array([_stray(*of_rank(blocks, residuals, own)) for own in columns])
+    tying = between_clocks(blocks, residuals, unit)
     for number in np.unique(unit):
         mates = np.flatnonzero(unit == number)
         if len(mates) == 1:
             continue
         here = sorted({block for mate in mates for block, _ in columns[mate]})
-        at, residual = _beside_others(
-            [blocks[n] for n in here], [residuals[n] for n in here], mates
-        )
+        at, residual = _of_ranks([blocks[n] for n in here], [tying[n] for n in here], mates)
         if len(at) < max(len(of_rank(blocks, residuals, columns[mate])[0]) for mate in mates):
             found[mates] = np.maximum(found[mates], _stray(at, residual))
     return found
 
 
-def _beside_others(
-    blocks: list[Block], residuals: list[Floats], mates: Ints
-) -> tuple[Floats, Floats]:
-    """The instances that some ranks share with others: their mean end, and what is left over."""
+def _of_ranks(blocks: list[Block], values: list[Floats], ranks: Ints) -> tuple[Floats, Floats]:
+    """The instances of which something is said of one of these ranks: when they ended in the mean,
+    and the mean of it."""
     at, found = [np.empty(0)], [np.empty(0)]
-    for block, residual in zip(blocks, residuals, strict=True):
-        mine = np.isin(block.ranks, mates)
-        known = np.isfinite(residual)
-        shared = known[:, mine].any(axis=1) & known[:, ~mine].any(axis=1)
-        if shared.any():
-            at.append(np.nanmean(block.end[shared][:, mine], axis=1))
-            found.append(np.nanmean(residual[shared][:, mine], axis=1))
+    for block, value in zip(blocks, values, strict=True):
+        mine = np.isin(block.ranks, ranks)
+        known = np.isfinite(value[:, mine]).any(axis=1)
+        if known.any():
+            at.append(np.nanmean(block.end[known][:, mine], axis=1))
+            found.append(np.nanmean(value[known][:, mine], axis=1))
     return np.concatenate(at), np.concatenate(found)
 
 

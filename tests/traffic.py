@@ -1,0 +1,25 @@
+"""Simulated traffic in a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from tests.tables import create_tables, empty_database
+from traceweave.weave import weave
+from traceweave_simulator.traffic import Traffic, simulate_traffic
+from traceweave_simulator.traffic_jobs import Job
+from traceweave_simulator.traffic_tables import store_traffic
+
+
+@contextmanager
+def woven(job: Job) -> Iterator[tuple[duckdb.DuckDBPyConnection, Traffic]]:
+    """Yield a job's calls, matched and on one clock, and the truth about them."""
+    run = simulate_traffic(job)
+    with empty_database() as con:
+        create_tables(con)
+        store_traffic(con, run)
+        weave(con)
+        yield con, run
