@@ -3,7 +3,7 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import add_call, add_rank, matched
@@ -202,6 +202,8 @@ def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> Non
     jitter=st.sampled_from([1.0, 10.0, 50.0]),
     hosts=st.integers(1, 3),
 )
+# three calls of one rank end beside three others of every rank, as some of 24 do by chance
+@example(seed=0, program=UNIFORM, cut=12, lost=0.0, noise=0.0, jitter=50.0, hosts=2)
 def test_no_instance_ever_joins_different_operations(
     seed: int,
     program: tuple[Op, ...],

@@ -7,12 +7,14 @@ the others spread.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import Line
-from traceweave.matching.shifts import STEP_NS
+from traceweave.matching.shifts import CHANCE, STEP_NS
 
 STRETCHES = 6
 LENGTH = 64
@@ -35,8 +37,8 @@ def vote(a: Calls, b: Calls, limit_ns: float, quorum: float) -> Line | None:
     length = min(LENGTH, len(a))
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
-        offset, share, lead = _winner(_votes(a, b, stretch, limit_ns), length)
-        if share >= quorum and lead >= LEAD:
+        offset, share, lead, chance = _winner(_votes(a, b, stretch, limit_ns), length)
+        if share >= quorum and lead >= LEAD and chance <= CHANCE:
             seeds.append((share, float(np.median(a.end[stretch])), offset))
     if not seeds:
         return None
@@ -61,13 +63,35 @@ def _votes(a: Calls, b: Calls, stretch: np.ndarray, limit_ns: float) -> Floats:
     return np.sort((b.end[j[fits]] - a.end[i[fits]]).astype(np.float64))
 
 
-def _winner(votes: Floats, voters: int) -> tuple[float, float, float]:
-    """Offset with most votes, its share of the voters, and its lead over any other offset."""
+def _winner(votes: Floats, voters: int) -> tuple[float, float, float, float]:
+    """Offset with most votes, its share of the voters, its lead over any other offset, and how
+    likely chance gives any offset as many."""
     if not len(votes):
-        return 0.0, 0.0, 0.0
-    counts = np.searchsorted(votes, votes + WIDTH_NS, side="right") - np.arange(len(votes))
+        return 0.0, 0.0, 0.0, 1.0
+    counts = _within(votes, WIDTH_NS)
     best = int(counts.argmax())
     inside = votes[best : best + counts[best]]
     apart = (votes < votes[best] - 2 * WIDTH_NS) | (votes > votes[best] + 2 * WIDTH_NS)
     second = int(counts[apart].max(initial=0))
-    return float(np.median(inside)), len(inside) / voters, counts[best] / max(1, second)
+    as_near = _within(votes, float(inside[-1] - inside[0]))[apart]
+    return (
+        float(np.median(inside)),
+        len(inside) / voters,
+        counts[best] / max(1, second),
+        _chance(len(inside), voters - 1, as_near - 1, len(votes)),
+    )
+
+
+def _within(votes: Floats, width: float) -> Ints:
+    """How many votes lie at every vote or after it, within the width."""
+    return np.searchsorted(votes, votes + width, side="right") - np.arange(len(votes))
+
+
+def _chance(winners: int, others: int, joined: Ints, votes: int) -> float:
+    """Binomial bound: the other voters join a vote as often as they join those that are not the
+    winner's, by Laplace's rule, as there may be few of these; and any vote may be the winner's.
+    """
+    usual = min(1.0, (int(joined.sum()) + 1) / (len(joined) * others + 2))
+    enough = range(min(winners - 1, others), others + 1)
+    tail = sum(math.comb(others, n) * usual**n * (1 - usual) ** (others - n) for n in enough)
+    return votes * tail
