@@ -32,6 +32,8 @@ FEW = 3
 """Calls with a shift of their own that are taken for chance."""
 RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
+SOME_TO_FIT = 3
+"""Calls that a line is fitted to."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -100,7 +102,8 @@ def _align_by_votes(
     line = seed
     partner = refused.partner.copy()
     reach = 2e9
-    while True:
+    near = np.zeros(0, dtype=np.int64)
+    while len(near) < len(a):
         # a drift that is not yet known lets the clocks part by at most the tolerance within the
         # reach
         partner = np.full(len(a), -1, dtype=np.int64)
@@ -109,14 +112,12 @@ def _align_by_votes(
         match_by_time(a.take(near), b, line, within)
         partner[near] = within
         found = np.flatnonzero(partner >= 0)
-        if len(found) < 3:
-            return refused
-        line = fit_line(
-            a.end[found].astype(np.float64), (b.end[partner[found]] - a.end[found]).astype(float)
-        )
-        if len(near) == len(a):
-            break
+        if len(found) >= SOME_TO_FIT:
+            differences = (b.end[partner[found]] - a.end[found]).astype(np.float64)
+            line = fit_line(a.end[found].astype(np.float64), differences, seed.drift)
         reach *= 4
+    if len(found) < SOME_TO_FIT:
+        return refused
     if not some:
         _drop_strays(partner)
         _fill_between(a, b, line, partner)

@@ -24,27 +24,38 @@ class Line:
     scatter: float
     """Median distance of a pair's ends from the line, ns."""
 
+    def ahead(self, time: float) -> float:
+        """Return how far b is ahead at a time of a."""
+        return self.offset + self.drift * (time - self.at)
+
     def apply(self, times: Ints | Floats) -> Floats:
         """Return times of a on b's clock."""
         return np.asarray(times + self.offset + self.drift * (times - self.at), dtype=np.float64)
 
 
-def fit_line(at: Floats, differences: Floats) -> Line:
+def fit_line(at: Floats, differences: Floats, drift: float = 0.0) -> Line:
     """Fit offset and drift to differences of ends by least absolute deviations over blocks of
-    medians.
+    medians; `drift`: where they are too few to tell.
     """
     blocks = np.array_split(np.arange(len(at)), max(1, min(32, len(at) // 8)))
     x = np.array([np.median(at[block]) for block in blocks])
     y = np.array([np.median(differences[block]) for block in blocks])
-    middle, drift = float(np.median(x)), 0.0
+    middle = float(np.median(x))
     if len(x) >= 4 and x[-1] > x[0]:
-        rows, columns = np.triu_indices(len(x), 1)
-        run = x[columns] - x[rows]
-        drift = float(np.median((y[columns] - y[rows])[run > 0] / run[run > 0]))
-        drift = drift if abs(drift) <= DRIFT_LIMIT else 0.0
+        drift = slope(x, y)
     offset = float(np.median(differences - drift * (at - middle)))
     scatter = float(np.median(np.abs(differences - offset - drift * (at - middle))))
     return Line(offset, drift, middle, scatter)
+
+
+def slope(x: Floats, y: Floats) -> float:
+    """Return the median slope between any two points (Theil and Sen), 0 if no two clocks drift
+    apart like that."""
+    rows, columns = np.triu_indices(len(x), 1)
+    run = x[columns] - x[rows]
+    there = run != 0
+    found = float(np.median((y[columns] - y[rows])[there] / run[there])) if there.any() else 0.0
+    return found if abs(found) <= DRIFT_LIMIT else 0.0
 
 
 NEIGHBOURS = 9

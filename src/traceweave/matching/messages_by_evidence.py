@@ -118,9 +118,9 @@ class Messages:
         sides = {(r, op): self._side(r, op) for r in ranks for op in (SEND, RECV, UNKNOWN)}
         for source, target in permutations(ranks, 2):
             if time.tied(source, target) == tied:
-                ways = [(SEND, RECV)] if source > target else [(SEND, RECV), (UNKNOWN, UNKNOWN)]
-                for here, there in ways:
-                    sent, received = sides[source, here], sides[target, there]
+                for here, there in _ways(source, target):
+                    sent = _with(target, sides[source, here])
+                    received = _with(source, sides[target, there])
                     if min(len(sent), len(received)) >= LEAST and self._may_meet(sent, received):
                         found = _channel(sent, received, time)
                         if found is not None and len(found.sent) >= SHARE * self._many(
@@ -171,7 +171,7 @@ class Messages:
         turns = Turns.of(self.calls, self.index, self.instance)
         expected = turns.expected()
         for low, high in sorted(turns.pairs()):
-            ways = [(low, high, SEND, RECV), (high, low, SEND, RECV), (low, high, UNKNOWN, UNKNOWN)]
+            ways = [(*pair, *way) for pair in ((low, high), (high, low)) for way in _ways(*pair)]
             for source, target, here, there in ways:
                 sides = (source, target, here), (target, source, there)
                 sent, received = (
@@ -200,6 +200,20 @@ class Messages:
         """Whether labels leave room: one group, or one that is not known."""
         mine, theirs = set(sent.calls.label.tolist()), set(received.calls.label.tolist())
         return bool(mine & theirs) or any(self.groups[n].open for n in mine | theirs)
+
+
+def _ways(source: int, target: int) -> list[tuple[int, int]]:
+    """What messages from one rank to another are to the two: of those that neither side's trace
+    tells from receives, either direction is taken once.
+    """
+    both = [(UNKNOWN, UNKNOWN)] if source < target else []
+    return [(SEND, RECV), (SEND, UNKNOWN), (UNKNOWN, RECV), *both]
+
+
+def _with(other: int, side: Strand) -> Strand:
+    """The messages whose other side may be that rank: none that their own trace gives another."""
+    peer = side.calls.peer
+    return side.take(np.flatnonzero((peer < 0) | (peer == other)))
 
 
 def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 
 import numpy as np
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.coarse_clocks import Line
@@ -20,8 +21,8 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
 from traceweave.matching.mesh import axis_of, odd_axes
-from traceweave.matching.messages_by_evidence import Messages
-from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, RIVALS, Matches
+from traceweave.matching.messages_by_evidence import Channel, Messages
+from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, ONE_SIDE, RIVALS, Matches
 from traceweave.matching.rival_messages import rivalled
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
@@ -52,9 +53,12 @@ class _OpenCalls:
     """Those that were matched, side by side."""
     label: Ints = field(init=False)
     """The groups of all calls before any was found."""
+    one_sided: Flags = field(init=False)
+    """Messages of which one trace names the other side, and that one's trace none."""
 
     def __post_init__(self) -> None:
         self.label = self.calls.label.copy()
+        self.one_sided = self.matches.refused(ONE_SIDE)
 
     def match(self) -> None:
         """Search until nothing more is found, then in finer strands."""
@@ -153,21 +157,34 @@ class _OpenCalls:
             for side in (channel.sent, channel.received):
                 matches.accept(side, instance, "sequence-aligned")
                 self.messages.append(side)
-                open_ones = np.array([group.open for group in self.groups])[calls.label[side]]
-                if open_ones.any():
-                    members = frozenset((channel.source, channel.target))
-                    calls.label[side[open_ones]] = self._group_with(members, channel.tie)
+            self._label(channel)
         left = index[(matches.instance[index] < 0) & (matches.reason[index] < 0)]
         matches.refuse(left, NO_PAIR)
         return bool(channels)
 
     def _open_messages(self) -> Ints:
-        """Messages whose other side no trace names."""
+        """Messages whose other side no trace names, or only one of the two."""
         calls = self.calls
         message = (calls.op == SEND) | (calls.op == RECV)
         open_groups = np.array([group.open for group in self.groups])
         unknown = open_groups[calls.label] & (calls.op == UNKNOWN)
-        return np.flatnonzero((message & (calls.peer < 0) | unknown) & calls.on_gpu)
+        bare = (message & (calls.peer < 0) | unknown) & calls.on_gpu
+        named = self.one_sided & np.isin(calls.peer, calls.rank[bare])
+        return np.flatnonzero(bare | named)
+
+    def _label(self, channel: Channel) -> None:
+        """Note the group of messages: that which either side names, or one of the two ranks."""
+        label, ranks = self.calls.label, frozenset((channel.source, channel.target))
+        is_open = np.array([group.open for group in self.groups])
+        for side, other in permutations((channel.sent, channel.received)):
+            told = is_open[label[side]] & ~is_open[label[other]]
+            label[side[told]] = label[other[told]]
+            for number in np.unique(label[side[told]]).tolist():
+                _grow(self.groups[number], ranks, channel.tie)
+        nobody = is_open[label[channel.sent]]
+        if nobody.any():
+            number = self._group_with(ranks, channel.tie)
+            label[channel.sent[nobody]] = label[channel.received[nobody]] = number
 
     def _may_join(self, a: Strand, b: Strand) -> bool:
         """Whether labels allow it: not two named groups, and no rank that a group does not list."""
@@ -222,11 +239,7 @@ class _OpenCalls:
         named = max(strand.group for strand in found.strands)
         if named < 0:
             return self._group_with(ranks, found.tie, found.strands)
-        group = self.groups[named]
-        group.seen |= ranks
-        if group.membership == "stated":
-            known = sum(s.group >= 0 for s in found.strands)
-            group.membership = f"stated for {known} ranks; the others {_describe(found.tie)}"
+        _grow(self.groups[named], ranks, found.tie)
         return named
 
     def _group_with(
@@ -269,6 +282,14 @@ class _OpenCalls:
         number[kept] = np.arange(len(kept))
         self.calls.label[:] = number[self.calls.label]
         self.groups[:] = [self.groups[n] for n in kept]
+
+
+def _grow(group: Group, ranks: frozenset[int], tie: Tie | None) -> None:
+    """Note that a named group has these ranks, of which some do not name it."""
+    if group.membership == "stated":
+        known = plural(len(group.seen), "rank")
+        group.membership = f"stated for {known}; the others {_describe(tie)}"
+    group.seen |= ranks
 
 
 def _lacks(group: Group, ranks: set[int]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 
 HOW = ("unmatched", "seq", "order", "sequence-aligned")
 """Values of base.matches.match; their position is their code in `Matches.how`."""
@@ -57,6 +57,11 @@ class Matches:
         self.instance[index] = -1
         self.how[index] = 0
         self.reason[index] = self.reasons.index(reason)
+
+    def refused(self, reason: str) -> Flags:
+        """Return which calls are unmatched because of `reason`."""
+        code = self.reasons.index(reason) if reason in self.reasons else len(self.reasons)
+        return np.asarray(self.reason == code)
 
     def accept(self, index: Ints, instance: Ints, how: str) -> None:
         """Give the calls at `index` their instances."""

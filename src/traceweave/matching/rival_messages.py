@@ -22,7 +22,7 @@ SIDES = {SEND: RECV, RECV: SEND, UNKNOWN: UNKNOWN}
 def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Ints:
     """Return the instances among the messages at `index` of which either side may belong to a rank
     that lies as far off as others do, since a message of that rank ends then which has no other
-    side.
+    side. A side that its own trace names is beyond doubt.
     """
     far = {high - low for low, high in Turns.of(calls, index, instance).pairs()}
     sides = {
@@ -33,11 +33,12 @@ def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Int
     ends = {side: _ends(calls, mine, side[0], time) for side, mine in sides.items()}
     found: list[Ints] = [np.zeros(0, dtype=np.int64)]
     for (rank, op), mine in sides.items():
-        met = instance[mine] >= 0
+        met = (instance[mine] >= 0) & (calls.peer[mine] < 0)
         for other in _at(rank, far):
             theirs = sides.get((other, SIDES[op]))
             if theirs is not None and time.tied(rank, other):
-                alone = ends[other, SIDES[op]][instance[theirs] < 0]
+                free = (instance[theirs] < 0) & np.isin(calls.peer[theirs], (-1, rank))
+                alone = ends[other, SIDES[op]][free]
                 near = _nearest(ends[rank, op][met], alone) <= NEAR_NS
                 found.append(instance[mine[met]][near])
     return np.unique(np.concatenate(found))

@@ -26,9 +26,11 @@ class Turns:
 
     @classmethod
     def of(cls, calls: Calls, index: Ints, instance: Ints) -> Turns:
-        """Return the turns of the calls at `index`, ascending, that `instance` matches."""
+        """Return the turns of the calls at `index`, ascending, that `instance` matches or whose own
+        trace names the other side.
+        """
         rank, found = calls.rank[index], instance[index]
-        other = np.full(len(index), -1, dtype=np.int64)
+        other = calls.peer[index].copy()
         order = np.lexsort((rank, found))
         order = order[found[order] >= 0]
         first = np.flatnonzero(np.diff(found[order]) == 0)

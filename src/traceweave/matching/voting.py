@@ -13,14 +13,17 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import Calls, agree
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import DRIFT_LIMIT, Line, slope
 from traceweave.matching.shifts import CHANCE, STEP_NS
 
 STRETCHES = 6
 LENGTH = 64
-"""Calls of a stretch: short enough for the drift inside it not to matter."""
+"""Calls of a stretch."""
 WIDTH_NS = 60_000.0
-"""Votes that lie within this count for one offset."""
+"""Votes that lie within this count for one offset, and within what clocks may drift in a stretch.
+"""
+ROUNDING_NS = 1_000.0
+"""Old traces have whole microseconds."""
 QUORUM = 0.5
 """Share of a stretch's calls that must agree on the winner."""
 SOME = 0.2
@@ -30,28 +33,34 @@ LEAD = 1.5
 
 
 def vote(a: Calls, b: Calls, limit_ns: float, quorum: float) -> Line | None:
-    """Return the offset from a to b that most calls of several stretches of a vote for, or None
+    """Return the line from a to b that most calls of several stretches of a vote for, or None
     without a majority.
     """
     seeds = []
     length = min(LENGTH, len(a))
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
-        offset, share, lead, chance = _winner(_votes(a, b, stretch, limit_ns), length)
-        if share >= quorum and lead >= LEAD and chance <= CHANCE:
-            seeds.append((share, float(np.median(a.end[stretch])), offset))
+        drifted = DRIFT_LIMIT * float(np.ptp(a.end[stretch]))
+        votes, at = _votes(a, b, stretch, limit_ns)
+        winner, lead = _winner(votes, WIDTH_NS + drifted)
+        if lead < LEAD:
+            continue
+        line, agreed = _line(at[winner], votes[winner], drifted > WIDTH_NS)
+        if agreed >= quorum * length and _chance(votes, winner, agreed, length, b) <= CHANCE:
+            seeds.append((agreed, line))
     if not seeds:
         return None
-    _, at, offset = max(seeds)
-    spread = [abs(o - offset) - 2e-4 * abs(t - at) for _, t, o in seeds]
+    _, best = max(seeds, key=lambda seed: seed[0])
+    spare = [STEP_NS + DRIFT_LIMIT * abs(line.at - best.at) for _, line in seeds]
+    spread = [abs(line.offset - best.ahead(line.at)) for _, line in seeds]
     # a clock that has stepped meanwhile lets few stretches vote for one offset
-    if sum(distance <= STEP_NS for distance in spread) * 2 <= len(seeds):
-        return None
-    return Line(offset, 0.0, at, WIDTH_NS / 2)
+    near = sum(apart <= most for apart, most in zip(spread, spare, strict=True))
+    return None if near * 2 <= len(seeds) else best
 
 
-def _votes(a: Calls, b: Calls, stretch: np.ndarray, limit_ns: float) -> Floats:
-    """Sorted differences of ends over all pairs that may be one operation."""
+def _votes(a: Calls, b: Calls, stretch: Ints, limit_ns: float) -> tuple[Floats, Ints]:
+    """Sorted differences of ends over all pairs that may be one operation, and when those of a
+    ended."""
     order = np.argsort(b.end, kind="stable")
     ends = b.end[order]
     low = np.searchsorted(ends, a.end[stretch] - int(limit_ns))
@@ -60,26 +69,19 @@ def _votes(a: Calls, b: Calls, stretch: np.ndarray, limit_ns: float) -> Floats:
     first = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low)
     j = order[first + np.arange(len(i))]
     fits = agree(a, i, b, j)
-    return np.sort((b.end[j[fits]] - a.end[i[fits]]).astype(np.float64))
+    differences = (b.end[j[fits]] - a.end[i[fits]]).astype(np.float64)
+    order = np.argsort(differences, kind="stable")
+    return differences[order], a.end[i[fits]][order]
 
 
-def _winner(votes: Floats, voters: int) -> tuple[float, float, float, float]:
-    """Offset with most votes, its share of the voters, its lead over any other offset, and how
-    likely chance gives any offset as many."""
+def _winner(votes: Floats, width: float) -> tuple[Ints, float]:
+    """Places of the most votes that lie within a width, and their lead over any others."""
     if not len(votes):
-        return 0.0, 0.0, 0.0, 1.0
-    counts = _within(votes, WIDTH_NS)
+        return np.zeros(0, dtype=np.int64), 0.0
+    counts = _within(votes, width)
     best = int(counts.argmax())
-    inside = votes[best : best + counts[best]]
-    apart = (votes < votes[best] - 2 * WIDTH_NS) | (votes > votes[best] + 2 * WIDTH_NS)
-    second = int(counts[apart].max(initial=0))
-    as_near = _within(votes, float(inside[-1] - inside[0]))[apart]
-    return (
-        float(np.median(inside)),
-        len(inside) / voters,
-        counts[best] / max(1, second),
-        _chance(len(inside), voters - 1, as_near - 1, len(votes)),
-    )
+    apart = np.abs(votes - votes[best]) > 2 * width
+    return best + np.arange(counts[best]), counts[best] / max(1, int(counts[apart].max(initial=0)))
 
 
 def _within(votes: Floats, width: float) -> Ints:
@@ -87,11 +89,28 @@ def _within(votes: Floats, width: float) -> Ints:
     return np.searchsorted(votes, votes + width, side="right") - np.arange(len(votes))
 
 
-def _chance(winners: int, others: int, joined: Ints, votes: int) -> float:
-    """Binomial bound: the other voters join a vote as often as they join those that are not the
-    winner's, by Laplace's rule, as there may be few of these; and any vote may be the winner's.
+def _chance(votes: Floats, winner: Ints, agreed: int, voters: int, b: Calls) -> float:
+    """How likely chance brings so many votes as near to any one as these lie: each other voter does
+    as often as it joins a vote that is not the winner's, or one anywhere among the calls of b.
     """
-    usual = min(1.0, (int(joined.sum()) + 1) / (len(joined) * others + 2))
-    enough = range(min(winners - 1, others), others + 1)
-    tail = sum(math.comb(others, n) * usual**n * (1 - usual) ** (others - n) for n in enough)
-    return votes * tail
+    reach = min(WIDTH_NS, max(ROUNDING_NS, float(np.ptp(votes[winner]))))
+    others = np.delete(_within(votes, reach), winner) - 1
+    joins = float(others.mean()) / max(1, voters - 1) if len(others) else 0.0
+    anywhere = reach * len(b) / max(1.0, float(np.ptp(b.end)))
+    usual = min(1.0, max(joins, anywhere))
+    rest = voters - 1
+    enough = range(min(agreed - 1, rest), rest + 1)
+    tail = sum(math.comb(rest, n) * usual**n * (1 - usual) ** (rest - n) for n in enough)
+    return len(votes) * tail
+
+
+def _line(at: Ints, votes: Floats, drifts: bool) -> tuple[Line, int]:
+    """The line that most of these votes lie along, and how many; with a drift only if they are so
+    far apart that it shows."""
+    middle = float(np.median(at))
+    drift = slope(at.astype(np.float64), votes) if drifts else 0.0
+    level = np.sort(votes - drift * (at - middle))
+    counts = _within(level, WIDTH_NS)
+    best, agreed = int(counts.argmax()), int(counts.max())
+    offset = float(np.median(level[best : best + agreed]))
+    return Line(offset, drift, middle, WIDTH_NS / 2), agreed
