@@ -133,7 +133,7 @@ class Writer:
         base.execute("INSERT INTO ANALYSIS_DETAILS VALUES (?, ?, 0, ?)", [VID, stop, stop])
         base.execute("INSERT INTO PROCESSES VALUES (?, ?, 'python3')", [self.pid, recording.pid])
         base.executemany(
-            "INSERT INTO TARGET_INFO_GPU VALUES (?, ?, 'NVIDIA H100', ?, 132, '', ?)",
+            "INSERT INTO TARGET_INFO_GPU VALUES (?, ?, 'NVIDIA H100 80GB HBM3', ?, 132, '', ?)",
             [(VID, n, f"0000:{n}", n) for n in range(job.per_host)],
         )
         for number, layout in LAYOUTS.items() if self.payloads else ():

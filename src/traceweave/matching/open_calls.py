@@ -92,6 +92,8 @@ class _OpenCalls:
 
     def _search(self, pool: list[Strand]) -> bool:
         """Match what can be proven of a pool and take it out; whether anything was."""
+        # messages of both directions in one kernel are strands too until they are matched
+        pool[:] = [open_ for s in pool if len(open_ := self._without_messages(s))]
         open_strands = [strand for strand in pool if strand.group < 0]
         if not open_strands:
             return False
@@ -110,6 +112,11 @@ class _OpenCalls:
                 reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
                 self.matches.refuse(strand.index, reason)
         return bool(sets)
+
+    def _without_messages(self, strand: Strand) -> Strand:
+        """The strand without calls that were matched as messages, of known groups all."""
+        met = self.matches.instance[strand.index] >= 0
+        return strand if strand.group >= 0 or not met.any() else strand.take(np.flatnonzero(~met))
 
     def _refuse_odd(self) -> None:
         """Take back groups that cannot be of one job with the others: two ranks that met by chance,
