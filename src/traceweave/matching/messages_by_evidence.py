@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
@@ -91,11 +91,15 @@ class Messages:
     instance: Ints
     complete: bool
     """Every rank of the job was recorded."""
+    met: set[frozenset[int]] = field(default_factory=set)
+    """Every two ranks of which ends show messages, though others may fit as well."""
 
     def find(self) -> list[Channel]:
         """Return the channels that ends prove."""
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
-        found = self._in_turn(self._regular(_settle(list(self._channels(time, tied=True)))))
+        channels = list(self._channels(time, tied=True))
+        self.met = {frozenset((one.source, one.target)) for one in channels}
+        found = self._in_turn(self._regular(_settle(channels)))
         return found or list(self._by_turn(time))
 
     def _tied(self, time: CommonTime) -> CommonTime:
