@@ -235,6 +235,13 @@ def test_simulated_groups_are_found_and_none_is_made_up(
     assert {tuple(ranks) for (ranks,) in found.fetchall()} == true
 
 
+def in_step(stages: int) -> tuple[Op, ...]:
+    """A pipeline whose ranks of one stage end every part of it with a collective of their own."""
+    together = Op("tp", "all_reduce", 33_554_432, 190.0, 300.0)
+    messages = [op for op in pipeline(stages) if op.group.startswith("pp")]
+    return tuple(one for op in messages for one in (together, replace(op, compute_us=0.0)))
+
+
 def synchronous(*kinds: str) -> tuple[Op, ...]:
     return tuple(Op(kind, "all_reduce", 8, 22.0, 300.0, synchronous=True) for kind in kinds)
 
@@ -303,6 +310,41 @@ def test_messages_come_in_turn(empty_run: Connection) -> None:
     )  # fmt: skip
     _, matched = woven(empty_run, job)
     assert matched > 0.7
+
+
+def fused(con: Connection, job: Job) -> Traffic:
+    """Simulate a job whose messages are kernels that say no more than that they send and
+    receive."""
+    run = simulate_traffic(job)
+    store_traffic(con, run)
+    con.execute("UPDATE base.collective_calls SET op = 'unknown' WHERE op IN ('send', 'recv')")
+    return run
+
+
+# what was wrong: matched as messages, they were refused as collectives in the next round, and with
+# them went all that ties the hosts
+def test_messages_of_both_directions_in_one_kernel_stay_matched(empty_run: Connection) -> None:
+    job = Job(
+        hosts=4, per_host=4, steps=40, program=slower(pipeline_dp(4)), labels="bare",
+        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150, with_hosts=True,
+    )  # fmt: skip
+    run = fused(empty_run, job)
+    summary = weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
+    assert sum(summary.matched.values()) > 0.9 * summary.calls
+    assert summary.clocks.get("wall clock", 0) == 0
+
+
+# what was wrong: replicas that have just been in one collective begin and end their messages
+# together, and these were taken for one collective more
+def test_messages_of_ranks_in_step_are_not_one_collective(empty_run: Connection) -> None:
+    job = Job(
+        hosts=4, per_host=2, steps=40, program=in_step(4), labels="bare", offset_s=0.8,
+        drift_ppm=40, end_jitter=5, with_hosts=True, compute_noise=0.02,
+    )  # fmt: skip
+    run = fused(empty_run, job)
+    weave(empty_run)
+    assert wrong_matches(empty_run, run) == 0
 
 
 def test_a_call_is_proven_with_its_like() -> None:

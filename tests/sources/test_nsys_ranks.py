@@ -9,9 +9,12 @@ import pytest
 
 from tests.sources.nsys_export import (
     EPOCH_NS,
+    NCCL_SCHEMAS,
     Row,
     call,
+    init_payload,
     kernel,
+    nccl,
     nvtx,
     thread,
     write_export,
@@ -96,6 +99,30 @@ def test_contradicting_evidence_is_reported(tmp_path: Path) -> None:
         "MPI_RANKS says rank 1, environment RANK says rank 3: the former is used;"
         " --rank settles it",
     )
+
+
+# what was wrong: without a call of all ranks two files were rank 2, and none was read
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (['RANK="6"', 'WORLD_SIZE="16"'], (6, "environment RANK", 16)),
+        (['RANK="2"', 'WORLD_SIZE="16"'], (2, "environment RANK", 16)),
+        (['RANK="6"'], (6, "environment RANK", None)),
+        (['RANK="2"', 'WORLD_SIZE="4"'], (2, "NCCL communicator", 4)),
+        ([], (2, "NCCL communicator", 4)),
+    ],
+)
+def test_a_communicator_of_some_ranks_does_not_number_all(
+    tmp_path: Path, variables: list[str], expected: tuple[int, str, int | None]
+) -> None:
+    found = ranks(
+        tmp_path,
+        META_DATA_CAPTURE=environment(*variables),
+        NVTX_EVENTS=[nccl(11, 0, 9, "ncclCommInitRankConfig", init_payload(7, 4, 2, 0))],
+        NVTX_PAYLOAD_SCHEMA_ENTRIES=NCCL_SCHEMAS,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 10, 20, 1, "k")],
+    )
+    assert found == [(11, *expected)]
 
 
 def test_who_is_a_rank(tmp_path: Path) -> None:

@@ -152,6 +152,9 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
     """Take back stretches whose ends scatter less under another shift than theirs, if that is not
     the one `chosen` for all: where a clock has stepped by about as long as the program takes to
     repeat itself, the nearest call in time is another one.
+
+    So it has to be for the calls that have partners, too: those around them may have another
+    shift, as beyond a call that is missing.
     """
     runs = _runs(partner)
     for before, run, after in zip([None, *runs], runs, [*runs[1:], None], strict=False):
@@ -161,10 +164,15 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
         low = 0 if before is None else int(before[-1]) + 1
         high = len(a) if after is None else int(after[0])
         stretch = np.arange(low, high)
-        rivals = [shift + step for step in range(-RIVALS, RIVALS + 1) if step]
-        own = _dispersion(a, b, stretch, shift, 1)
-        if any(_dispersion(a, b, stretch, rival, len(run)) < own for rival in rivals):
+        if _outdone(a, b, stretch, shift, len(run)) and _outdone(a, b, run, shift, 1):
             partner[run] = -1
+
+
+def _outdone(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> bool:
+    """Whether the ends of calls scatter less under another shift, which leaves as many of them."""
+    own = _dispersion(a, b, i, shift, 1)
+    rivals = (shift + step for step in range(-RIVALS, RIVALS + 1) if step)
+    return any(_dispersion(a, b, i, rival, least) < own for rival in rivals)
 
 
 def _align_between(a: Calls, b: Calls, partner: Ints, same_clock: bool) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
@@ -91,11 +91,15 @@ class Messages:
     instance: Ints
     complete: bool
     """Every rank of the job was recorded."""
+    met: set[frozenset[int]] = field(default_factory=set)
+    """Every two ranks of which ends show messages, though others may fit as well."""
 
     def find(self) -> list[Channel]:
         """Return the channels that ends prove."""
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
-        found = self._in_turn(self._regular(_settle(list(self._channels(time, tied=True)))))
+        channels = list(self._channels(time, tied=True))
+        self.met = {frozenset((one.source, one.target)) for one in channels}
+        found = self._in_turn(self._regular(_settle(channels)))
         return found or list(self._by_turn(time))
 
     def _tied(self, time: CommonTime) -> CommonTime:
@@ -132,6 +136,10 @@ class Messages:
         """The channels between ranks at a distance at which most others have one: stages lie
         evenly over the ranks of a job, and what meets by chance does not. All distances are
         multiples of one, or it of them.
+
+        What a stage sends on follows what it received, so the two beside one that was not recorded
+        seem to be a pair: none is taken for one where a stage may be missing between all that lie
+        so far apart, or one at a distance of others.
         """
         ranks = set(self.calls.rank[self.index].tolist())
         pairs = Turns.of(self.calls, self.index, self.instance).pairs() | {
@@ -143,8 +151,23 @@ class Messages:
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
         main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
-        kept = {far for far in even if far % main == 0 or main % far == 0}
-        return [c for c in channels if abs(c.source - c.target) in kept]
+        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
+        direct = {high - low for (low, high), hops in near.items() if not hops}
+        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
+        return [
+            c
+            for c in channels
+            if abs(c.source - c.target) in kept
+            and not kept & near[min(c.source, c.target), max(c.source, c.target)]
+        ]
+
+    def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
+        """The distances of stages of which none between two ranks was recorded."""
+        if self.complete:
+            return set()
+        far = high - low
+        hops = (n for n in range(1, far // 2 + 1) if far % n == 0)
+        return {n for n in hops if ranks.isdisjoint(range(low + n, high, n))}
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:
         """The channels without messages that come after and before others than elsewhere: a program

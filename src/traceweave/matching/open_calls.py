@@ -51,6 +51,8 @@ class _OpenCalls:
     matches: Matches
     messages: list[Ints] = field(default_factory=list)
     """Those that were matched, side by side."""
+    met: set[frozenset[int]] = field(default_factory=set)
+    """Every two ranks of which ends show messages, though others may fit as well."""
     label: Ints = field(init=False)
     """The groups of all calls before any was found."""
     one_sided: Flags = field(init=False)
@@ -68,7 +70,7 @@ class _OpenCalls:
                 pools = [self._finer(pool) for pool in pools]
             found = True
             while found:
-                found = any([*(self._search(pool) for pool in pools), self._messages()])
+                found = any([self._messages(), *(self._search(pool) for pool in pools)])
         self._refuse_rivalled()
         self._refuse_odd()
 
@@ -96,12 +98,15 @@ class _OpenCalls:
 
     def _search(self, pool: list[Strand]) -> bool:
         """Match what can be proven of a pool and take it out; whether anything was."""
+        # messages of both directions in one kernel are strands too until they are matched
+        pool[:] = [open_ for s in pool if len(open_ := self._without_messages(s))]
         open_strands = [strand for strand in pool if strand.group < 0]
         if not open_strands:
             return False
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
         sets = [s for s in search.find(pool) if any(strand.group < 0 for strand in s.strands)]
+        sets = [s for s in sets if not self._may_be_messages(s)]
         placed = np.full(len(self.calls), False)
         for found in sets:
             self._accept(found, time)
@@ -114,6 +119,19 @@ class _OpenCalls:
                 reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
                 self.matches.refuse(strand.index, reason)
         return bool(sets)
+
+    def _may_be_messages(self, found: StrandSet) -> bool:
+        """Whether a set may be messages to ranks outside it: ranks that run in step begin and end
+        them together, as if they were one collective.
+        """
+        exchanges = (found.strands[0].calls.op == UNKNOWN).any()
+        ranks = set(found.ranks())
+        return bool(exchanges) and any(len(pair & ranks) == 1 for pair in self.met)
+
+    def _without_messages(self, strand: Strand) -> Strand:
+        """The strand without calls that were matched as messages, of known groups all."""
+        met = self.matches.instance[strand.index] >= 0
+        return strand if strand.group >= 0 or not met.any() else strand.take(np.flatnonzero(~met))
 
     def _refuse_odd(self) -> None:
         """Take back groups that cannot be of one job with the others: two ranks that met by chance,
@@ -149,9 +167,10 @@ class _OpenCalls:
         index = self._open_messages()
         if not (matches.instance[index] < 0).any():
             return False
-        channels = Messages(
+        search = Messages(
             calls, index, self.groups, self.same_clock, matches.instance, self.job.complete
-        ).find()
+        )
+        channels, self.met = search.find(), search.met
         for channel in channels:
             instance = matches.next_instance + np.arange(len(channel.sent))
             for side in (channel.sent, channel.received):

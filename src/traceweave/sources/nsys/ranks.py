@@ -74,19 +74,18 @@ def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
     """Collect the evidence for every candidate process; a lone process without any has no rank."""
     ledger = _Ledger()
     processes = {c.global_pid for c in candidates}
+    environment = read_environment(export)
+    # it is the environment of the process nsys launched: right for `srun nsys profile python`;
+    # under `nsys profile torchrun` it is the launcher's and says nothing of its children
+    told = _from_environment(environment) if len(candidates) == 1 else None
     for global_pid, evidence in _from_nccl(export).items():
-        if global_pid in processes:
+        if global_pid in processes and not (told and _is_part(evidence, told)):
             ledger.add(global_pid, evidence)
     for global_pid, rank in mpi_ranks(export).items():
         if global_pid in processes:
             ledger.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
-    environment = read_environment(export)
-    if len(candidates) == 1:
-        # it is the environment of the process nsys launched: right for `srun nsys profile python`;
-        # under `nsys profile torchrun` it is the launcher's and says nothing of its children
-        told = _from_environment(environment)
-        if told:
-            ledger.add(candidates[0].global_pid, told)
+    if told:
+        ledger.add(candidates[0].global_pid, told)
     for global_pid, rank in _from_thread_names(export).items():
         if global_pid in processes:
             ledger.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
@@ -118,6 +117,12 @@ def _from_environment(environment: Mapping[str, int]) -> RankEvidence | None:
         if rank is not None and (size is None or rank < size):
             return RankEvidence(rank, f"environment {rank_name}", size)
     return None
+
+
+def _is_part(communicator: RankEvidence, told: RankEvidence) -> bool:
+    """Whether the largest communicator has not all ranks: a program may never call all of them."""
+    size, rank = communicator.world_size or 0, told.rank or 0
+    return size <= rank or size < (told.world_size or 0)
 
 
 def _from_nccl(export: Export) -> dict[int, RankEvidence]:

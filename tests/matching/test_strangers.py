@@ -1,0 +1,35 @@
+"""Jobs of the second simulator (benchmarks/strangers) that were matched wrongly, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.strangers.__main__ import make, write
+from benchmarks.strangers.jobs import JOBS, Job
+from benchmarks.strangers.score import Score, score
+from benchmarks.strangers.skews import Skews
+
+import traceweave
+
+
+def job_named(name: str) -> Job:
+    return next(job for job in JOBS if job.name == name)
+
+
+def scored(job: Job, seed: int, corpus: Path, folder: Path, missing: range = range(0)) -> Score:
+    recordings, members = make(job, seed, Skews(corpus / "kineto"))
+    recordings = [one for one in recordings if one.rank not in missing]
+    (folder / "traces").mkdir()
+    for recording in recordings:
+        write(recording, folder / "traces")
+    traceweave.ingest(folder / "traces", folder / "run.duckdb")
+    return score(str(folder / "run.duckdb"), recordings, members)
+
+
+# what was wrong: stages 2 and 4 were taken for neighbours where stage 3 was not recorded, since
+# what it sends on follows what it received
+def test_stages_beside_one_that_was_not_recorded_are_no_pair(corpus: Path, tmp_path: Path) -> None:
+    job = replace(job_named("pp/bare/unbatched"), per_host=2)
+    found = scored(job, 1, corpus, tmp_path, missing=range(4, 6))
+    assert found.wrong == 0
