@@ -19,12 +19,7 @@ CPU = Path(__file__).parent.parent / "fixtures" / "flops_cpu"
 
 @pytest.fixture
 def asked(database_of: Callable[..., Path]) -> Asked:
-    """Return a function from traces to the rows of an analysis that needs torch's formulas."""
-    # not when tests are collected: every process would import it
-    pytest.importorskip(
-        "torch.utils.flop_counter",
-        reason="torch has the formulas and is not installed: pip install 'traceweave-ranks[torch]'",
-    )
+    """Return a function from traces to the rows of an analysis."""
 
     def rows(traces: Path, name: str, **params: object) -> list[dict[str, Any]]:
         with traceweave.open(database_of(traces)) as run:

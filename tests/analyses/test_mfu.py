@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,6 @@ import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
 from traceweave_simulator import Config
-
-needs_torch = pytest.mark.skipif(
-    not find_spec("torch"),
-    reason="torch has the formulas and is not installed: pip install 'traceweave-ranks[torch]'",
-)
 
 
 def _two_steps(build: Builder, rank: int = 0, gpu_name: str = "NVIDIA H200") -> None:
@@ -179,7 +173,6 @@ def test_the_window_can_be_the_host_s_or_the_whole_span(build: Builder) -> None:
     ]
 
 
-@needs_torch
 def test_a_simulated_transformer_by_hand(simulated_database: Callable[[Config], Path]) -> None:
     layers = 2
     # tokens x width: products from width to 3, 1 and 4 times it and from 4 times it, each once

@@ -133,24 +133,6 @@ def test_an_operator_without_shapes_says_so_with_its_kernels(build: Builder) -> 
     assert _brief(build, *columns) == [("aten::mm", 2, 2, 30, None, formulas.NO_SHAPES)]
 
 
-def test_without_torch_the_reason_names_the_way_out(
-    build: Builder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing() -> None:
-        raise ModuleNotFoundError("No module named 'torch'")
-
-    monkeypatch.setattr(formulas, "_torch_formulas", missing)
-    build.rank(0)
-    args = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
-    build.host(0, (0, 10), "aten::mm", args=json.dumps(args))
-    counted(build, (20, 30), flops=7)
-    assert _brief(build, "op", "flops", "reason") == [
-        ("triton_tem_mm", 7, None),
-        ("aten::mm", None, "torch is not installed, it has the formulas:"
-         " pip install 'traceweave-ranks[torch]'"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("carried", ["0", "-5", "nan", "1e300", "many", "NaN", ""])
 def test_a_count_in_the_trace_that_is_none_is_not_taken(build: Builder, carried: str) -> None:
     build.rank(0)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ import pytest
 
 import traceweave
 
-pytest.importorskip("torch", reason="torch is not installed: it is what records")
+# not imported when tests are collected: every process of the tests would
+pytestmark = pytest.mark.skipif(
+    not find_spec("torch"), reason="torch is not installed: it is what records"
+)
 
 ROOT = Path(__file__).parents[2]
 EVERY_RANK = range(4)

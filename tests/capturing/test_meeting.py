@@ -11,14 +11,16 @@ import pytest
 
 from traceweave.capturing.meeting import Meeting
 
-dist = pytest.importorskip("torch.distributed", reason="torch is not installed: it has the store")
-
 LIMIT_S = 1.0
 
 
 @pytest.fixture(params=[True, False], ids=["store of its own", "older torch"])
 def meetings(request: pytest.FixtureRequest) -> list[Meeting]:
     """Of three ranks."""
+    # not imported when tests are collected: every process of the tests would
+    dist = pytest.importorskip(
+        "torch.distributed", reason="torch is not installed: it has the store"
+    )
     store = dist.HashStore()
     found = [Meeting(store, "test", rank, 3, LIMIT_S) for rank in range(3)]
     for meeting in found:

@@ -1,53 +1,37 @@
 """How much arithmetic an operator does, from the shapes that the profiler recorded.
 
-The formulas are torch's own (torch.utils.flop_counter.flop_registry, what FlopCounterMode counts
-with). Added are operators that torch has no entry for but that do what one with an entry does, and
-the grouped matrix product.
+The formulas count as torch's own do (torch.utils.flop_counter, what FlopCounterMode counts with),
+which a test compares: importing torch takes longer than most questions. Added are operators that
+torch has no entry for but that do what one with an entry does, and the grouped matrix product.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from typing import Any, TypeAlias
+from math import prod
 
 from traceweave.analyses.recorded_call import Call, Shape, Signature, parse_call
 
-Formula: TypeAlias = Callable[..., int]
-
-NO_TORCH = "torch is not installed, it has the formulas: pip install 'traceweave-ranks[torch]'"
 NO_SHAPES = "shapes not recorded: profile with record_shapes=True"
 PACKED = "packed sequences: their lengths are not in the trace"
 FOUR_BIT = "two numbers per element: shapes do not tell how many there are"
 MOST = 2**63 - 1
 
-_FORWARD = "aten::_scaled_dot_product_flash_attention"
-_BACKWARD = "aten::_scaled_dot_product_flash_attention_backward"
-_HEADS_FIRST = {
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _FORWARD,
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _BACKWARD,
-    "aten::_scaled_dot_product_fused_attention_overrideable": _FORWARD,
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward": _BACKWARD,
-}
-_HEADS_THIRD = {
-    "aten::_flash_attention_forward": _FORWARD,
-    "aten::_flash_attention_backward": _BACKWARD,
-    "aten::_efficient_attention_forward": _FORWARD,
-    "aten::_efficient_attention_backward": _BACKWARD,
-    "flash_attn::_flash_attn_forward": _FORWARD,
-    "flash_attn::_flash_attn_backward": _BACKWARD,
-    "flash_attn::_flash_attn_varlen_forward": _FORWARD,
-    "flash_attn::_flash_attn_varlen_backward": _BACKWARD,
-    "flash_attn_3::_flash_attn_forward": _FORWARD,
-    "flash_attn_3::_flash_attn_backward": _BACKWARD,
-    "flash_attn_3::fwd": _FORWARD,
-    "flash_attn_3::bwd": _BACKWARD,
-}
-"""Attention on (batch, sequence, heads, size) where torch's formula has heads second."""
+_HEADS_THIRD = (
+    "aten::_flash_attention_forward",
+    "aten::_flash_attention_backward",
+    "aten::_efficient_attention_forward",
+    "aten::_efficient_attention_backward",
+    "flash_attn::_flash_attn_forward",
+    "flash_attn::_flash_attn_backward",
+    "flash_attn::_flash_attn_varlen_forward",
+    "flash_attn::_flash_attn_varlen_backward",
+    "flash_attn_3::_flash_attn_forward",
+    "flash_attn_3::_flash_attn_backward",
+    "flash_attn_3::fwd",
+    "flash_attn_3::bwd",
+)
+"""Attention on (batch, sequence, heads, size); all other has heads second."""
 
 _PRODUCTS = {
     "aten::mm": 0,
@@ -63,8 +47,16 @@ _CONVOLUTIONS = ("aten::convolution", "aten::_convolution", "aten::convolution_o
 _CONVOLUTION_BACKWARD = "aten::convolution_backward"
 _ATTENTION = (
     "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_flash_attention_backward",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
     "aten::_scaled_dot_product_efficient_attention",
+    "aten::_scaled_dot_product_efficient_attention_backward",
     "aten::_scaled_dot_product_cudnn_attention",
+    "aten::_scaled_dot_product_cudnn_attention_backward",
+    "aten::_scaled_dot_product_fused_attention_overrideable",
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+    *_HEADS_THIRD,
 )
 
 OPERATORS = (
@@ -72,9 +64,6 @@ OPERATORS = (
     *_CONVOLUTIONS,
     _CONVOLUTION_BACKWARD,
     *_ATTENTION,
-    *(f"{name}_backward" for name in _ATTENTION),
-    *_HEADS_FIRST,
-    *_HEADS_THIRD,
 )
 """The operators that are counted. aten::cudnn_convolution and aten::_slow_conv2d_forward, which
 torch lists too, are always called by aten::convolution."""
@@ -101,10 +90,8 @@ def work(signature: Signature) -> Work:
         if signature.name in _HEADS_THIRD and call.is_packed():
             return Work(reason=PACKED)
         return _evaluate(signature.name, call)
-    except ImportError:
-        return Work(reason=NO_TORCH)
-    # torch's formulas check what they are given with assertions, or fall over it
-    except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+    # formulas fall over what they cannot be used on
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
         return Work(reason=f"the formula of {signature.name} cannot be used on these arguments")
 
 
@@ -120,15 +107,24 @@ def _evaluate(name: str, call: Call) -> Work:
 
 def _product(name: str, call: Call) -> Work:
     left = _PRODUCTS[name]
-    a, b = call.shapes[left : left + 2]
     if name == "aten::_grouped_mm":
-        flops, out = _grouped(a, b, groups=call.shapes[2])
+        a, b, groups = call.shapes[:3]
+        flops, out = _grouped(a, b, groups)
     else:
-        flops, out = _apply(name, call.arguments()), [*a[:-1], b[-1]]
+        a, b = call.arguments()[left : left + 2]
+        flops, out = _multiplied(a, b), [*a[:-1], b[-1]]
     # beta = 0 makes the added matrix an output only
     added = left == 1 and call.values[3:4] not in ([0], [0.0])
     read = sum(call.size(index) for index in range(0 if added else left, left + 2))
     return _checked(flops, read + call.size(left, out), call.dtype(left))
+
+
+def _multiplied(a: Shape, b: Shape) -> int:
+    """FLOPs of a product of two matrices, or of as many pairs as both have."""
+    *pairs, rows, inner = a
+    if b[:-1] != [*pairs, inner] or len(pairs) > 1:
+        raise ValueError(f"shapes do not fit: {a} and {b}")
+    return 2 * prod(pairs) * rows * inner * b[-1]
 
 
 def _grouped(a: Shape, b: Shape, groups: Shape) -> tuple[int, Shape]:
@@ -148,7 +144,7 @@ def _grouped(a: Shape, b: Shape, groups: Shape) -> tuple[int, Shape]:
 
 def _convolution(name: str, call: Call) -> Work:
     stride, padding, dilation, transposed, output_padding, groups = call.values[3:9]
-    x, weight = call.shapes[:2]
+    x, weight = call.arguments()[:2]
     # the last of what a dimension's window covers, counted from its first
     reach = [d * (k - 1) for d, k in zip(dilation, weight[2:], strict=True)]
     place = zip(x[2:], stride, padding, reach, output_padding, strict=True)
@@ -159,66 +155,62 @@ def _convolution(name: str, call: Call) -> Work:
         channels = weight[0]
         size = [(n + 2 * p - r - 1) // s + 1 for n, s, p, r, _ in place]
     out = [x[0], channels, *size]
-    flops = _apply(name, call.arguments(), out)
+    flops = _convolved(x, weight, x if transposed else out)
     read = sum(call.size(index) for index in range(3))
     return _checked(flops, read + call.size(0, out), call.dtype(0))
 
 
+def _convolved(x: Shape, weight: Shape, places: Shape) -> int:
+    """FLOPs of every weight used at every place, for every sample."""
+    return 2 * x[0] * prod(weight) * prod(places[2:])
+
+
 def _convolution_backward(call: Call) -> Work:
-    grads = call.values[10]
-    out = [call.shapes[1] if grads[0] else None, call.shapes[2] if grads[1] else None, None]
-    flops = _apply(_CONVOLUTION_BACKWARD, call.arguments(), out)
+    out, x, weight = call.arguments()[:3]
+    transposed, wanted = call.values[7], call.values[10]
+    flops = written = 0
+    if wanted[0]:
+        flops += _convolved(out, weight, x if transposed else out)
+        written += call.size(1)
+    if wanted[1]:
+        # the one is moved over the other, and samples are what is summed over
+        moved, still = (out, x) if transposed else (x, out)
+        flops += 2 * moved[1] * prod(still) * prod(weight[2:])
+        written += call.size(2)
     read = sum(call.size(index) for index in range(3))
-    written = sum(call.size(index) for index, wanted in zip((1, 2), grads, strict=False) if wanted)
     return _checked(flops, read + written, call.dtype(1))
 
 
 def _attention(name: str, call: Call) -> Work:
-    formula = _HEADS_FIRST.get(name) or _HEADS_THIRD.get(name) or name
-    inputs = 4 if formula.endswith("backward") else 3
+    # with the gradient of the result first
+    inputs = 4 if name.endswith(("backward", "bwd")) else 3
     shapes = call.shapes[:inputs]
     if name in _HEADS_THIRD:
         shapes = [[batch, heads, length, size] for batch, length, heads, size in shapes]
-    flops = _apply(formula, [*shapes, *call.arguments()[inputs:]])
+    query, key, value = shapes[-3:]
+    attended = [*query[:-1], value[-1]]
+    if inputs == 4 and shapes[0] != attended:
+        raise ValueError(f"the gradient does not fit the result: {shapes[0]} and {attended}")
     read = sum(call.size(index) for index in range(inputs))
-    query, _, value = shapes[-3:]
-    out = call.size(0, [*query[:-1], value[-1]])
     # gradients of query, key and value are as large as these
-    written = read - call.size(0) if inputs == 4 else out
+    written = read - call.size(0) if inputs == 4 else call.size(0, attended)
+    flops = _attended(query, key, value, backward=inputs == 4)
     return _checked(flops, read + written, call.dtype(inputs - 3))
+
+
+def _attended(query: Shape, key: Shape, value: Shape, backward: bool) -> int:
+    """FLOPs of attention; several heads of queries may share one of keys and values."""
+    batch, heads, queries, size = query
+    _, shared, keys, _ = key
+    if key != [batch, shared, keys, size] or value[:-1] != key[:-1] or heads % shared:
+        raise ValueError(f"shapes do not fit: {query}, {key} and {value}")
+    # products over the size of a key: scores, backward again, and gradients of queries and of keys;
+    # over that of a value: what is attended to, or gradients of scores and of values
+    of_keys, of_values = (3, 2) if backward else (1, 1)
+    return 2 * batch * heads * queries * keys * (of_keys * size + of_values * value[-1])
 
 
 def _checked(flops: int, bytes_: int, dtype: str | None) -> Work:
     if not (0 <= flops <= MOST and 0 <= bytes_ <= MOST):
         raise ValueError(f"{flops} FLOPs on {bytes_} bytes")
     return Work(flops, bytes_, dtype)
-
-
-def _apply(name: str, arguments: Sequence[Any], out: Any = None) -> int:
-    formula, taken = _torch_formulas()[name]
-    return int(formula(*arguments[:taken], out_val=out))
-
-
-def load_formulas() -> None:
-    """Import torch, if it is installed; a second or more, which other work need not wait for."""
-    with suppress(ImportError):
-        _torch_formulas()
-
-
-@cache
-def _torch_formulas() -> Mapping[str, tuple[Formula, int | None]]:
-    """torch's formulas by the names of the profiler, and how many arguments each takes."""
-    registry = import_module("torch.utils.flop_counter").flop_registry
-    return {
-        str(operator).replace(".", "::", 1): (formula, _arity(formula))
-        for operator, formula in registry.items()
-    }
-
-
-def _arity(formula: Formula) -> int | None:
-    """How many arguments before the output's shape a formula takes; None: any number."""
-    parameters = inspect.signature(formula).parameters.values()
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return None
-    plain = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-    return len([name for name in plain if name not in ("out_shape", "out_val")])

@@ -15,7 +15,6 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceweave.analyses.formulas import OPERATORS, load_formulas
 from traceweave.analyses.op_flops import COUNTED_OPS, COUNTED_OPS_PARAMETERS, CallWork
 from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
@@ -56,13 +55,6 @@ FROM (
 )
 GROUP BY rank
 ORDER BY rank
-"""
-
-_ANY_SHAPES = """
-SELECT 1
-FROM host_ops
-WHERE kind = 'op' AND arguments_hash IS NOT NULL AND name IN (SELECT unnest($operators))
-LIMIT 1
 """
 
 # No column is NULL: -1 and NEVER stand for no rank and no step. Threads are hashes.
@@ -148,8 +140,6 @@ def create_placed_ops(con: duckdb.DuckDBPyConnection) -> None:
     classes = con.execute("SELECT class FROM tw_kernel_classes ORDER BY class_id").fetchall()
     call_work = CallWork(con)
     with ThreadPoolExecutor(1) as ahead:
-        if con.execute(_ANY_SHAPES, {"operators": list(OPERATORS)}).fetchall():
-            ahead.submit(load_formulas)
         swept = None
         # a block is swept while the next one is read
         for ranks in _blocks(con):

@@ -32,7 +32,7 @@ from traceweave.analyses.sentences import create_writers
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import create_sweeps
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line
+from traceweave.store.database import first_line, is_read_only
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 
@@ -42,14 +42,9 @@ _HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
 _TABLE = "-- table: "
 
 _KEPT = """
-SELECT name
-FROM (
-    SELECT table_name AS name FROM duckdb_tables() WHERE temporary
-    UNION ALL
-    SELECT view_name FROM duckdb_views() WHERE temporary
-)
-JOIN duckdb_databases() AS run ON run.database_name = current_database()
-WHERE run.readonly
+SELECT table_name FROM duckdb_tables() WHERE temporary
+UNION ALL
+SELECT view_name FROM duckdb_views() WHERE temporary
 """
 
 _with_macros: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
@@ -291,6 +286,8 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
     """Return the temporary tables and views that still hold: none where the database can change."""
+    if not is_read_only(con):
+        return set()
     return {name for (name,) in con.execute(_KEPT).fetchall()}
 
 
