@@ -22,7 +22,7 @@ from traceweave.matching.shifts import (
     choose_shift,
     same_steps,
 )
-from traceweave.matching.voting import QUORUM, SOME, vote
+from traceweave.matching.voting import vote
 
 STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
@@ -95,8 +95,7 @@ def _align_by_votes(
     between; `some`: only part of the calls need to fit.
     """
     refused = Alignment(np.full(len(a), -1, dtype=np.int64), None, False, reason)
-    quorum = SOME if some else QUORUM
-    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, quorum)
+    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, some=some)
     if seed is None:
         return refused
     line = seed

@@ -24,6 +24,7 @@ from traceweave.matching.coarse_clocks import Line, running_median
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.send_recv import SameClock
+from traceweave.matching.shifts import STEP_NS
 from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (
     FOREIGN,
@@ -104,7 +105,8 @@ class Messages:
 
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
-        found = [c for c in self._channels(time, tied=False) if c.tie.ends_ns <= TIGHT_NS]
+        tight = [c for c in self._channels(time, tied=False) if c.tie.ends_ns <= TIGHT_NS]
+        found = [c for c in tight if self._confirmed(c, tight, time)]
         instance = self.instance.copy()
         parts = time.parts()
         for channel in sorted(found, key=lambda c: c.tie.ends_ns):
@@ -115,6 +117,37 @@ class Messages:
                 instance[channel.received] = instance[channel.sent]
                 parts = {rank: here if part == there else part for rank, part in parts.items()}
         return CommonTime(self.calls, instance, self.same_clock)
+
+    def _confirmed(self, channel: Channel, others: list[Channel], time: CommonTime) -> bool:
+        """Whether a second pair ties the same two parts of tied ranks in the same way, where there
+        are pairs as far apart that could: hosts are tied by all of their ranks, chance by one.
+        """
+        parts, ranks = time.parts(), set(self.calls.rank[self.index].tolist())
+        side = parts[channel.source], parts[channel.target]
+        far = channel.target - channel.source
+        could = [r for r in ranks if r + far in ranks and (parts[r], parts[r + far]) == side]
+        if len(could) < 2:
+            return True
+        ahead = self._ahead(channel, time)
+        alike = {
+            min(other.source, other.target)
+            for other in others
+            for way in (1, -1)
+            if (parts[other.source], parts[other.target])[::way] == side
+            and abs(way * self._ahead(other, time) - ahead) <= STEP_NS
+        }
+        return len(alike) > 1
+
+    def _ahead(self, channel: Channel, time: CommonTime) -> float:
+        """How far the clock of the rank that receives is ahead, by the ends of messages, ns."""
+        sent, received = (
+            time.shown(rank, self.calls.take(side)).end
+            for rank, side in (
+                (channel.source, channel.sent),
+                (channel.target, channel.received),
+            )
+        )
+        return float(np.median(received - sent))
 
     def _channels(self, time: CommonTime, tied: bool) -> Iterator[Channel]:
         """Channels between every two ranks whose clocks are tied, or are not."""

@@ -32,15 +32,17 @@ LEAD = 1.5
 """How many times more votes the winner must have than any other offset."""
 
 
-def vote(a: Calls, b: Calls, limit_ns: float, quorum: float) -> Line | None:
+def vote(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | None:
     """Return the line from a to b that most calls of several stretches of a vote for, or None
-    without a majority.
+    without a majority; `some`: only part of the calls need to have partners, and not to drift apart
+    much meanwhile: calls of other pairs are too many to look so far around.
     """
+    quorum = SOME if some else QUORUM
     seeds = []
     length = min(LENGTH, len(a))
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
-        drifted = DRIFT_LIMIT * float(np.ptp(a.end[stretch]))
+        drifted = 0.0 if some else DRIFT_LIMIT * float(np.ptp(a.end[stretch]))
         votes, at = _votes(a, b, stretch, limit_ns)
         winner, lead = _winner(votes, WIDTH_NS + drifted)
         if lead < LEAD:
