@@ -15,7 +15,7 @@ from traceweave.clocks.bend_clusters import bends_show, cluster
 from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots, _prune
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.estimate import Clock, fit_clocks
-from traceweave.clocks.joint_bends import Joint, Moment, Rows
+from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.steps import clearest_step
@@ -184,6 +184,18 @@ def test_knots_do_not_crowd() -> None:
     joint = Joint([rows], 2, knots)
     joint.settle()
     assert np.abs(joint.values).max() < 1
+
+
+@pytest.mark.parametrize("knots", [12, 27, 64])
+def test_a_steady_rate_is_as_likely_between_many_knots_as_between_few(knots: int) -> None:
+    at = np.sort(np.random.default_rng(knots).uniform(0, 1e9, knots))
+    shares, reach = _rates(at)
+    made = shares[:, 0] * 2e-4 * at[:-1] + shares[:, 1] * 2e-4 * at[1:]
+    assert np.sum(made**2 / reach) == pytest.approx(RATES * 2e-4**2)
+
+
+def test_each_of_few_rates_has_a_say_of_its_own() -> None:
+    assert _rates(np.array([0.0, 1.0, 3.0]))[1].tolist() == [1.0, 1.0]
 
 
 def test_calls_of_clocks_that_stepped_together_do_not_tell_when() -> None:

@@ -34,6 +34,12 @@ FLOOR_NS = 500.0
 """Ends are never trusted to better than this."""
 RATE = 3e-4
 """Standard deviation of a clock's rate between two knots: what is faster is a step."""
+RATES = 10
+"""The rates between however many knots say together no more than those between so many: a clock
+that is fast for a while is so from knot to knot, and more knots do not make that less likely."""
+POOLED = 0.05
+"""So many turns of each cluster's are as large as those of all: what all do together is nobody's,
+so one that wanders as they do may seem not to."""
 PROBES = 16
 """Random vectors that estimate a trace of the inverse."""
 RIDGE = 1e-7
@@ -309,7 +315,9 @@ class Joint:
         square = np.sum(np.asarray(found) ** 2 / reach[:, None], axis=0)
         known = places - trace / self.curving
         least, most = (_curving(size, len(self.knots)) for size in (LEAST_NS, 100 * FIRST_NS))
-        likely = (square + 0.02 * self.curving) / (np.maximum(known, 0.0) + 0.02)
+        known = np.maximum(known, 0.0)
+        pooled = square.sum() / max(float(known.sum()), 1.0)
+        likely = (square + POOLED * pooled + 0.02 * self.curving) / (known + POOLED + 0.02)
         self.curving = np.clip(likely, least, most)
 
     def curve_errors(self) -> Floats:
@@ -345,9 +353,11 @@ def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:
 
 
 def _rates(knots: Floats) -> tuple[Floats, Floats]:
-    """Per two neighbouring knots, what the values at them make of the rate between, and 1."""
+    """Per two neighbouring knots, what the values at them make of the rate between, and how many
+    rates have one's say."""
     gap = np.diff(knots)
-    return np.column_stack([-1 / gap, 1 / gap]), np.ones(len(gap))
+    shares = np.column_stack([-1 / gap, 1 / gap])
+    return shares, np.full(len(gap), max(len(gap) / RATES, 1.0))
 
 
 def _turns(knots: Floats) -> tuple[Floats, Floats]:
