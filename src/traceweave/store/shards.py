@@ -159,15 +159,16 @@ def _write(con: duckdb.DuckDBPyConnection, rows: str, place: Place) -> tuple[int
             failures.append(error)
 
     drainer = threading.Thread(target=drain, name="shard")
-    drainer.start()
     try:
+        drainer.start()  # an interrupt may come while it starts, too
         con.execute(f"COPY ({rows}) TO '/dev/fd/{writable}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.Error:
         if not failures:  # else DuckDB only saw the pipe close
             raise
     finally:
         os.close(writable)
-        drainer.join()
+        if drainer.is_alive():
+            drainer.join()
     if failures:
         raise failures[0]
     return sum(sizes), digest.hexdigest()
