@@ -17,9 +17,10 @@ from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.groups_by_evidence import Job as World
+from traceweave.matching.groups_by_evidence import _together
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
-from traceweave.matching.ties import LEAST, SCATTERED, Bundle, Tie, scattered, weigh
+from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline, pipeline_dp
@@ -444,34 +445,20 @@ def test_most_of_a_group_of_a_job_may_be_all_that_was_recorded() -> None:
     assert len(found) == 5
 
 
-def begun_together(groups: list[int], apart_ns: float) -> Bundle:
-    """Forty calls of ranks in groups: within a call all ranks of a pair begin at one moment, and
-    each group ends a transfer of its own later, more or less by `apart_ns`."""
-    rng = np.random.default_rng(7)
-    shape = (40, len(groups))
-    late = rng.uniform(0, 400_000, (40, len(groups) // 2))
-    start = np.repeat(late, 2, axis=1) + rng.normal(0, 1_000, shape)
-    took = 500_000 + rng.normal(0, apart_ns, (40, max(groups) + 1))
-    last = start.max(axis=1, keepdims=True)
-    return Bundle(np.arange(len(groups)), start, last + took[:, groups] + rng.normal(0, 2e3, shape))
+def test_ranks_that_are_one_part_whichever_way_a_set_is_divided_are_told() -> None:
+    """Of the ways that eight ranks may be groups, none, one and several are open."""
+    two = [np.r_[0:8:2], np.r_[1:8:2]]
+    four = [np.r_[first:8:4] for first in range(4)]
+    neighbours = [np.r_[0:4], np.r_[4:8]]
 
+    def told(*open_ways: list[Ints]) -> list[list[int]]:
+        return sorted(part.tolist() for part in _together([*open_ways]))
 
-def test_groups_that_begin_together_show_by_how_far_their_ends_lie_apart() -> None:
-    parts = [np.array([0, 2, 4, 6]), np.array([1, 3, 5, 7])]
-    two, one = (begun_together(groups, 80_000.0) for groups in ([0, 1] * 4, [0] * 8))
-    # both groups' last ranks begin at one moment, so starts tell nothing
-    assert not weigh(two, parts).clear
-    assert scattered(two, parts) > SCATTERED
-    assert scattered(one, parts) < SCATTERED
-    # other ways to divide them lie across
-    assert all(
-        scattered(two, way) < SCATTERED
-        for way in layouts(8)
-        if not np.array_equal(way[0], parts[0]) and len(way[0]) > 1
-    )
-    # so few calls tell nothing
-    few = Bundle(two.ranks, two.start[:12], two.end[:12])
-    assert scattered(few, parts) == 0
+    assert told() == []
+    assert told(two) == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert told(two, four) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert told(two, neighbours) == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert told(four, neighbours) == []
 
 
 def test_two_late_ends_of_many_do_not_refute_a_group() -> None:

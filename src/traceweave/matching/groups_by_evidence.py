@@ -3,12 +3,13 @@
 Strands that look alike are aligned with one of them; those whose ends scatter alike are a set that
 may be one group or several side by side. A set is proven where its ends tie it together against
 every way in which groups lie over ranks, and divided where they say so (ties.py). Where neither is
-clear, its calls stay unmatched: a wrong match is worse than none.
+clear, those that are together either way are a set, or its calls stay unmatched: a wrong match is
+worse than none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,13 +29,11 @@ from traceweave.matching.ties import (
     CAUSAL,
     FOREIGN,
     LEAST,
-    SCATTERED,
     STRAY_NS,
     Bundle,
     Tie,
     bundle,
     causal_share,
-    scattered,
     strays,
     weigh,
 )
@@ -69,12 +68,17 @@ class Job:
         """Every rank was recorded, as far as known."""
         return self.size is None or self.recorded >= self.size
 
+    @property
+    def everyone(self) -> Sequence[int]:
+        """All ranks of the job, as far as known, ascending."""
+        return self.ranks if self.size is None else range(self.size)
+
     def group_of(self, ranks: list[int]) -> list[int] | None:
         """Return the smallest of the groups that divide a job evenly, at equal distances and the
         others beside them, of which `ranks`, ascending, are all that was recorded, and most of it;
         None if they are of none.
         """
-        everyone = self.ranks if self.size is None else range(self.size)
+        everyone = self.everyone
         recorded = set(self.ranks)
         for members in range(len(ranks), min(2 * len(ranks), len(everyone) + 1)):
             for distance in range(1, len(everyone) // members + 1):
@@ -90,7 +94,7 @@ class Job:
 
     def layouts(self, ranks: list[int]) -> Iterator[list[Ints]]:
         """Ways in which `ranks`, ascending, may be several groups, by their places in that list."""
-        group = np.array(self.group_of(ranks) or ranks)
+        group = np.array(self.group_of(ranks) or self.everyone)
         for parts in layouts(len(group)):
             recorded = [np.flatnonzero(np.isin(ranks, group[part])) for part in parts]
             recorded = [part for part in recorded if len(part)]
@@ -111,6 +115,8 @@ class StrandSet:
     alignments: list[Alignment | None]
     tie: Tie | None = None
     """The weakest of what proves it."""
+    whole: bool = True
+    """False: others may be of the group too, and nothing tells."""
 
     @property
     def shared(self) -> bool:
@@ -152,14 +158,19 @@ class Search:
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
-        settled = self._settle(self._proven(list(self._candidates(strands))))
-        placed = {id(strand) for found in settled for strand in found.strands}
-        rest = [strand for strand in strands if id(strand) not in placed]
-        lacking = [found for found in settled if any(self._may_lack(found, s) for s in rest)]
-        for found in lacking:
-            self._refuse(found.strands, NOT_PROVEN)
-        settled = [found for found in settled if all(found is not other for other in lacking)]
-        return [own for found in settled for own in self._own(found, settled)]
+        proven: list[StrandSet] = []
+        rest = strands
+        while found := self._proven(list(self._candidates(rest))):
+            # those that seemed to be of a set that then was divided may be one by themselves
+            proven += found
+            rest = _without(rest, found)
+        settled = self._settle(proven)
+        rest = _without(strands, settled)
+        lacking = [one for one in settled if any(self._may_lack(one, strand) for strand in rest)]
+        for one in lacking:
+            self._refuse(one.strands, NOT_PROVEN)
+        settled = [one for one in settled if all(one is not other for other in lacking)]
+        return [own for one in settled for own in self._own(one, settled)]
 
     def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
         """The sets that are proven, of candidates and, where one is not, of it with all that it can
@@ -263,7 +274,7 @@ class Search:
 
     def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
         """The set itself if its ends tie it together, or causality does, the parts that they
-        divide it into, or nothing.
+        divide it into or that are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments).columns(order)
@@ -280,11 +291,10 @@ class Search:
             or self._causality_does(found, ways)
         ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
-        elif (parts := max(even, key=lambda way: scattered(whole, way), default=[])) and (
-            scattered(whole, parts) >= SCATTERED
-        ):
+        elif parts := _together([even[n] for n in range(len(even)) if not ties[n].proves]):
             for part in parts:
-                yield from self._prove_part([found.strands[n] for n in order[part]])
+                for one in self._prove_part([found.strands[n] for n in order[part]]):
+                    yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
 
@@ -327,9 +337,7 @@ class Search:
         return confirms(straight.columns(np.array(found.by_rank())), ways, sort.ravel())
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
-        """Join sets that are parts of one group, and drop those that nothing tells from each
-        other.
-        """
+        """Join sets that are parts of one group, and drop those that together divide otherwise."""
         settled: list[StrandSet] = []
         doubtful: set[int] = set()
         for found in proven:
@@ -341,7 +349,8 @@ class Search:
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
                     settled[place] = joined[0]
                     break
-                if {*map(_members, joined)} != {_members(other), _members(found)}:
+                both = [_members(other), _members(found)]
+                if any(all(not part <= one for one in both) for part in map(_members, joined)):
                     doubtful |= {id(other), id(found)}
             else:
                 settled.append(found)
@@ -363,17 +372,12 @@ class Search:
     def _apart(self, union: StrandSet, first: int) -> bool:
         """Whether the first strands are clearly another group than the rest."""
         tie = self._against(union, first)
-        if tie.clear:
-            return tie.evidence < 0
-        return scattered(*self._beside(union, first)) >= SCATTERED
+        return tie.clear and tie.evidence < 0
 
     def _against(self, union: StrandSet, first: int) -> Tie:
         """What ties the first strands to the rest."""
-        return weigh(*self._beside(union, first))
-
-    def _beside(self, union: StrandSet, first: int) -> tuple[Bundle, list[Ints]]:
         place = np.arange(len(union.strands))
-        return bundle(union.strands, union.alignments), [place[:first], place[first:]]
+        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""
@@ -383,8 +387,29 @@ class Search:
                 self.reasons[key] = reason
 
 
-def _members(found: StrandSet) -> tuple[int, ...]:
-    return tuple(found.ranks())
+def _together(ways: list[list[Ints]]) -> list[Ints]:
+    """Those that are one part in each of the ways to divide them; none if there is no way, or one
+    is alone.
+    """
+    if not ways:
+        return []
+    place = np.empty((len(ways), sum(map(len, ways[0]))), dtype=np.int64)
+    for row, way in zip(place, ways, strict=True):
+        for number, part in enumerate(way):
+            row[part] = number
+    together = np.unique(place, axis=1, return_inverse=True)[1].ravel()
+    parts = [np.flatnonzero(together == n) for n in range(together.max() + 1)]
+    return parts if min(map(len, parts)) > 1 else []
+
+
+def _without(strands: list[Strand], sets: list[StrandSet]) -> list[Strand]:
+    """The strands that are in no set."""
+    placed = {id(strand) for found in sets for strand in found.strands}
+    return [strand for strand in strands if id(strand) not in placed]
+
+
+def _members(found: StrandSet) -> set[int]:
+    return set(found.ranks())
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:

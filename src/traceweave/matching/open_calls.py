@@ -202,7 +202,7 @@ class _OpenCalls:
                 _grow(self.groups[number], ranks, channel.tie)
         nobody = is_open[label[channel.sent]]
         if nobody.any():
-            number = self._group_with(ranks, channel.tie)
+            number = self._group_with(ranks, _describe(channel.tie))
             label[channel.sent[nobody]] = label[channel.received[nobody]] = number
 
     def _may_join(self, a: Strand, b: Strand) -> bool:
@@ -257,12 +257,12 @@ class _OpenCalls:
         ranks = frozenset(found.ranks())
         named = max(strand.group for strand in found.strands)
         if named < 0:
-            return self._group_with(ranks, found.tie, found.strands)
+            return self._group_with(ranks, _describe(found.tie, found.whole), found.strands)
         _grow(self.groups[named], ranks, found.tie)
         return named
 
     def _group_with(
-        self, ranks: frozenset[int], tie: Tie | None, strands: Sequence[Strand] = ()
+        self, ranks: frozenset[int], membership: str, strands: Sequence[Strand] = ()
     ) -> int:
         for number, group in enumerate(self.groups):
             found_before = group.key[0] == "inferred" and group.members == ranks
@@ -277,7 +277,7 @@ class _OpenCalls:
                 seen=set(ranks),
                 role="world" if everybody else "unknown",
                 role_source="every rank of the run takes part" if everybody else NO_ROLE,
-                membership=_describe(tie),
+                membership=membership,
             )
         )
         return len(self.groups) - 1
@@ -318,10 +318,11 @@ def _lacks(group: Group, ranks: set[int]) -> bool:
     return group.size is not None and len(group.seen) < group.size and bool(ranks - group.seen)
 
 
-def _describe(tie: Tie | None) -> str:
+def _describe(tie: Tie | None, whole: bool = True) -> str:
     if tie is None or not tie.calls:
         return "inferred: the job has no other ranks"
     return (
         f"inferred: the ends of {plural(tie.calls, 'call')} scatter by {duration(tie.ends_ns)};"
         f" as separate groups, those of its parts would by {duration(tie.apart_ns)}"
+        + ("" if whole else "; others may be of it too, which begin when these do")
     )

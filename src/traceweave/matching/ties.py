@@ -45,11 +45,6 @@ STRAY_NS = 10_000.0
 """Ends of calls that some members lack may scatter so far, as rings alone let them."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
-SCATTERED = 3.0
-"""How many times farther ends of parts lie from each other than inside any part where they are
-groups of their own; in real rings it is 1.4 times at most,"""
-SEVERAL = 16
-"""over so many calls."""
 CAUSAL = 0.98
 """Share of calls that must end nowhere before they have begun everywhere."""
 
@@ -171,32 +166,6 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats,
         y[known] -= running_median(y[known])
         z[known] -= running_median(z[known])
     return y, z, took
-
-
-def scattered(whole: Bundle, parts: list[Ints]) -> float:
-    """How many times farther from each other the ends of parts lie than those inside them: the
-    nearest two parts, the part whose halves lie farthest apart. So groups show that begin together,
-    when starts tell nothing. 0 with too few calls, or if no part can be halved.
-    """
-    halves = [half for part in parts if len(part) > 1 for half in _halves(part)]
-    inside = [_typical(whole, one, other) for one, other in halves]
-    between = [_typical(whole, one, other) for one, other in itertools.combinations(parts, 2)]
-    if not inside or not np.isfinite([*inside, *between]).all():
-        return 0.0
-    return min(between) / max(*inside, STRAY_NS / SCATTERED)
-
-
-def _halves(part: Ints) -> list[tuple[Ints, Ints]]:
-    """A part in halves: the first and the last, and by turns."""
-    middle = len(part) // 2
-    return [(part[:middle], part[middle:]), (part[::2], part[1::2])]
-
-
-def _typical(whole: Bundle, one: Ints, other: Ints) -> float:
-    """Median distance of the ends of two parts, ns; NaN with too few calls."""
-    apart = np.abs(_differences(whole, one, other)[0])
-    known = np.isfinite(apart)
-    return float(np.median(apart[known])) if known.sum() >= SEVERAL else np.nan
 
 
 def strays(whole: Bundle, parts: list[Ints]) -> Floats:
