@@ -24,6 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceweave.analyses.sweeps.columns import to_numpy
+
 SEQUENCE = 1
 """The id of the one packet sequence: interned strings hold for all packets of it."""
 
@@ -106,11 +108,11 @@ class PacketWriter:
             self._file.write(trace.SerializeToString())
 
     def _column(self, name: str, column: pa.Array) -> _Column:
-        present = np.asarray(column.is_valid())
+        present = to_numpy(column.is_valid().cast(pa.uint8())) > 0
         table = {"name": "event_names", "category": "event_categories"}.get(name)
         text = pa.types.is_string(column.type)
         if name == "flow_ids":
-            lengths = np.asarray(pc.list_value_length(column).fill_null(0))
+            lengths = to_numpy(pc.list_value_length(column), 0)
             present = lengths > 0
             flat, ends = _values(pc.list_flatten(column)), np.append(0, np.cumsum(lengths)).tolist()
             values: list[Any] = [flat[a:b] if b > a else None for a, b in pairwise(ends)]
@@ -153,7 +155,7 @@ class PacketWriter:
         """Return the interned number of every string; 0 for null."""
         encoded = column.dictionary_encode()
         iids = self._iids(table, encoded.dictionary.to_pylist())
-        codes = np.asarray(encoded.indices.fill_null(len(iids)))
+        codes = to_numpy(encoded.indices, len(iids))
         numbers: npt.NDArray[np.int64] = np.append(np.array(iids, dtype=np.int64), 0)[codes]
         return numbers
 
@@ -184,5 +186,5 @@ class PacketWriter:
 
 def _values(column: pa.Array) -> list[Any]:
     """Return numbers as a list; what stands for a null is not to be read."""
-    values: list[Any] = np.asarray(column.fill_null(0)).tolist()
+    values: list[Any] = to_numpy(column, 0).tolist()
     return values

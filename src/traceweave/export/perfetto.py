@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceweave import analyses
+from traceweave.analyses.sweeps.columns import to_numpy
 from traceweave.errors import QueryError
 from traceweave.export.lanes import LaneKeeper
 from traceweave.export.packets import LAUNCH_FLOW, PacketWriter
@@ -148,14 +149,14 @@ class _Export:
     def _write_slices(self, query: str, rank: int | None, **more: object) -> None:
         lanes = LaneKeeper()
         for batch in self._read(query, rank, **more):
-            track = np.asarray(batch["track"])
-            lane = lanes.assign(track, np.asarray(batch["start_ns"]), np.asarray(batch["end_ns"]))
+            track = to_numpy(batch["track"])
+            lane = lanes.assign(track, to_numpy(batch["start_ns"]), to_numpy(batch["end_ns"]))
             self._writer.slices(batch, self._uuids(track, lane))
             self.slices += len(batch)
 
     def _write_samples(self, query: str, rank: int | None) -> None:
         for batch in self._read(query, rank):
-            track = np.asarray(batch["track"])
+            track = to_numpy(batch["track"])
             self._writer.samples(batch, self._uuids(track, np.zeros(len(track), np.int32)))
             self.samples += len(batch)
 

@@ -20,6 +20,11 @@ from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read
 from traceweave.store.schema import SCHEMA_VERSION
 from traceweave.store.shards import find_shards
 
+SMALL_BYTES = 8 << 20
+"""Up to this size of a database file one thread answers: to hand such little work to others costs
+more than it saves. What a run folder has in shards is not in its file.
+"""
+
 
 class InUseError(DatabaseError):
     """Another process writes the file."""
@@ -55,6 +60,8 @@ def open_database(
     try:
         _check_version(con, path)
         if read_only:
+            if path.stat().st_size <= SMALL_BYTES:
+                con.execute("SET threads = 1")
             _lock(con, most_mib)
     except BaseException:
         con.close()

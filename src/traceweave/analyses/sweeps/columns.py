@@ -5,14 +5,14 @@ Arrow's own functions for it import pandas first, which takes longer than many a
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 
-def to_numpy(
-    column: pa.Array | pa.ChunkedArray, null: int | None = None
-) -> npt.NDArray[np.generic]:
+def to_numpy(column: pa.Array | pa.ChunkedArray, null: int | None = None) -> npt.NDArray[Any]:
     """Return the numbers of a column, `null` where there is none; without it, all are there."""
     if isinstance(column, pa.ChunkedArray):
         parts = [to_numpy(chunk, null) for chunk in column.chunks]
