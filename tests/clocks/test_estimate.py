@@ -361,6 +361,18 @@ def test_one_call_does_not_move_a_clock_against_the_ends_of_many(empty_run: Conn
     assert bound >= 1_000_000
 
 
+def test_two_calls_overrule_each_other_no_more_than_causality(empty_run: Connection) -> None:
+    """Ends of ranks 1 and 2 lie 3 us before rank 0's in one call and with it in another, in which
+    every rank begins 1 us before the end: 1.5 us, the middle, is more than that allows."""
+    for rank in range(3):
+        add_rank(empty_run, rank)
+        for k, last in enumerate((4 if rank == 0 else 1, 1)):
+            add_call(empty_run, rank, 2_000 * k, 2_000 * k + last, ranks=[0, 1, 2], seq=k)
+    assert weave(empty_run).violations == 0
+    offsets = empty_run.execute("SELECT offset_ns FROM clocks ORDER BY rank").fetchall()
+    assert offsets == [(0,), (1_000,), (1_000,)]
+
+
 @nightly
 def test_a_few_calls_do_not_move_a_clock_against_hundreds_of_ends() -> None:
     """Three hosts step by 0.8 ms within 4 ms; so few ends do not tell one from the other, and

@@ -5,7 +5,7 @@ wander.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -289,27 +289,65 @@ def _of_ranks(
     joint: Joint, piece: Piece, of_rank: Ints, blocks: list[Block], moments: list[Floats]
 ) -> list[Bend]:
     """Every rank's bend against that of the common clock of its component, on its own clock."""
-    whole = _of_clusters(joint)
+    whole, gaps = _of_clusters(joint), _gaps(joint)
     result = []
     for rank in range(len(of_rank)):
-        root = piece.roots[int(piece.component[rank])]
-        if of_rank[rank] == of_rank[root]:
-            # of two clocks nobody knows which one has stepped
-            which = whole if joint.clusters == 2 else [whole[of_rank[root]]]
-            against = _doubtful([step for bend in which for step in bend.steps])
-        else:
-            against = whole[of_rank[rank]].less(whole[of_rank[root]])
+        mine = int(of_rank[rank])
+        root = int(of_rank[piece.roots[int(piece.component[rank])]])
+        against = whole[mine].less(whole[root]) if mine != root else Bend()
+        doubts = [step for gap in gaps for step in gap.doubt(mine, root)]
+        steps = sorted([*against.steps, *doubts], key=lambda step: step.since)
+        against = replace(against, steps=tuple(steps))
         own = _on_own_clock(against, piece, rank)
         bend = _between_anchors(own, against, rank, blocks, moments)
-        result.append(replace(bend, cluster=int(of_rank[rank])))
+        result.append(replace(bend, cluster=mine))
     return result
 
 
-def _doubtful(steps: list[Step]) -> Bend:
-    """What a clock adds to itself, nothing, though beside its own steps that is in doubt: a call
-    that it began before one has ended after it."""
-    both = [(step, replace(step, height=-step.height)) for step in steps]
-    return Bend(steps=tuple(step for pair in both for step in pair))
+@dataclass(frozen=True)
+class _Gap:
+    """A time in which clusters stepped, nobody knows when."""
+
+    since: float
+    until: float
+    told: tuple[Floats, ...]
+    """By how much each of all clusters stepped, ns, as was found first; then other answers."""
+
+    def doubt(self, one: int, other: int) -> list[Step]:
+        """Return steps that add nothing but the doubt that `one` cluster has of `other` meanwhile,
+        beyond that of the steps which were found."""
+        unsure = [(abs(heights[one]) + abs(heights[other])) / 2 for heights in self.told]
+        more = float(max(unsure)) - (float(unsure[0]) if one != other else 0.0)
+        if more <= 0:
+            return []
+        return [Step(self.since, self.until, height) for height in (more, -more)]
+
+
+def _gaps(joint: Joint) -> list[_Gap]:
+    """Return when clusters stepped, and by how much each may have.
+
+    Ends only tell what clusters differ by: those that stepped may as well not have, if all others
+    did. Where as few steps say so, nobody knows who it was; of two clocks, never.
+    """
+    gaps: list[_Gap] = []
+    left = sorted(range(len(joint.steps)), key=lambda n: joint.steps[n].since)
+    while left:
+        first, *rest = (joint.steps[n] for n in left)
+        since, until, here = first.since, first.until, [left[0]]
+        for number, step in zip(left[1:], rest, strict=True):
+            if max(since, step.since) < min(until, step.until):
+                since, until = max(since, step.since), min(until, step.until)
+                here.append(number)
+        left = [number for number in left if number not in here]
+        heights = np.zeros(joint.clusters)
+        for number in here:
+            heights[joint.steps[number].cluster] += joint.heights[number]
+        least = max(LEAST_NS, SURE * float(joint.height_errors[here].max()))
+        others = [heights - height for height in heights[heights != 0]]
+        fewest = int((np.abs(heights) >= least).sum())
+        as_few = [told for told in others if (np.abs(told) >= least).sum() <= fewest]
+        gaps.append(_Gap(since, until, (heights, *as_few)))
+    return gaps
 
 
 def _of_clusters(joint: Joint) -> list[Bend]:

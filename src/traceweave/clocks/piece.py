@@ -25,6 +25,8 @@ MANY = 256
 """Ranks from which on bounds are not computed between all pairs."""
 LEAST_ANCHORS = 32
 """No drift is fitted to fewer."""
+FEW = 20
+"""Fewer ends of a clock overrule no call that contradicts them: each is more than 5 % of them."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,15 @@ def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> P
 
 def find_bounds(piece: Piece, doubt: Floats | None = None) -> None:
     """Find what causality proves of clocks as they are fitted, each of which may at times be off by
-    its `doubt`, ns, and move them as little as that asks.
+    its `doubt`, ns, and move them as little as that asks; those of few ends, as that asks without.
     """
     count = len(piece.ranks)
-    piece.bounds = bounds_of(piece, doubt)
+    piece.bounds = bounds = bounds_of(piece, doubt)
+    few = np.bincount(piece.unit, piece.anchors)[piece.unit] < FEW
+    if doubt is not None and doubt[few].any():
+        bounds = bounds_of(piece, np.where(few, 0.0, doubt))
     order = sorted(range(count), key=lambda r: (not is_root(piece, r), -piece.anchors[r], r))
-    piece.moved = piece.bounds.moved(order)
+    piece.moved = bounds.moved(order)
 
 
 def bounds_of(piece: Piece, doubt: Floats | None = None) -> Bounds | WideBounds:
