@@ -9,7 +9,7 @@ import numpy as np
 from tests.tables import create_tables, empty_database
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.mesh import axis_of, odd_axes, one_mesh
+from traceweave.matching.mesh import axis_of, holds, odd_axes, one_mesh
 from traceweave.matching.rival_messages import NEAR_NS, rivalled
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -89,3 +89,14 @@ def test_what_is_left_of_two_groups_is_no_group() -> None:
         assert sum(summary.matched.values()) >= 18
         inferred = "SELECT ranks FROM groups WHERE membership LIKE 'inferred%'"
         assert ([0, 3],) not in con.execute(inferred).fetchall()
+
+
+def test_groups_of_a_mesh_are_made_up_of_others() -> None:
+    tensor, data, stage, pipes = (1, 2), (2, 2), (1, 4), (4, 4)
+    assert holds(stage, tensor)
+    assert holds(stage, data)
+    assert holds((1, 16), pipes)
+    assert not holds(tensor, stage)
+    assert not holds(stage, stage)
+    assert not holds(stage, pipes)
+    assert not holds((3, 4), tensor)

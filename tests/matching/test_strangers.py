@@ -47,3 +47,13 @@ def test_groups_that_begin_together_are_matched(corpus: Path, tmp_path: Path, na
     assert found.matched_all > 0.99
     assert found.wall == 0
     assert found.outside == 0
+
+
+# what was wrong: data parallel groups (0, 2) and (1, 3) run side by side, and 0, which was not
+# recorded, keeps 2 waiting there and 1 in their tensor parallel group: 1, 2 and 3 were joined
+def test_what_waits_for_a_rank_that_was_not_recorded_is_not_one(
+    corpus: Path, tmp_path: Path
+) -> None:
+    found = scored(job_named("3d/bare/steady"), 1, corpus, tmp_path, missing=range(1))
+    assert found.wrong == 0
+    assert found.matched_any > 0.3

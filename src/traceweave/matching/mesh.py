@@ -27,6 +27,12 @@ def one_mesh(a: Axis, b: Axis) -> bool:
     return far % near == 0 and (far % (near * many) == 0 or (near * many) % (far * others) == 0)
 
 
+def holds(axis: Axis, other: Axis) -> bool:
+    """Whether groups along an axis are made up of several along another."""
+    (near, many), (far, others) = axis, other
+    return many > others and far % near == 0 and (near * many) % (far * others) == 0
+
+
 def odd_axes(axes: set[Axis], known: Iterable[Axis] = ()) -> set[Axis]:
     """Return the axes to leave out so that all others are of one mesh: those that do not fit
     what is known, then those that fit fewest, and both of two where nothing tells which."""

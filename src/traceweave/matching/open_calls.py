@@ -20,7 +20,7 @@ from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
-from traceweave.matching.mesh import axis_of, odd_axes
+from traceweave.matching.mesh import Axis, axis_of, holds, odd_axes
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, ONE_SIDE, RIVALS, Matches
 from traceweave.matching.rival_messages import rivalled
@@ -137,19 +137,31 @@ class _OpenCalls:
         """Take back groups that cannot be of one job with the others: two ranks that met by chance,
         or are left of groups whose other members were not recorded.
         """
-        axes = {
-            number: axis_of(self.job.group_of(group.ranks) or group.members)
+        whole = {
+            number: self.job.group_of(group.ranks) or group.members
             for number, group in enumerate(self.groups)
             if not group.open and group.members is not None and len(group.members) > 1
         }
+        axes = {number: axis for number, ranks in whole.items() if (axis := axis_of(ranks))}
         found = {n: axis for n, axis in axes.items() if self.groups[n].key[0] == "inferred"}
         stated = {axis for n, axis in axes.items() if n not in found}
-        odd = odd_axes({axis for axis in found.values() if axis}, {axis for axis in stated if axis})
+        recorded = {axis for n, axis in axes.items() if {*whole[n]} <= {*self.job.ranks}}
+        odd = odd_axes({*found.values()}, stated) | self._unseen(
+            {*found.values()}, stated | recorded
+        )
         for number, axis in found.items():
             if axis in odd:
                 calls = np.flatnonzero(self.calls.label == number)
                 self.matches.refuse(calls[self.matches.instance[calls] >= 0], NO_MESH)
                 self.calls.label[calls] = self.label[calls]
+
+    def _unseen(self, axes: set[Axis], seen: set[Axis]) -> set[Axis]:
+        """Axes that no group shows of which all members were recorded, where others show groups
+        that such are made of: a rank that was not recorded keeps its neighbours in several groups
+        waiting, so that these end together.
+        """
+        everybody = 1, self.job.size or self.job.recorded
+        return {a for a in axes - seen - {everybody} if any(holds(a, other) for other in seen)}
 
     def _refuse_rivalled(self) -> None:
         """Take back messages whose other side may be another one that was not found."""
