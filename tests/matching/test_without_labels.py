@@ -437,6 +437,8 @@ def test_most_of_a_group_of_a_job_may_be_all_that_was_recorded() -> None:
     assert World(ranks=(0, 5), size=8).group_of([0, 5]) is None
     # where nothing says how many there are, those that were recorded are the job
     assert World(ranks=(4, 5, 7), size=None).group_of([4, 5, 7]) == [4, 5, 7]
+    # of a job that is smaller than it can be, as a wrong environment says, likewise
+    assert World(ranks=(4, 5, 7), size=4).group_of([4, 5, 7]) == [4, 5, 7]
     halves = [[0, 1, 2], [3, 4, 5, 6]]
     found = [[part.tolist() for part in way] for way in part.layouts(list(part.ranks))]
     assert halves in found

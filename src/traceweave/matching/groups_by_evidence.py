@@ -71,7 +71,9 @@ class Job:
     @property
     def everyone(self) -> Sequence[int]:
         """All ranks of the job, as far as known, ascending."""
-        return self.ranks if self.size is None else range(self.size)
+        if self.size is None or self.ranks[-1] >= self.size:
+            return self.ranks
+        return range(self.size)
 
     def group_of(self, ranks: list[int]) -> list[int] | None:
         """Return the smallest of the groups that divide a job evenly, at equal distances and the
@@ -83,7 +85,7 @@ class Job:
         for members in range(len(ranks), min(2 * len(ranks), len(everyone) + 1)):
             for distance in range(1, len(everyone) // members + 1):
                 block = members * distance
-                if len(everyone) % block or ranks[0] not in everyone:
+                if len(everyone) % block:
                     continue
                 place = everyone.index(ranks[0])
                 first = place // block * block + place % distance
@@ -350,7 +352,7 @@ class Search:
                     settled[place] = joined[0]
                     break
                 both = [_members(other), _members(found)]
-                if any(all(not part <= one for one in both) for part in map(_members, joined)):
+                if any(_members(part) not in both for part in joined):
                     doubtful |= {id(other), id(found)}
             else:
                 settled.append(found)
