@@ -293,7 +293,12 @@ class Search:
             or self._causality_does(found, ways)
         ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
-        elif parts := _together([even[n] for n in range(len(even)) if not ties[n].proves]):
+        elif not found.shared and (
+            # calls of several groups on one stream need not have their readings in common
+            parts := _together(
+                [way for way, tie in zip(even, ties, strict=False) if not tie.proves]
+            )
+        ):
             for part in parts:
                 for one in self._prove_part([found.strands[n] for n in order[part]]):
                     yield replace(one, whole=False)
