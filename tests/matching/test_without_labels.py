@@ -454,7 +454,7 @@ def test_ranks_that_are_one_part_whichever_way_a_set_is_divided_are_told() -> No
     neighbours = [np.r_[0:4], np.r_[4:8]]
 
     def told(*open_ways: list[Ints]) -> list[list[int]]:
-        return sorted(part.tolist() for part in _together([*open_ways]))
+        return sorted(part.tolist() for part in _together(list(open_ways)))
 
     assert told() == []
     assert told(two) == [[0, 2, 4, 6], [1, 3, 5, 7]]

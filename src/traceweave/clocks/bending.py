@@ -4,7 +4,7 @@ wander.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -329,25 +329,39 @@ def _gaps(joint: Joint) -> list[_Gap]:
     Ends only tell what clusters differ by: those that stepped may as well not have, if all others
     did. Where as few steps say so, nobody knows who it was; of two clocks, never.
     """
-    gaps: list[_Gap] = []
-    left = sorted(range(len(joint.steps)), key=lambda n: joint.steps[n].since)
+    return [
+        _Gap(since, until, tuple(_answers(joint, here)))
+        for since, until, here in _overlaps(joint.steps)
+    ]
+
+
+def _overlaps(steps: list[Moment]) -> Iterator[tuple[float, float, list[int]]]:
+    """Steps that lie in one gap, by their numbers, and the time that all of them may lie in."""
+    left = sorted(range(len(steps)), key=lambda n: steps[n].since)
     while left:
-        first, *rest = (joint.steps[n] for n in left)
-        since, until, here = first.since, first.until, [left[0]]
-        for number, step in zip(left[1:], rest, strict=True):
-            if max(since, step.since) < min(until, step.until):
-                since, until = max(since, step.since), min(until, step.until)
+        since, until, here = -np.inf, np.inf, list[int]()
+        for number in left:
+            low, high = max(since, steps[number].since), min(until, steps[number].until)
+            if low < high or not here:
+                since, until = low, high
                 here.append(number)
         left = [number for number in left if number not in here]
-        heights = np.zeros(joint.clusters)
-        for number in here:
-            heights[joint.steps[number].cluster] += joint.heights[number]
-        least = max(LEAST_NS, SURE * float(joint.height_errors[here].max()))
-        others = [heights - height for height in heights[heights != 0]]
-        fewest = int((np.abs(heights) >= least).sum())
-        as_few = [told for told in others if (np.abs(told) >= least).sum() <= fewest]
-        gaps.append(_Gap(since, until, (heights, *as_few)))
-    return gaps
+        yield since, until, here
+
+
+def _answers(joint: Joint, here: list[int]) -> Iterator[Floats]:
+    """By how much each cluster steps if it is the steps `here` that explain the ends, and with each
+    of those that stepped taken for still instead, where that takes as few.
+    """
+    heights = np.zeros(joint.clusters)
+    for number in here:
+        heights[joint.steps[number].cluster] += joint.heights[number]
+    least = max(LEAST_NS, SURE * float(joint.height_errors[here].max()))
+    fewest = int((np.abs(heights) >= least).sum())
+    yield heights
+    for height in heights[heights != 0]:
+        if (np.abs(heights - height) >= least).sum() <= fewest:
+            yield heights - height
 
 
 def _of_clusters(joint: Joint) -> list[Bend]:

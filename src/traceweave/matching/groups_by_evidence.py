@@ -168,11 +168,13 @@ class Search:
             rest = _without(rest, found)
         settled = self._settle(proven)
         rest = _without(strands, settled)
-        lacking = [one for one in settled if any(self._may_lack(one, strand) for strand in rest)]
-        for one in lacking:
-            self._refuse(one.strands, NOT_PROVEN)
-        settled = [one for one in settled if all(one is not other for other in lacking)]
-        return [own for one in settled for own in self._own(one, settled)]
+        kept = []
+        for one in settled:
+            if any(self._may_lack(one, strand) for strand in rest):
+                self._refuse(one.strands, NOT_PROVEN)
+            else:
+                kept.append(one)
+        return [own for one in kept for own in self._own(one, kept)]
 
     def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
         """The sets that are proven, of candidates and, where one is not, of it with all that it can
@@ -356,8 +358,8 @@ class Search:
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
                     settled[place] = joined[0]
                     break
-                both = [_members(other), _members(found)]
-                if any(_members(part) not in both for part in joined):
+                both = [other.ranks(), found.ranks()]
+                if any(part.ranks() not in both for part in joined):
                     doubtful |= {id(other), id(found)}
             else:
                 settled.append(found)
@@ -413,10 +415,6 @@ def _without(strands: list[Strand], sets: list[StrandSet]) -> list[Strand]:
     """The strands that are in no set."""
     placed = {id(strand) for found in sets for strand in found.strands}
     return [strand for strand in strands if id(strand) not in placed]
-
-
-def _members(found: StrandSet) -> set[int]:
-    return set(found.ranks())
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:

@@ -21,10 +21,9 @@ def one_mesh(a: Axis, b: Axis) -> bool:
     a group along the other is long, or a multiple; or groups along one are made up of those along
     the other.
     """
-    (near, many), (far, others) = sorted((a, b))
-    if near == far:
-        return True
-    return far % near == 0 and (far % (near * many) == 0 or (near * many) % (far * others) == 0)
+    one, other = sorted((a, b))
+    (near, many), (far, _) = one, other
+    return near == far or far % (near * many) == 0 or holds(one, other)
 
 
 def holds(axis: Axis, other: Axis) -> bool:
@@ -43,3 +42,11 @@ def odd_axes(axes: set[Axis], known: Iterable[Axis] = ()) -> set[Axis]:
         if not worst:
             return axes - kept
         kept -= {a for a, count in against.items() if count == worst}
+
+
+def unseen_axes(axes: set[Axis], seen: set[Axis]) -> set[Axis]:
+    """Return the axes to leave out of which no group was recorded whole, where groups along those
+    `seen` make up theirs: a rank that was not recorded keeps its neighbours in several groups
+    waiting, so that these end together.
+    """
+    return {axis for axis in axes - seen if any(holds(axis, other) for other in seen)}

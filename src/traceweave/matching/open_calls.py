@@ -20,7 +20,7 @@ from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
-from traceweave.matching.mesh import Axis, axis_of, holds, odd_axes
+from traceweave.matching.mesh import axis_of, odd_axes, unseen_axes
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, ONE_SIDE, RIVALS, Matches
 from traceweave.matching.rival_messages import rivalled
@@ -144,24 +144,16 @@ class _OpenCalls:
         }
         axes = {number: axis for number, ranks in whole.items() if (axis := axis_of(ranks))}
         found = {n: axis for n, axis in axes.items() if self.groups[n].key[0] == "inferred"}
+        inferred = {*found.values()}
         stated = {axis for n, axis in axes.items() if n not in found}
         recorded = {axis for n, axis in axes.items() if {*whole[n]} <= {*self.job.ranks}}
-        odd = odd_axes({*found.values()}, stated) | self._unseen(
-            {*found.values()}, stated | recorded
-        )
+        everybody = 1, self.job.size or self.job.recorded
+        odd = odd_axes(inferred, stated) | unseen_axes(inferred - {everybody}, stated | recorded)
         for number, axis in found.items():
             if axis in odd:
                 calls = np.flatnonzero(self.calls.label == number)
                 self.matches.refuse(calls[self.matches.instance[calls] >= 0], NO_MESH)
                 self.calls.label[calls] = self.label[calls]
-
-    def _unseen(self, axes: set[Axis], seen: set[Axis]) -> set[Axis]:
-        """Axes that no group shows of which all members were recorded, where others show groups
-        that such are made of: a rank that was not recorded keeps its neighbours in several groups
-        waiting, so that these end together.
-        """
-        everybody = 1, self.job.size or self.job.recorded
-        return {a for a in axes - seen - {everybody} if any(holds(a, other) for other in seen)}
 
     def _refuse_rivalled(self) -> None:
         """Take back messages whose other side may be another one that was not found."""
