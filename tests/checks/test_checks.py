@@ -27,7 +27,7 @@ from tests.marks import nightly
 from traceweave.checks import CheckResult, check_run, junit_xml, read_rules
 from traceweave.checks.annotations import github, gitlab
 from traceweave.checks.counted import rows_behind
-from traceweave.checks.measure import crosses
+from traceweave.checks.judge import crosses
 from traceweave.checks.noise import noise_of
 from traceweave.checks.rules import Limit
 from traceweave.cli.main import main

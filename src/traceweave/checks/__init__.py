@@ -1,8 +1,9 @@
 """The gate: limits on any number of a run, absolute or against a baseline, for CI."""
 
 from traceweave.checks.annotations import ANNOTATIONS, write_annotations
+from traceweave.checks.judge import check_run
 from traceweave.checks.junit import junit_xml, write_junit
-from traceweave.checks.measure import CheckResult, Outcome, check_run
+from traceweave.checks.outcomes import CheckResult, Outcome
 from traceweave.checks.rules import Rule, read_rules
 from traceweave.checks.starter import starter_rules
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from traceweave.checks.measure import CheckResult
+from traceweave.checks.outcomes import CheckResult
 from traceweave.errors import UsageError, suggest
 from traceweave.outputs import write_whole
 
