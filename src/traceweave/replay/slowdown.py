@@ -11,7 +11,7 @@ alone are ideal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +101,42 @@ class _Ops:
                 yield "kernel", names.names[number], self._computes[self._name == number]
 
 
+class _Job:
+    """The steps of a job where some of the work is as measured and the rest ideal."""
+
+    def __init__(self, steps: Steps, measured: Ints, ideal: Ints) -> None:
+        self._steps = steps
+        self._measured, self._ideal = steps.takes(measured), steps.takes(ideal)
+        self._longer = measured - ideal
+        self.took, self.best = steps.times([self._measured, self._ideal])
+        """How long each step takes in ns, all as measured and all ideal."""
+        self.slowdown = float(self.took.mean() / self.best.mean())
+
+    def with_ranks(self, cases: Iterable[Flags]) -> Iterator[float]:
+        """Yield the slowdown for each case of the ranks that alone are as measured."""
+        return self._left(map(self._only, cases))
+
+    def with_ops(self, cases: Iterable[Ints]) -> Iterator[float]:
+        """Yield the slowdown for each case of the ops that alone are as measured."""
+        return self._left(self._ideal + self._steps.takes(self._longer[of], of) for of in cases)
+
+    def removed(self, ranks: Flags) -> float | None:
+        """Return the share of the slowdown that is gone if these ranks are ideal."""
+        if self.slowdown < LEAST:
+            return None
+        [without] = self._steps.times([self._only(~ranks)])
+        took = self.took.mean()
+        return float((took - without.mean()) / (took - self.best.mean()))
+
+    def _only(self, ranks: Flags) -> Ints:
+        """Return how long runs take if these ranks alone are as measured."""
+        return np.where(np.append(ranks, False)[self._steps.rank], self._measured, self._ideal)
+
+    def _left(self, cases: Iterable[Ints]) -> Iterator[float]:
+        for times in self._steps.times(cases):
+            yield float(times.mean() / self.best.mean())
+
+
 def slowdowns(graph: Graph) -> Iterator[Row]:
     """Yield the slowdown of the job, of its steps, and of parts of its work; nothing without
     steps."""
@@ -110,12 +146,10 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
     ops, places, ranks = _Ops(graph, steps), places_of(graph), graph.ranks
     # the nodes of a large run take gigabytes, and are not asked any more
     del graph
-    ideal = ops.ideal()
-    as_measured, as_ideal = steps.takes(ops.measured), steps.takes(ideal)
-    took, best = steps.times([as_measured, as_ideal])
-    slowdown = float(took.mean() / best.mean())
-    yield Row("job", slowdown=slowdown, step_ns=float(took.mean()), ideal_ns=float(best.mean()))
-    for step, own, its_best in zip(steps.steps.tolist(), took, best, strict=True):
+    job = _Job(steps, ops.measured, ops.ideal())
+    took, best = float(job.took.mean()), float(job.best.mean())
+    yield Row("job", slowdown=job.slowdown, step_ns=took, ideal_ns=best)
+    for step, own, its_best in zip(steps.steps.tolist(), job.took, job.best, strict=True):
         yield Row(
             "step",
             step=step,
@@ -123,52 +157,39 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
             step_ns=float(own),
             ideal_ns=float(its_best),
         )
+    yield from _of_ranks(job, places, ranks)
+    kinds = list(ops.types())
+    slower = job.with_ops(of for _, _, of in kinds)
+    for (scope, what, _), its in zip(kinds, slower, strict=True):
+        yield Row(scope, what=what, slowdown=its)
 
-    def left(cases: Iterable[Ints]) -> Iterator[float]:
-        """Yield the slowdown for each case of how long runs take."""
-        for times in steps.times(cases):
-            yield float(times.mean() / best.mean())
 
-    def only(chosen: Flags) -> Ints:
-        """Return how long runs take if these ranks alone are as measured."""
-        return np.where(np.append(chosen, False)[steps.rank], as_measured, as_ideal)
-
-    def removed(chosen: Flags) -> float | None:
-        """Return the share of the slowdown that is gone if these ranks are ideal."""
-        if slowdown < LEAST:
-            return None
-        [without] = steps.times([only(~chosen)])
-        return float((took.mean() - without.mean()) / (took.mean() - best.mean()))
-
-    pipelines = range(int(places.pipeline.max()) + 1)
-    of_pipeline = list(left(only(places.pipeline == p) for p in pipelines))
+def _of_ranks(job: _Job, places: Places, ranks: Sequence[int]) -> Iterator[Row]:
+    """Yield the slowdown of each rank, of the stages, and of the ranks with the largest."""
+    pipelines, last = range(int(places.pipeline.max()) + 1), int(places.stage.max())
+    of_pipeline = list(job.with_ranks(places.pipeline == p for p in pipelines))
     score = np.array(of_pipeline)[places.pipeline]
-    last = int(places.stage.max())
+    of_stage: list[float] = []
     if last:
-        of_stage = list(left(only(places.stage == s) for s in range(last + 1)))
+        of_stage = list(job.with_ranks(places.stage == s for s in range(last + 1)))
         score = np.minimum(score, np.array(of_stage)[places.stage])
     for one, its in zip(ranks, score.tolist(), strict=True):
         yield Row("rank", rank=one, slowdown=its)
+    for stage, its in enumerate(of_stage):
+        yield Row("stage", what=str(stage), slowdown=its)
     if last:
-        for stage, its in enumerate(of_stage):
-            yield Row("stage", what=str(stage), slowdown=its)
-        share = removed(places.stage == last)
+        share = job.removed(places.stage == last)
         yield Row("last stage", what=str(last), slowdown=of_stage[last], share=share)
     count = -(-len(score) * int(WORST * 100) // 100)
     worst = np.argsort(-score, kind="stable")[:count]
     chosen = np.isin(np.arange(len(score)), worst)
-    [its] = left([only(chosen)])
+    [its] = job.with_ranks([chosen])
     yield Row(
         "worst ranks",
         what=", ".join(str(ranks[at]) for at in worst.tolist()),
         slowdown=its,
-        share=removed(chosen),
+        share=job.removed(chosen),
     )
-
-    longer, kinds = ops.measured - ideal, list(ops.types())
-    slower = left(as_ideal + steps.takes(longer[of], of) for _, _, of in kinds)
-    for (scope, what, _), its in zip(kinds, slower, strict=True):
-        yield Row(scope, what=what, slowdown=its)
 
 
 def places_of(graph: Graph) -> Places:
