@@ -87,7 +87,7 @@ def check(
     are not comparable, or every limit was skipped; 2 if the rules file is wrong.
     """
     from traceweave.checks import read_rules
-    from traceweave.cli.output import note, print_rows
+    from traceweave.cli.output import note
     from traceweave.cli.progress import waiting
     from traceweave.outputs import is_stream
 
@@ -107,20 +107,7 @@ def check(
             junit=junit,
             annotations=annotations,
         )
-    sentences = result.comparability.sentences if result.comparability else ()
-    table = result.table()
-    if printing.format_ in ("table", "markdown"):
-        for sentence in sentences:
-            print(sentence)
-        print("\n" if sentences else "", end="")
-        table = table.select(["rule", "result", "found", "was", "limit"])
-        print_rows(table.to_reader(), printing)
-        for text in _remarks(result):
-            note(text)
-    else:
-        for sentence in sentences:
-            note(sentence)
-        print_rows(table.to_reader(), printing)
+    _print(result, printing)
     for text in result.remarks:
         note(text)
     note(result.summary)
@@ -129,6 +116,26 @@ def check(
             note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
+
+
+def _print(result: CheckResult, printing: Printing) -> None:
+    """Print whether the runs can be compared, and the outcomes; a program gets these alone."""
+    from traceweave.cli.output import note, print_rows
+
+    sentences = result.comparability.sentences if result.comparability else ()
+    table = result.table()
+    if printing.format_ not in ("table", "markdown"):
+        for sentence in sentences:
+            note(sentence)
+        print_rows(table.to_reader(), printing)
+        return
+    for sentence in sentences:
+        print(sentence)
+    print("\n" if sentences else "", end="")
+    table = table.select(["rule", "result", "found", "was", "limit"])
+    print_rows(table.to_reader(), printing)
+    for text in _remarks(result):
+        note(text)
 
 
 def _write_starter_rules(database: Path, rules: Path) -> None:

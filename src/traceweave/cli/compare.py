@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from traceweave.cli.options import PAGES, OneOf, Printing, example, existing, printing_rows
 from traceweave.errors import UsageError
 from traceweave.words import plural
+
+if TYPE_CHECKING:
+    from traceweave.comparison import Comparison
 
 TABLES = (
     "comparability", "step", "budget", "overlap", "classes", "kernels", "ops", "collectives",
@@ -113,6 +117,13 @@ def compare(
     if format_ == "json":
         print_object(found.to_dict(), output)
         return
+    _print_all(found, printing)
+
+
+def _print_all(found: Comparison, printing: Printing) -> None:
+    """Print what was found in words, then the first rows of every table."""
+    from traceweave.cli.output import note, print_rows
+
     for sentence in found.words:
         print(sentence)
     unlike = found.comparability.verdict == "not comparable"

@@ -101,6 +101,40 @@ def on_dask(what: str, per: str) -> Callable[[F], F]:
     )
 
 
+_PRINTING = (
+    click.option(
+        "--full-names",
+        is_flag=True,
+        help="Names in a table as they were recorded, however wide it gets. Files and other"
+        " formats always have them.",
+    ),
+    click.option(
+        "--rows",
+        "most_rows",
+        type=click.IntRange(min=0),
+        show_default=str(MOST_ROWS),
+        help="Maximum number of rows in a table; 0: all. Files and other formats have all.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=_not_stdout,
+        help="Write to this file instead of stdout; '-' is stdout. A name that ends in .csv,"
+        " .json, .md or .parquet decides the format.",
+    ),
+    click.option(
+        "-f",
+        "--format",
+        "format_",
+        type=OneOf(FORMATS),
+        show_default="table, or what FILE ends with",
+        help="table and markdown use readable units, the others raw values (times in ns).",
+    ),
+)
+"""The last first, as decorators are applied."""
+
+
 def printing_rows(function: F, *, pages: bool = False) -> F:
     """Add --format, --output, --rows and --full-names to a command, which gets a `Printing`.
 
@@ -128,37 +162,7 @@ def printing_rows(function: F, *, pages: bool = False) -> F:
         return function(*arguments, printing=printing, **others)
 
     decorated = cast("F", command)
-    for option in (
-        click.option(
-            "--full-names",
-            is_flag=True,
-            help="Names in a table as they were recorded, however wide it gets. Files and other"
-            " formats always have them.",
-        ),
-        click.option(
-            "--rows",
-            "most_rows",
-            type=click.IntRange(min=0),
-            show_default=str(MOST_ROWS),
-            help="Maximum number of rows in a table; 0: all. Files and other formats have all.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path, dir_okay=False),
-            callback=_not_stdout,
-            help="Write to this file instead of stdout; '-' is stdout. A name that ends in .csv,"
-            " .json, .md or .parquet decides the format.",
-        ),
-        click.option(
-            "-f",
-            "--format",
-            "format_",
-            type=OneOf(FORMATS),
-            show_default="table, or what FILE ends with",
-            help="table and markdown use readable units, the others raw values (times in ns).",
-        ),
-    ):
+    for option in _PRINTING:
         decorated = option(decorated)
     return decorated
 
