@@ -13,13 +13,13 @@ import duckdb
 
 from traceweave.errors import UsageError
 from traceweave.ingestion.cut_steps import leave_out_cut_steps
-from traceweave.ingestion.load import Progress, as_measured, load_all
+from traceweave.ingestion.load import Outcome, Progress, as_measured, load_all
 from traceweave.ingestion.record import note_ranks_without_gpu_work, record
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.sharded import load_into, loading, split_known
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
-from traceweave.sources.discover import discover
+from traceweave.sources.discover import Source, discover
 from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.join_nccl import join_nccl
@@ -69,31 +69,16 @@ def ingest(
     from traceweave.weave import weave  # imports SciPy: not for those who only ask
 
     began = time.monotonic()
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs must be at least 1, not {jobs}")
-    if one_run and run is not None:
-        raise UsageError("--run chooses one of several runs, --one-run says there is one: not both")
+    _check_options(jobs, run, one_run, step_range)
+    _check_output(output, add=add, dask=dask)
+    rules = _rules(ranks, rank_from)
     jobs = jobs or os.cpu_count() or 1
     progress = progress or _Silent()
-    rules = _rules(ranks, rank_from)
-    _check_step_range(step_range)
-    paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    folder = is_folder_name(output)
-    if (add or dask is not None) and not folder:
-        what = "Dask writes run folders" if dask else "only a run folder can be added to"
-        raise UsageError(f"{output}: {what}; name one that ends in .tw")
-    if is_elsewhere(output) and not folder:
-        raise UsageError(f"{shown(output)}: only run folders can be there; name one with .tw")
-    drafted: AbstractContextManager[Draft | FolderDraft] = (
-        drafting_folder(place_of(output), jobs, keep=add)
-        if folder
-        else drafting(Path(output), jobs)
-    )
     known: tuple[PassedOver, ...] = ()
-    with drafted as draft:
+    with _drafting(output, jobs, keep=add) as draft:
         progress.stage("looking at the files")
         found = discover(
-            paths,
+            [paths] if isinstance(paths, str | Path) else list(paths),
             formats or known_formats(),
             draft.scratch,
             rules=rules,
@@ -104,12 +89,7 @@ def ingest(
         if add:
             found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
-        progress.begin([(source.trace.path, source.trace.size_bytes) for source in sources])
-        if isinstance(draft, FolderDraft):
-            with loading(dask, jobs, draft.scratch) as loader:
-                outcomes = load_into(draft, sources, loader, progress)
-        else:
-            outcomes = load_all(draft.con, dict(enumerate(sources)), jobs, progress)
+        outcomes = _load(draft, sources, dask, jobs, progress)
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
@@ -134,6 +114,61 @@ def ingest(
     )
 
 
+def _check_options(
+    jobs: int | None, run: int | None, one_run: bool, step_range: str | None
+) -> None:
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs must be at least 1, not {jobs}")
+    if one_run and run is not None:
+        raise UsageError("--run chooses one of several runs, --one-run says there is one: not both")
+    if step_range is not None:
+        _check_expression(step_range)
+
+
+def _check_expression(step_range: str) -> None:
+    with duckdb.connect() as con:
+        try:
+            con.execute("SELECT regexp_matches('', $1)", [step_range]).fetchall()
+        except duckdb.Error as error:
+            reason = first_line(error)
+            raise UsageError(
+                f"--step-range {step_range!r}: not a regular expression: {reason}"
+            ) from error
+
+
+def _check_output(output: str | Path, *, add: bool, dask: str | None) -> None:
+    """Raise UsageError if what is asked for takes a run folder, and `output` is none."""
+    if is_folder_name(output):
+        return
+    if add or dask is not None:
+        what = "Dask writes run folders" if dask else "only a run folder can be added to"
+        raise UsageError(f"{output}: {what}; name one that ends in .tw")
+    if is_elsewhere(output):
+        raise UsageError(f"{shown(output)}: only run folders can be there; name one with .tw")
+
+
+def _drafting(
+    output: str | Path, jobs: int, *, keep: bool
+) -> AbstractContextManager[Draft | FolderDraft]:
+    if is_folder_name(output):
+        return drafting_folder(place_of(output), jobs, keep=keep)
+    return drafting(Path(output), jobs)
+
+
+def _load(
+    draft: Draft | FolderDraft,
+    sources: Sequence[Source],
+    dask: str | None,
+    jobs: int,
+    progress: Progress,
+) -> list[Outcome]:
+    progress.begin([(source.trace.path, source.trace.size_bytes) for source in sources])
+    if isinstance(draft, FolderDraft):
+        with loading(dask, jobs, draft.scratch) as loader:
+            return load_into(draft, sources, loader, progress)
+    return load_all(draft.con, dict(enumerate(sources)), jobs, progress)
+
+
 def _check_one_run(traces: Sequence[Trace], chosen: bool, said: bool) -> tuple[str, ...]:
     """Tell runs apart with the times of the events, which the head of a file does not always tell.
 
@@ -152,19 +187,6 @@ def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | Non
         for name, given in (ranks or {}).items()
     }
     return RankRules(by_file, compile_rank_pattern(rank_from) if rank_from else None)
-
-
-def _check_step_range(pattern: str | None) -> None:
-    if pattern is None:
-        return
-    with duckdb.connect() as con:
-        try:
-            con.execute("SELECT regexp_matches('', $1)", [pattern]).fetchall()
-        except duckdb.Error as error:
-            reason = first_line(error)
-            raise UsageError(
-                f"--step-range {pattern!r}: not a regular expression: {reason}"
-            ) from error
 
 
 class _Silent:
