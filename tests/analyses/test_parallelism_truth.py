@@ -59,7 +59,7 @@ def on(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("woven", names, indirect=True)
 
 
-def _same(got: pd.DataFrame, want: pd.DataFrame) -> None:
+def assert_same(got: pd.DataFrame, want: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(got[list(want.columns)], want, check_dtype=False)
     assert len(want) > 0
 
@@ -68,14 +68,14 @@ def _same(got: pd.DataFrame, want: pd.DataFrame) -> None:
 def test_groups(woven: Woven) -> None:
     want = truth_parallel.group_times(woven.run)
     got = woven.ask("groups").sort_values("name", ignore_index=True)
-    _same(got, want.sort_values("name", ignore_index=True))
+    assert_same(got, want.sort_values("name", ignore_index=True))
     roles = {"default_pg": "world", "mesh_tp": "tp", "mesh_dp": "dp", "mesh_pp": "pp"}
     assert got["role"].tolist() == [roles[text] for text in got["description"]]
 
 
 @on("ddp", "ddp one after another", "tp", "pp")
 def test_ddp_buckets(woven: Woven) -> None:
-    _same(
+    assert_same(
         woven.ask("ddp_buckets").astype({"tail_ns": "Int64"}),
         truth_parallel.gradient_buckets(woven.run),
     )
@@ -84,7 +84,7 @@ def test_ddp_buckets(woven: Woven) -> None:
 @on("fsdp", "fsdp one after another")
 def test_fsdp(woven: Woven) -> None:
     got = woven.ask("fsdp").astype({"first_use_ns": "Int64"})
-    _same(got, truth_parallel.sharded_units(woven.run))
+    assert_same(got, truth_parallel.sharded_units(woven.run))
     layers = woven.run.config.layers
     first = got[(got["rank"] == 0) & (got["step"] == 1)]
     units = [(*key, n) for key, n in first.groupby(["op", "pass"]).size().items()]  # type: ignore[misc]
@@ -97,13 +97,13 @@ def test_fsdp(woven: Woven) -> None:
 
 @on("tp")
 def test_tp(woven: Woven) -> None:
-    _same(woven.ask("tp"), truth_parallel.tensor_parallel(woven.run))
+    assert_same(woven.ask("tp"), truth_parallel.tensor_parallel(woven.run))
 
 
 @on("pp")
 def test_pipeline(woven: Woven) -> None:
     got, config = woven.ask("pipeline"), woven.run.config
-    _same(got, truth_parallel.pipeline_stages(woven.run))
+    assert_same(got, truth_parallel.pipeline_stages(woven.run))
     # 6 micro-batches through 4 stages: 3 of 9 time slots are empty
     assert set(got["ideal_share"]) == {3 / 9}
     assert set(got["schedule"]) == {"gpipe"}

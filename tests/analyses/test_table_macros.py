@@ -49,7 +49,7 @@ def ranks_on_gpu(
         yield con, run
 
 
-def same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, query: str) -> int:
+def assert_same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, query: str) -> int:
     """Compare the rows of a call in DuckDB and in traceweave; return how many there are."""
     rows = con.sql(f"FROM {call}").to_arrow_table()
     expected = run.stream(query).read_all()
@@ -62,14 +62,14 @@ def same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, query: 
 def test_the_rows_are_those_of_the_analysis_on_cpu(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
-    same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
+    assert_same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
 
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
-    same(*ranks_on_gpu, f"{name}()", f"FROM {name}()")
+    assert_same(*ranks_on_gpu, f"{name}()", f"FROM {name}()")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,8 @@ def test_the_rows_are_those_of_the_analysis_on_gpus(
 def test_parameters_are_those_of_the_analysis(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], call: str
 ) -> None:
-    assert same(*ranks_on_gpu, call, f"FROM {call}") > 0
+    count = assert_same(*ranks_on_gpu, call, f"FROM {call}")
+    assert count > 0
 
 
 @pytest.mark.parametrize(

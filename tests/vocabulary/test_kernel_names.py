@@ -21,7 +21,7 @@ def _shares(labels: list[Label], found: dict[str, str]) -> tuple[float, float]:
     return exact / len(labels), accepted / len(labels)
 
 
-def _check(labels: list[Label], least: tuple[float, float]) -> None:
+def assert_agree(labels: list[Label], least: tuple[float, float]) -> None:
     found = classes(label.name for label in labels)
     exact, accepted = _shares(labels, {name: class_ for name, (_, class_) in found.items()})
     assert exact >= least[0]
@@ -31,11 +31,11 @@ def _check(labels: list[Label], least: tuple[float, float]) -> None:
 
 
 def test_names_of_the_corpus(expected: Path) -> None:
-    _check(read_labels(expected / "kernel_classes.tsv"), (0.98, 0.99))
+    assert_agree(read_labels(expected / "kernel_classes.tsv"), (0.98, 0.99))
 
 
 def test_names_from_elsewhere() -> None:
-    _check(read_labels(ELSEWHERE), (0.86, 0.97))
+    assert_agree(read_labels(ELSEWHERE), (0.86, 0.97))
 
 
 @pytest.mark.parametrize(
