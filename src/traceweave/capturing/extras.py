@@ -37,7 +37,7 @@ class MemorySnapshot:
         self._cuda: Any = torch.cuda if torch.cuda.is_available() else None
 
     def start(self) -> None:
-        """Begin to keep the history."""
+        """Begin to keep the history. Raises RuntimeError without CUDA."""
         if self._cuda is None:
             raise RuntimeError("a memory snapshot needs CUDA")
         self._cuda.memory._record_memory_history(max_entries=MOST_ALLOCATIONS)

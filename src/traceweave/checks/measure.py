@@ -40,7 +40,12 @@ class Measured:
 def measure(
     con: duckdb.DuckDBPyConnection, rule: Rule, comparison: Callable[[float], Comparison]
 ) -> Measured:
-    """Return the number that a rule is about; without a value for NULL, and for NaN."""
+    """Return the number that a rule is about; without a value for NULL, and for NaN.
+
+    `comparison` returns that with the baseline for the smallest change that counts; only rules with
+    `compare` ask it. Raises UsageError where the rule does not give one number of the run,
+    QueryError where its SQL cannot be run.
+    """
     try:
         given = _given(con, rule, comparison)
         behind: Callable[[], Behind | None]

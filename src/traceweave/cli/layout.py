@@ -62,6 +62,7 @@ class _Column:
 
     @property
     def wanted(self) -> int:
+        """Characters of its widest line, where nothing is cut."""
         return max(map(len, (*self.head, *self.cells)))
 
     @property

@@ -60,7 +60,10 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
 
 
 def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
-    """Return the rows by falling value of a column, NULLs last, else in their order."""
+    """Return the rows by falling value of a column, NULLs last, else in their order.
+
+    Raises UsageError for a column that the rows do not have, or that has no order.
+    """
     import pyarrow as pa
 
     try:

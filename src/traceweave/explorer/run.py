@@ -63,6 +63,8 @@ class _Clock:
     reference_local_ns: int
 
     def local(self, aligned_ns: int) -> int:
+        """Return the rank's own time: aligned = local + offset + drift * (local - reference),
+        solved for local."""
         drift = self.drift_ppm * 1e-6
         since = aligned_ns - self.offset_ns - self.reference_local_ns
         return aligned_ns - self.offset_ns - round(since * drift / (1 + drift))

@@ -20,7 +20,8 @@ def write_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> tuple[Path, .
     """Write folder/RELATION.parquet for every public relation and return the files.
 
     Goes batch by batch through Arrow, because a read-only connection may not write files itself.
-    The files appear when all are complete; those of the same names are replaced. Raises InputError.
+    The files appear when all are complete; those of the same names are replaced. Raises
+    InputError if they cannot be written, QueryError if the database cannot be read.
     """
     names = [f"{relation.name}.parquet" for relation in public_relations()]
     try:

@@ -35,6 +35,7 @@ class _Pack:
         self.bytes += _size(source)
 
     def takes(self, source: Source) -> bool:
+        """Tell whether a file is of this format, and of none of these ranks."""
         format_ = next((other.format for other in self.files.values()), source.format)
         return format_ is source.format and self.ranks.isdisjoint(source.trace.by_rank)
 

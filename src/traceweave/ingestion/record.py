@@ -30,7 +30,10 @@ DELETE FROM ingest_issues WHERE source_id IS NULL AND rowid NOT IN (
 def record(
     con: duckdb.DuckDBPyConnection, found: Discovery, outcomes: Sequence[Outcome]
 ) -> tuple[SourceResult, ...]:
-    """Fill the tables that say what was read, and return the same for the caller."""
+    """Fill the tables that say what was read, and return the same for the caller.
+
+    Raises InputError if no file had any event.
+    """
     results = [_result(outcome) for outcome in outcomes]
     if not any(result.events_read for result in results):
         raise InputError(

@@ -86,6 +86,7 @@ class _Budget:
     cells: int = field(default=MOST_CELLS)
 
     def take(self, count: int) -> None:
+        """Raise InputError if there are not so many left."""
         self.cells -= count
         if self.cells < 0:
             raise InputError("a dump whose sizes and types are longer than any recorder's")

@@ -167,13 +167,16 @@ class _Scan(NamedTuple):
 
     @property
     def final_depth(self) -> int:
+        """Depth at the end of the text; negative if it closes more than it opens."""
         return int(self.depth[-1]) if len(self.depth) else 0
 
     def depth_before(self, position: int) -> int:
+        """Return the depth in front of the byte at `position`."""
         marks = int(np.searchsorted(self.marks, position))
         return int(self.depth[marks - 1]) if marks else 0
 
     def in_string(self, position: int) -> bool:
+        """Tell whether the byte at `position` lies behind an odd number of quotes."""
         return bool(np.searchsorted(self.quotes, position) & 1)
 
 

@@ -60,6 +60,7 @@ class _Ledger:
     notes: list[str] = field(default_factory=list)
 
     def add(self, global_pid: int, evidence: RankEvidence) -> None:
+        """Take what says a rank, or only a world size that was not known; note a contradiction."""
         first = self.found.setdefault(global_pid, evidence)
         if first.rank != evidence.rank:
             self.notes.append(
