@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traceweave._version import __version__
 
 if TYPE_CHECKING:
-    from traceweave.api import Run, align, check, compare, install_analyses, open, verify
+    from traceweave.api import align, check, compare, install_analyses, open, verify
     from traceweave.capturing import capture
     from traceweave.errors import (
         DatabaseError,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from traceweave.ingestion import IngestResult, ingest
+    from traceweave.run import Run
 
 __all__ = [
     "DatabaseError",
@@ -50,7 +51,7 @@ _HOMES = {
     "IngestResult": "traceweave.ingestion",
     "InputError": "traceweave.errors",
     "QueryError": "traceweave.errors",
-    "Run": "traceweave.api",
+    "Run": "traceweave.run",
     "TraceweaveError": "traceweave.errors",
     "UsageError": "traceweave.errors",
     "align": "traceweave.api",

@@ -15,8 +15,8 @@ from traceweave.cli.options import DATABASE, OneOf, example
 from traceweave.locations import shown
 
 if TYPE_CHECKING:
-    from traceweave.api import Run
     from traceweave.overview import Overview
+    from traceweave.run import Run
 
 
 @click.command(

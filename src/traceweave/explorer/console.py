@@ -18,11 +18,11 @@ import duckdb
 import orjson
 import pyarrow as pa
 
-from traceweave.api import Run
 from traceweave.errors import QueryError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.wire import exact
 from traceweave.records import batches, first_rows, plain, rows
+from traceweave.run import Run
 from traceweave.store.database import interrupt, open_database, time_limit
 
 MOST_ROWS = 5_000

@@ -38,7 +38,7 @@ def check_scenario(text: str) -> None:
 def what_if(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], by: str) -> pa.Table:
     """Return what a run's steps would take, by scenario, rank or what the critical path is made of.
 
-    Raises UsageError and QueryError as api.Run.what_if says.
+    Raises UsageError and QueryError as Run.what_if says.
     """
     if by not in VIEWS:
         hint = suggest(by, VIEWS) or f"; there are: {', '.join(VIEWS)}"
