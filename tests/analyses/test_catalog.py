@@ -24,9 +24,14 @@ from traceweave.store.schema import create_macros as create_store_macros
 from traceweave.store.schema import create_tables, public_relations
 
 every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
-every_statement = pytest.mark.parametrize(
-    "statement", [*catalog(), *shared(), *rules()], ids=lambda s: f"{s.kind}_{s.name}"
-)
+STATEMENTS: list[Statement] = [*catalog(), *shared(), *rules()]
+
+
+def each(statements: list[Statement]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("statement", statements, ids=lambda s: f"{s.kind}_{s.name}")
+
+
+every_statement = each(STATEMENTS)
 every_rule = pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
 
 HEADER = """\
@@ -72,7 +77,7 @@ def test_its_parameters_are_those_of_its_statement_and_of_what_it_reads(
     assert sorted(names) == sorted({*only.named_parameters, *taken, *given, *of_python})
 
 
-@every_statement
+@each([statement for statement in STATEMENTS if statement.parameters])
 def test_its_parameters_are_described(statement: Statement) -> None:
     for parameter in statement.parameters:
         assert parameter.meaning
