@@ -38,9 +38,11 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
         if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+            return
         if scope["type"] != "http" or not self._may(scope):
-            return await _refuse(scope, send)
+            await _refuse(scope, send)
+            return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -66,7 +68,8 @@ class Guard:
 
 async def _refuse(scope: Scope, send: Send) -> None:
     if scope["type"] == "websocket":
-        return await send({"type": "websocket.close", "code": 1008})
+        await send({"type": "websocket.close", "code": 1008})
+        return
     await send(
         {"type": "http.response.start", "status": 403, "headers": [(b"content-length", b"0")]}
     )

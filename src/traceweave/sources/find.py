@@ -150,18 +150,13 @@ def _walk(folder: Path, entered: set[tuple[int, int]]) -> Iterator[Path]:
 
 def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> Found:
     if stat.S_ISDIR(status.st_mode):
-        with suppress(*BAD_FILE):
-            for format_ in formats:
-                if format_.recognize(path, b""):
-                    return Candidate(path, format_)
-        return PassedOver(path, "a folder that cannot be searched")
+        return _classify_folder(path, formats)
     if not stat.S_ISREG(status.st_mode):
         return PassedOver(path, "not a regular file")
     name = path.name.lower()
-    if name.endswith(REPORT_SUFFIXES) and isinstance(path, Elsewhere):
-        return Broken(path, "nsys", _REPORT_ELSEWHERE)
     if name.endswith(REPORT_SUFFIXES):
-        return Candidate(path, None)
+        elsewhere = isinstance(path, Elsewhere)
+        return Broken(path, "nsys", _REPORT_ELSEWHERE) if elsewhere else Candidate(path, None)
     meant = name.endswith(TRACE_SUFFIXES)
     try:
         head = read_head(path, HEAD_BYTES)
@@ -179,6 +174,14 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     except BAD_FILE as error:
         return Broken(path, format_by_name(name), f"cannot be read: {first_line(error)}")
     return _explain(path, head, meant)
+
+
+def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:
+    with suppress(*BAD_FILE):
+        for format_ in formats:
+            if format_.recognize(path, b""):
+                return Candidate(path, format_)
+    return PassedOver(path, "a folder that cannot be searched")
 
 
 def _explain(path: Path, head: bytes, meant: bool) -> Found:

@@ -58,7 +58,7 @@ class FolderDraft:
 
     def show(self) -> None:
         """Have `con` see the rows of all shards in the large tables."""
-        show_shards(self.con, self.folder, self.shards)
+        show_shards(self.con, self.shards)
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def without(
     return [Part(path, size, digest, kept)]
 
 
-def show_shards(con: duckdb.DuckDBPyConnection, folder: Place, shards: Sequence[Part]) -> None:
+def show_shards(con: duckdb.DuckDBPyConnection, shards: Sequence[Part]) -> None:
     """Put views over the shards in place of the large tables of `con`; paths are relative."""
     for table in LARGE:
         paths = [shard.path for shard in shards if shard.table == table]
