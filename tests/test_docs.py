@@ -6,12 +6,15 @@ import importlib.util
 import re
 import shlex
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import traceweave
 from tests.conftest import ROOT
+from tests.marks import nightly
 from traceweave import analyses
 from traceweave.cli.main import cli, main
 
@@ -83,6 +86,31 @@ def test_the_commands_of_the_readme_print_what_it_shows(
         printed = said.out or said.err
         assert code == 0, said.err
         assert timeless(printed) == timeless(shown), command
+
+
+@nightly
+def test_the_worked_example_shows_what_is_printed(
+    corpus: Path, database_of: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "examples" / "fsdp-before-after.md").read_text(encoding="utf-8")
+    before, after = (
+        str(database_of(corpus / "nsys" / f"fsdp_2rank_{when}__2026.2.sqlite"))
+        for when in ("before", "after")
+    )
+    blocks = re.findall(r"\n```\n(.*?)```", page, re.S)
+    for command, block in zip((["info", before], ["compare", before, after]), blocks, strict=True):
+        assert main(command) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        for shown in re.split(r"\.\.\.|\n(?! )", block):
+            assert " ".join(shown.split()) in printed
+    late = re.findall(r"\| ([\d.]+) ms \| (\d+) \| [\d.]+ % \|\n", page)
+    for database, rows in ((before, late[:2]), (after, late[2:])):
+        with traceweave.open(database) as run:
+            found = run.sql(
+                "SELECT format('{:.1f}', idle_ns / 1e6), gaps::VARCHAR"
+                " FROM idle_causes(\"window\" := 'span') WHERE cause = 'launch_bound' ORDER BY rank"
+            )
+        assert list(found.itertuples(index=False, name=None)) == rows
 
 
 def timeless(text: str) -> str:
