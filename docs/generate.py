@@ -4,7 +4,8 @@ analyses.md and findings.md come from the headers of the analyses and rules, sch
 views.sql, vocabulary.md from the tables of names, cli.md from the live commands; the queries of
 cookbook.md are run and their answers written below them.
 methods.pyi has every analysis as a method of a run.
-With --check nothing is written and a stale page is an error.
+With --check nothing is written and a stale page is an error. With --notebooks the notebooks are run
+instead, and what their cells say is stored in them.
 """
 
 from __future__ import annotations
@@ -130,8 +131,23 @@ def _answer(run: traceweave.Run, query: str) -> str:
     return printed.getvalue()
 
 
+def run_notebooks() -> None:
+    """Run the notebooks, and store what their cells say and draw."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    for path in sorted((FOLDER.parent / "notebooks").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        resources = {"metadata": {"path": str(path.parent)}}
+        NotebookClient(notebook, timeout=240, record_timing=False, resources=resources).execute()
+        nbformat.write(notebook, path)
+
+
 def main() -> int:
     """Write or check the pages; the exit code is 1 if a checked page is stale."""
+    if "--notebooks" in sys.argv:
+        run_notebooks()
+        return 0
     stale = []
     for name, text in pages().items():
         path = FOLDER / name

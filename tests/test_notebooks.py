@@ -37,6 +37,7 @@ def kernel() -> Iterator[KernelManager]:
 @pytest.mark.parametrize("path", at_once(NOTEBOOKS, NOTEBOOKS[0]), ids=lambda path: str(path.stem))
 def test_a_notebook_runs_and_draws(path: Path, kernel: KernelManager) -> None:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    stored = said(notebook)
     # what another notebook defined
     forget = nbformat.v4.new_code_cell("%reset -f")  # type: ignore[no-untyped-call]
     notebook.cells.insert(0, forget)
@@ -46,6 +47,8 @@ def test_a_notebook_runs_and_draws(path: Path, kernel: KernelManager) -> None:
     finally:
         assert client.kc is not None
         client.kc.stop_channels()
+    del notebook.cells[0]
+    assert said(notebook) == stored, "stale: run 'python docs/generate.py --notebooks'"
     pictures = [
         output
         for cell in notebook.cells
@@ -54,3 +57,11 @@ def test_a_notebook_runs_and_draws(path: Path, kernel: KernelManager) -> None:
         if "image/png" in output.get("data", {})
     ]
     assert pictures
+
+
+def said(notebook: nbformat.NotebookNode) -> list[str]:
+    """What the cells print and return, but for pictures."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    streams = "".join(output.text for output in outputs if output.output_type == "stream")
+    values = [output.data["text/plain"] for output in outputs if "data" in output]
+    return [streams, *(text for text in values if not text.startswith("<Figure"))]
