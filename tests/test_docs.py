@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 
 import traceweave
@@ -86,6 +87,31 @@ def test_the_commands_of_the_readme_print_what_it_shows(
         printed = said.out or said.err
         assert code == 0, said.err
         assert timeless(printed) == timeless(shown), command
+
+
+def queries() -> list[tuple[str, str]]:
+    """The page and the text of every query of the README and the guides: blocks of SQL, arguments
+    of `run.sql` and `traceweave query`. The cookbook's are run by generate.py."""
+    found = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"```sql\n(.*?)```", text, re.S) if page.stem != "cookbook" else []
+        said = re.findall(r'(?:run\.sql\(|traceweave query \S+ )"([^"]+)"', text)
+        found += [(page.name, query) for query in [*blocks, *said]]
+    return found
+
+
+def test_queries_of_the_guides_can_be_asked(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    # not a placeholder, an analysis in a file, or what another client attaches a run folder with
+    others = ("SELECT ...", "-- analysis", "SET VARIABLE")
+    asked = [(page, sql) for page, sql in queries() if not sql.startswith(others)]
+    assert {"README.md", "api.md", "getting-started.md", "nccl-logs.md"} <= {p for p, _ in asked}
+    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+        run.register("nodes", pd.DataFrame({"rank": range(4), "node": [0, 0, 1, 1]}))
+        for page, query in asked:
+            assert len(run.sql(query).columns) > 0, page
 
 
 @nightly
