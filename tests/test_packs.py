@@ -175,6 +175,7 @@ def test_a_file_that_fails_among_others_takes_none_down(fixtures: Path, tmp_path
         assert rows(lacking, f"SELECT count(*) FROM {table} WHERE rank = 2") == [(0,)]
 
 
+@nightly
 def test_a_file_that_is_cut_short_keeps_what_it_has_among_others(
     fixtures: Path, tmp_path: Path
 ) -> None:

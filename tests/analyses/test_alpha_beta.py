@@ -6,6 +6,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -127,7 +128,9 @@ def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
     assert (row["alpha_ns"], row["beta_gbps"], row["note"]) == (1000, 4.0, None)
 
 
-@pytest.mark.parametrize(("alpha_ns", "beta_gbps"), [(12_000, 220.0), (80_000, 45.0)])
+@pytest.mark.parametrize(
+    ("alpha_ns", "beta_gbps"), first_at_once([(12_000, 220.0), (80_000, 45.0)])
+)
 def test_what_was_simulated_is_recovered(tmp_path: Path, alpha_ns: int, beta_gbps: float) -> None:
     config = Config(
         ranks=4,

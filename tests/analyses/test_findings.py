@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.tables import create_tables
 from traceweave.analyses import find, rules, runner
 from traceweave.store.database import open_database
@@ -354,7 +354,8 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     )
 
 
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@nightly
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
     fixtures: Path, database_of: Callable[..., Path], schedule: str
 ) -> None:
@@ -460,14 +461,13 @@ def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(
     )
 
 
+@nightly
 @pytest.mark.parametrize(
     ("only", "rule", "says"),
-    first_at_once(
-        [
-            ("TRUE", "slow_kernels", "The same kernels take 9.9% longer on rank 1 than"),
-            ("class = 'gemm'", "uneven_work", "Rank 1 spends 870 us more per step in the same"),
-        ]
-    ),
+    [
+        ("TRUE", "slow_kernels", "The same kernels take 9.9% longer on rank 1 than"),
+        ("class = 'gemm'", "uneven_work", "Rank 1 spends 870 us more per step in the same"),
+    ],
 )
 def test_a_real_gpu_made_slower_by_a_tenth_is_found(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path, only: str, rule: str, says: str

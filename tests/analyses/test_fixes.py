@@ -63,6 +63,7 @@ def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> tra
     return traceweave.open(database_of(request.getfixturevalue(where) / name))
 
 
+@nightly
 def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> None:
     found = run.findings().dropna(subset=["cost_ns"])
     replayed = found[found["cost_is"] == "replayed"]
@@ -178,6 +179,7 @@ def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     assert late["cost_ns"].min() == 0
 
 
+@nightly
 def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> None:
     found = run.findings(replay_ops=100)
     costs = found.dropna(subset=["cost_ns"])

@@ -97,6 +97,7 @@ def test_a_stall_at_the_end_of_a_step_counts_once(build: Builder) -> None:
     assert found["cost_ns"] == 10_000  # 40 us in four steps
 
 
+@nightly
 def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
     for rank in (0, 1, 2):
         build.rank(rank)
@@ -176,6 +177,7 @@ def test_ranks_on_one_clock_of_their_host_are_not_called_unaligned(build: Builde
     assert said["clock resolution"] == (None, "unknown: ranks of a host share its clock")
 
 
+@nightly
 def test_it_fits_the_page(build: Builder) -> None:
     _run(build)
     found = rows(build.con, "health")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from traceweave import analyses
 
 
@@ -27,7 +27,12 @@ def asked(fixtures: Path, database_of: Callable[..., Path]) -> Iterator[tracewea
         yield opened
 
 
-@pytest.mark.parametrize("name", [analysis.name for analysis in analyses.catalog()])
+@pytest.mark.parametrize(
+    "name",
+    at_once(
+        [a.name for a in analyses.catalog()], "breakdown", "gaps", "groups", "health", "stragglers"
+    ),
+)
 def test_every_analysis_is_a_function(asked: traceweave.Run, name: str) -> None:
     pd.testing.assert_frame_equal(asked.sql(f"FROM {name}()"), asked.analyze(name))
 
@@ -41,7 +46,7 @@ def test_every_analysis_is_a_function(asked: traceweave.Run, name: str) -> None:
         ("gaps(min_gap_ns := 1e5)", {"min_gap_ns": 100_000}),
         ("gaps('stream', min_gap_ns := 100_000)", {"per": "stream", "min_gap_ns": 100_000}),
         ("GAPS(\"window\" := 'host')", {"window": "host"}),
-        ("findings(min_share := 0.05)", {"min_share": 0.05}),
+        pytest.param("findings(min_share := 0.05)", {"min_share": 0.05}, marks=nightly),
         ("kernels(rank := 2, step := NULL)", {"rank": 2}),
         ("main.ranks()", {}),
     ],

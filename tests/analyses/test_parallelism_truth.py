@@ -16,6 +16,7 @@ import duckdb
 import pandas as pd
 import pytest
 
+from tests.marks import at_once
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
 from traceweave_simulator import Config, Run, Truth, simulate, truth_parallel
@@ -56,7 +57,8 @@ def woven(
 
 
 def on(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("woven", names, indirect=True)
+    daily = [name for name in names if "one after another" not in name]
+    return pytest.mark.parametrize("woven", at_once(names, *daily), indirect=True)
 
 
 def assert_same(got: pd.DataFrame, want: pd.DataFrame) -> None:

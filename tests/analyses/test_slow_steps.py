@@ -6,6 +6,7 @@ from typing import Any
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from traceweave_simulator import Config, Gap
 
 US = 1_000
@@ -66,6 +67,7 @@ def test_two_steps_have_no_usual_one(build: Builder) -> None:
     assert _grew(build) == []
 
 
+@nightly
 def test_simulated_stalls_of_single_steps_are_found(
     simulated_database: Callable[[Config], Path],
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, Interval, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config
 
 NAMES = (
@@ -175,6 +175,7 @@ def _mesh(build: Builder, work: dict[int, int], step: int = 1, at: int = 0) -> i
     return at + last[0] * us
 
 
+@nightly
 def test_a_chain_is_followed_through_groups_to_where_it_begins(build: Builder) -> None:
     for rank in range(4):
         build.rank(rank)
@@ -436,7 +437,6 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
             (simulated_runs.SYNC, 0, "host_bound", "sync"),
             (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
         ],
-        count=2,
     ),
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )

@@ -65,7 +65,7 @@ def test_the_rows_are_those_of_the_analysis_on_cpu(
     assert_same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
 
 
-@pytest.mark.parametrize("name", INSTALLED)
+@pytest.mark.parametrize("name", at_once(INSTALLED, "alpha_beta", "groups", "host_ops", "tp"))
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
@@ -133,6 +133,7 @@ def test_clients_find_what_each_analysis_answers(
     assert {(one.name, one.answers) for one in analyses.catalog()} <= set(found)
 
 
+@nightly
 def test_traceweave_asks_an_installed_database_as_any_other(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

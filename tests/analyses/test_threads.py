@@ -41,6 +41,7 @@ def test_a_small_database_has_one(
         assert threads(many.con) == threads(usual)
 
 
+@nightly
 def test_a_run_folder_has_all_for_its_shards(fixtures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run.tw"
     assert traceweave.ingest(fixtures / "ddp_gloo_4ranks", folder).ok

@@ -101,6 +101,7 @@ def test_a_table_has_the_main_columns_and_all_else_has_all(
     assert max(map(len, written)) > 100, "no file is cut to the width of a page"
 
 
+@nightly
 def test_tables_say_what_a_reader_has_to_know(
     capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:

@@ -603,6 +603,7 @@ def test_info_of_many_ranks_lists_some_and_those_that_differ() -> None:
     assert some_rows(rows[:MOST_ROWS], "steps") == rows[:MOST_ROWS]
 
 
+@nightly
 def test_info_says_how_many_ranks_it_does_not_list(
     capsys: pytest.CaptureFixture[str], simulated_database: Callable[..., Path]
 ) -> None:
@@ -637,6 +638,7 @@ def test_align_prints_the_new_clocks(
     assert {row["reference_rank"] for row in json.loads(out)} == {1}
 
 
+@nightly
 def test_report_writes_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:

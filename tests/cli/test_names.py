@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import call
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.cli.names import analysis_names
@@ -104,7 +104,7 @@ def test_a_mistyped_command_is_told_what_to_type(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["findings", "run.duckdb", "--format", "json"],
+        pytest.param(["findings", "run.duckdb", "--format", "json"], marks=nightly),
         ["gaps", "run.duckdb", "-p", "window=device", "--columns", "rank,cause"],
         ["gaps", "--list"],
         ["health", "missing.duckdb"],

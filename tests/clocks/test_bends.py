@@ -111,6 +111,7 @@ def test_a_step_of_the_reference_shows_in_all_others() -> None:
         assert last - first == pytest.approx(250_000, abs=3_000)
 
 
+@nightly
 def test_who_stepped_in_a_gap_is_in_doubt_where_as_few_others_may_have() -> None:
     """The reference steps by 240 us and rank 3 by 300 us between the same calls. That ranks 1 and
     2, which bend alike, step by -240 us and rank 3 by 60 us explains the ends as well, and so does
@@ -287,6 +288,7 @@ def added(rows: list[Clock], at: float) -> tuple[float, int]:
     return row.offset_ns + row.drift_ppm * 1e-6 * (at - row.reference_local_ns), row.bound_ns
 
 
+@nightly
 def test_hosts_of_a_mesh_are_compared_over_all_groups_that_they_share() -> None:
     # no group of two hosts has the 40 calls that a bend needs; four of them together have 112
     blocks, steps = mesh(wander_ns=80_000)

@@ -312,15 +312,16 @@ def test_a_step_in_a_few_calls_may_as_well_be_other_numbers(empty_run: Connectio
     assert empty_run.execute(reasons).fetchall() == [(f"unmatched_collectives: {MISNUMBERED}", 20)]
 
 
+@nightly
 @pytest.mark.parametrize(
     "job",
-    first_at_once([
+    [
         Job(per_host=2, steps=300, end_jitter=11.33, ring_bias=20.7, jump_us=1000, seed=5663),
         Job(
             per_host=2, steps=300, end_jitter=10.8, ring_bias=9, jump_us=1000, with_hosts=True,
             seed=4244,
         ),
-    ]),
+    ],
     ids=["hosts not named", "hosts named"],
 )  # fmt: skip
 def test_waves_and_lags_do_not_explain_a_step(job: Job) -> None:
@@ -330,6 +331,7 @@ def test_waves_and_lags_do_not_explain_a_step(job: Job) -> None:
     assert np.percentile(errors, 95) < 2
 
 
+@nightly
 def test_no_wave_is_as_high_as_a_transfer() -> None:
     """Messages of 185 us whose last to arrive seemed to end 112 us after the other: steps of 280
     and -217 us were not looked for, and a line 115 us off had a bound of 33 us."""

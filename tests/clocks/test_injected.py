@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.clocks.injecting import Clock, aligned_ends, put_off
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import first_at_once, nightly
 from traceweave.arrays import Floats
 
 DatabaseOf = Callable[..., Path]
@@ -117,9 +117,8 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
     assert matched.share.mean() > 0.9
 
 
-@pytest.mark.parametrize(
-    ("name", "most_us"), first_at_once([("nanogpt_8xh100", 3.5), ("megatron_tp8", 8)])
-)
+@nightly
+@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 3.5), ("megatron_tp8", 8)])
 def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:
@@ -136,7 +135,7 @@ def test_steps_of_gpu_ranks_are_found(
 
 
 @nightly
-@pytest.mark.parametrize("drift_ppm", at_once([0, 30], 30))
+@pytest.mark.parametrize("drift_ppm", [0, 30])
 def test_clocks_of_recommender_ranks(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
 ) -> None:

@@ -98,6 +98,7 @@ def test_kernels_that_come_and_go_are_named() -> None:
     assert rows["old"]["difference_ns"] == -50
 
 
+@nightly
 def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
     with run_of(grid="[8,1,1]") as base, run_of(grid="[16,1,1]", gemm=420) as new:
         found = compare_runs(base, new)
@@ -107,6 +108,7 @@ def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
     assert (gemm["from_calls_ns"], gemm["from_duration_ns"]) == (0, 20)
 
 
+@nightly
 def test_what_an_operator_starts_takes_no_more_of_its_time_than_it_has() -> None:
     # of the send's 100 ns, 70 are before the transfer that it starts, which goes on for 500
     def sends(build: Builder) -> None:

@@ -126,6 +126,7 @@ def test_one_table_comes_in_every_format(
     assert sum(difference[:-1]) == difference[-1]
 
 
+@nightly
 def test_the_page_is_written_by_the_suffix(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -16,6 +16,7 @@ Ingested = Callable[[Path], Run]
 MS = 1_000_000  # ns
 
 
+@nightly
 def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
     ingested: Ingested, fixtures: Path
 ) -> None:
@@ -65,7 +66,8 @@ def test_a_late_start_of_the_recording_is_in_the_first_step_alone(
     assert (steps[steps["step"] > 3]["duration_ns"] < 50 * MS).all()
 
 
-@pytest.mark.parametrize("name", first_at_once(["dataloader_late_once", "recompile_once"]))
+@nightly
+@pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
 def test_the_one_long_step_is_named(ingested: Ingested, fixtures: Path, name: str) -> None:
     run = ingested(fixtures / name)
     unsteady = run.findings().set_index("rule").loc["unsteady_steps"]

@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.explorer.reading import decode
+from tests.marks import nightly
 from traceweave.analyses import shared_rows
 from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
@@ -132,6 +133,7 @@ def test_gaps_are_those_of_the_analysis(explorer: Explorer, run: traceweave.Run)
     assert {tuple(one["ranks"]) for one in idle} == {(3,)}
 
 
+@nightly
 def test_the_critical_path_is_the_one_of_the_analysis(
     explorer: Explorer, run: traceweave.Run
 ) -> None:

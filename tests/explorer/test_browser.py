@@ -135,6 +135,7 @@ def _colours(page: Page, canvas: str) -> int:
     )
 
 
+@nightly
 def test_the_wheel_zooms_at_the_pointer_down_to_nanoseconds(page: Page, explorer: Explorer) -> None:
     box = _box(page, "#lanes")
     x = box["x"] + box["width"] / 3
@@ -154,6 +155,7 @@ def test_the_wheel_zooms_at_the_pointer_down_to_nanoseconds(page: Page, explorer
     _settled(page, "() => window.traceweave.view.length >= window.traceweave.view.span")
 
 
+@nightly
 def test_dragging_moves_and_sideways_wheel_too(page: Page) -> None:
     box = _box(page, "#lanes")
     page.mouse.move(box["x"] + 600, box["y"] + 200)
@@ -169,6 +171,7 @@ def test_dragging_moves_and_sideways_wheel_too(page: Page) -> None:
     _settled(page, "(moved) => window.traceweave.view.from > moved", moved)
 
 
+@nightly
 def test_keys_zoom_and_move_as_in_perfetto(page: Page, explorer: Explorer) -> None:
     page.mouse.move(700, 500)
     page.keyboard.press("w")
@@ -512,6 +515,7 @@ _ROW = """
 """
 
 
+@nightly
 def test_lanes_say_that_their_gaps_are_looked_for(chromium: Chromium, gpu_run: Path) -> None:
     with (
         explore(gpu_run) as explorer,

@@ -132,6 +132,7 @@ def test_a_level_and_the_operations_give_the_same_blocks(explorer: Explorer) -> 
     assert coarse.sort_by(order).to_pylist() == fine.sort_by(order).to_pylist()
 
 
+@nightly
 @settings(max_examples=30)
 @given(st.data())
 def test_blocks_of_any_stretch_are_those_of_its_operations(

@@ -94,6 +94,7 @@ def gloo(fixtures: Path, tmp_path: Path) -> tuple[Path, Path]:
     return folder, database
 
 
+@nightly
 def test_originals_lie_where_the_database_has_them(
     gloo: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +115,7 @@ def test_originals_lie_where_the_database_has_them(
                 assert packed.read(name) == gzip.decompress(data)
 
 
+@nightly
 def test_drift_is_what_is_lost(tmp_path: Path) -> None:
     config = Config(ranks=2, steps=6, clock_drift_ppm=50.0)
     write_kineto(simulate(config), tmp_path / "traces")

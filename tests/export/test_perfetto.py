@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.export.reading import Timeline, read
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import first_at_once, nightly
 from tests.simulated_runs import SKEWED
 from traceweave.errors import InputError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
@@ -112,9 +112,7 @@ def test_all_of_a_recorded_run_is_in_the_trace(
 
 
 @nightly
-@pytest.mark.parametrize(
-    "name", at_once(["kineto/megatron_tp8", "kineto/ep_moe_b200_seq"], "kineto/megatron_tp8")
-)
+@pytest.mark.parametrize("name", ["kineto/megatron_tp8", "kineto/ep_moe_b200_seq"])
 def test_all_of_a_real_run_is_in_the_trace(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
 ) -> None:

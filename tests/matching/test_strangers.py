@@ -12,7 +12,7 @@ from benchmarks.strangers.score import Score, score
 from benchmarks.strangers.skews import Skews
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 
 def job_named(name: str) -> Job:
@@ -31,6 +31,7 @@ def scored(job: Job, seed: int, corpus: Path, folder: Path, missing: range = ran
 
 # what was wrong: stages 2 and 4 were taken for neighbours where stage 3 was not recorded, since
 # what it sends on follows what it received
+@nightly
 def test_stages_beside_one_that_was_not_recorded_are_no_pair(corpus: Path, tmp_path: Path) -> None:
     job = replace(job_named("pp/bare/unbatched"), per_host=2)
     found = scored(job, 1, corpus, tmp_path, missing=range(4, 6))
@@ -51,6 +52,7 @@ def test_groups_that_begin_together_are_matched(corpus: Path, tmp_path: Path, na
 
 # what was wrong: data parallel groups (0, 2) and (1, 3) run side by side, and 0, which was not
 # recorded, keeps 2 waiting there and 1 in their tensor parallel group: 1, 2 and 3 were joined
+@nightly
 def test_what_waits_for_a_rank_that_was_not_recorded_is_not_one(
     corpus: Path, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import nightly
 from tests.matching.stripping import strip_kineto, strip_nsys
 from traceweave.weave import weave
 
@@ -28,9 +28,7 @@ def instances(database: Path) -> set[frozenset[tuple[int, int]]]:
 
 
 @nightly
-@pytest.mark.parametrize(
-    "name", at_once(["megatron_tp8", "torchrec_4", "nanogpt_8xh100"], "torchrec_4")
-)
+@pytest.mark.parametrize("name", ["megatron_tp8", "torchrec_4", "nanogpt_8xh100"])
 def test_kineto_files(corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str) -> None:
     source = corpus / "kineto" / name
     (tmp_path / "traces").mkdir()
@@ -45,7 +43,7 @@ def test_kineto_files(corpus: Path, database_of: DatabaseOf, tmp_path: Path, nam
 
 
 @nightly
-@pytest.mark.parametrize("name", at_once(["before", "after"], "after"))
+@pytest.mark.parametrize("name", ["before", "after"])
 def test_nsys_reports(corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str) -> None:
     source = corpus / "nsys" / f"fsdp_2rank_{name}__2026.2.sqlite"
     assert strip_nsys(source, tmp_path / "report.sqlite") > 0

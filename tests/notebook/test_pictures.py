@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
 import traceweave
+from tests.marks import nightly
 from tests.simulated_runs import SLOW_GPU
 from traceweave.notebook.plots import Plots
 from traceweave.overview import Caution, Overview
@@ -69,6 +70,7 @@ def test_the_timeline_shows_all_that_ran_in_the_windows_of_the_median_step(
     assert drawn[mpl.colors.to_rgb("#e07b39"), 1.0] > 0
 
 
+@nightly
 def test_a_timeline_draws_the_step_before_pale_where_its_work_runs_in_the_window(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import nightly
 
 
 def _moved(database: Path, path: Path, seed: int) -> Path:
@@ -43,7 +43,8 @@ SCENARIOS = {
 }
 
 
-@pytest.mark.parametrize("name", at_once(SCENARIOS, "kineto/torchrec_4"))
+@nightly
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_predictions_move_by_less_than_1_percent(
     name: str,
     corpus: Path,

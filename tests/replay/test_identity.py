@@ -95,19 +95,19 @@ def test_a_real_nsys_run(name: str, database_of: Callable[..., Path], corpus: Pa
 
 @pytest.mark.parametrize(
     "name",
-    at_once(GLOO, "ddp_gloo_straggler", "pipeline_1f1b"),
+    at_once(GLOO, "ddp_gloo_straggler"),
 )
 def test_a_run_without_a_gpu(name: str, database_of: Callable[..., Path], fixtures: Path) -> None:
     check(database_of(fixtures / name))
 
 
-@pytest.mark.parametrize("name", at_once(SIMULATED, "clocks apart", "pp"))
+@pytest.mark.parametrize("name", at_once(SIMULATED, "clocks apart"))
 def test_a_simulated_run(name: str, simulated_database: Callable[[Config], Path]) -> None:
     check(simulated_database(SIMULATED[name]))
 
 
 @nightly
-@pytest.mark.parametrize("mixed", at_once([False, True], True))
+@pytest.mark.parametrize("mixed", [False, True])
 def test_a_simulated_nsys_run(mixed: bool, once: MakeOnce) -> None:
     config = replace(FOUR_RANKS, steps=2, layers=2)
 

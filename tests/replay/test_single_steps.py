@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from tests.marks import first_at_once
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import graph_of
 from traceweave.replay.nodes import CALL
@@ -16,7 +17,10 @@ from traceweave.replay.single_steps import Steps, apart, steps_of
 
 
 @pytest.mark.parametrize(
-    "name", ["ddp_gloo_straggler", "pipeline_1f1b", "kineto/megatron_tp8", "kineto/torchrec_4"]
+    "name",
+    first_at_once(
+        ["ddp_gloo_straggler", "kineto/torchrec_4", "pipeline_1f1b", "kineto/megatron_tp8"], count=2
+    ),
 )
 def test_levels_replay_as_the_engine_does(
     name: str, corpus: Path, fixtures: Path, database_of: Callable[..., Path]

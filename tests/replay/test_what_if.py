@@ -117,19 +117,18 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
         three_ranks.answers([text])
 
 
-@pytest.mark.parametrize("base", at_once(BASES, "pp"))
+@nightly
+@pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    first_at_once(
-        [
-            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-            ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
-            (
-                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-                "rank=1 kind=data_loading like=median",
-            ),
-        ]
-    ),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(
@@ -181,7 +180,7 @@ def test_recorded_waits_predict_gains_within_3_percent(
 
 
 @nightly
-@pytest.mark.parametrize("base", at_once(["ddp", "fsdp", "tp"], "ddp"))
+@pytest.mark.parametrize("base", ["ddp", "fsdp", "tp"])
 def test_work_divided_evenly_takes_what_was_predicted(
     base: str, simulated_database: Callable[[Config], Path]
 ) -> None:
@@ -240,6 +239,7 @@ def test_what_is_slow_is_seen_without_records_of_waits(
             assert other == pytest.approx(worst, rel=0.05)
 
 
+@nightly
 def test_a_host_bound_run_gains_by_its_launches(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -262,6 +262,7 @@ def test_a_host_bound_run_gains_by_its_launches(
     assert late.loc[[0, 6], "origin_wait_ns"].sum() > 0.85 * late["waited_ns"].sum()
 
 
+@nightly
 def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:

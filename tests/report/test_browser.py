@@ -154,6 +154,7 @@ WRITES = """
 """
 
 
+@nightly
 def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
     page_of: MakePage, chromium: Chromium
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.report.conftest import MakeReport
 from tests.report.handmade import RUNS
 from traceweave.report.cards import Card, Link
@@ -77,6 +77,7 @@ def test_a_run_has_the_name_of_the_folder_of_its_traces(paths: tuple[str, ...], 
     assert run_name(_inputs(*paths)) == name
 
 
+@nightly
 def test_a_real_run_is_named_counted_and_its_straggler_found_on_the_timeline(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

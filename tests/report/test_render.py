@@ -52,6 +52,7 @@ def test_an_empty_database_gives_a_page_that_says_so(page_of: MakePage) -> None:
     assert "<table" not in html
 
 
+@nightly
 def test_a_cpu_run_says_that_its_times_are_of_cpu_operators(page_of: MakePage) -> None:
     html = _script_free(page_of(**RUNS["only CPU"]).read_text(encoding="utf-8"))
     assert "No GPU work was recorded, so times are those of CPU operators" in html

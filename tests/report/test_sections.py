@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
 from traceweave.report.sections import budget_layout
@@ -93,6 +94,7 @@ def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(make_run: MakeRu
     ]
 
 
+@nightly
 def test_of_very_many_gaps_only_the_long_ones_are_listed(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
     return timeline_section(timeline, ranks).figures[0].chart
 
 
+@nightly
 def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
     timeline = _load(shared_run(ranks=4, steps=3))
     # three steps of 100 ms on the host; the clock of rank 3 is 300 ns ahead
@@ -194,6 +195,7 @@ def test_short_operations_become_blocks_and_none_is_lost(make_run: MakeRun) -> N
     ]
 
 
+@nightly
 def test_of_many_ranks_the_telling_ones_are_kept_and_the_page_stays_small(
     shared_run: MakeRun, page_of: MakePage
 ) -> None:
@@ -234,6 +236,7 @@ def test_nothing_recorded_nothing_drawn(empty_run: duckdb.DuckDBPyConnection) ->
     assert section.empty == "No operation was recorded that could be drawn."
 
 
+@nightly
 def test_a_long_name_is_cut_and_the_data_is_plain_json(make_run: MakeRun) -> None:
     chart = _chart(_load(make_run(ranks=1, steps=1, kernel="k" * 5_000)), 1)
     assert chart["names"][0] == "k" * 199 + "…"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.marks import at_once, nightly
+from tests.marks import nightly
 from tests.robustness.loading import RUN
 from tests.robustness.output_kills import COMMANDS, Outputs
 from traceweave.cli.main import main
@@ -31,9 +31,7 @@ AT_A_STROKE = {"page", "junit"}
 
 # markdown goes the way of csv, a comparison that of the page
 @nightly
-@pytest.mark.parametrize(
-    "kind", at_once(sorted(COMMANDS.keys() - {"markdown", "comparison"}), "csv")
-)
+@pytest.mark.parametrize("kind", sorted(COMMANDS.keys() - {"markdown", "comparison"}))
 def test_a_killed_command_leaves_the_old_output_and_the_next_one_cleans_up(
     tmp_path: Path, database: Path, kind: str
 ) -> None:

@@ -21,7 +21,7 @@ import pytest
 from pyarrow import fs
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.sharded.blob_storage import blob_storage
 from tests.sharded.equal import differing_tables
 from traceweave import places
@@ -298,7 +298,8 @@ NSYS_FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", first_at_once(["sqlite", "parquet", "arrow"]))
+@nightly
+@pytest.mark.parametrize("form", ["sqlite", "parquet", "arrow"])
 def test_exports_of_nsys_are_read_there(
     form: str, bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_run_without_gpus_answers_the_same(
         assert differing_tables(one, other) == []
 
 
+@nightly
 def test_rows_lie_by_rank_and_start(folder: Path) -> None:
     with traceweave.open(folder) as run:
         rows = run.sql("SELECT rank, start_local_ns FROM base.host_ops").to_numpy().tolist()

@@ -115,6 +115,7 @@ def test_bandwidth_tells_what_a_size_ran_with(traces: Path) -> None:
         assert line["note"].endswith("NCCL ran it as PAT SIMPLE, RING LL and RING SIMPLE")
 
 
+@nightly
 def test_lines_that_may_be_of_two_communicators_tell_what_both_agree_on(traces: Path) -> None:
     rank0 = Writer(75, "gpu0")
     both = world() + rank0.made("0x99", 0, 4, "0xfe")

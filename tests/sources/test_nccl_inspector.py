@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from tests.nccl_lines import HASH, Writer
 from traceweave.sources.nccl_inspector import recognize
 from traceweave.sources.nccl_inspector.records import Measured, read
@@ -125,6 +126,7 @@ def test_files_are_found_by_content(tmp_path: Path) -> None:
     )
 
 
+@nightly
 def test_inspector_stands_beside_the_traces(corpus: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

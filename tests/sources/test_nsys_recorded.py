@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import at_once, nightly
+from tests.marks import nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.ingestion import ingest
 from traceweave.sources.nsys.clock import read_clock
@@ -206,7 +206,8 @@ def test_folders_of_tables_load_like_sqlite(newer: LoadedExport, suffix: str) ->
         assert loaded.rows(everything) == newer.rows(everything), table
 
 
-@pytest.mark.parametrize("suffix", at_once(["pqtdir", "arwdir"], "pqtdir"))
+@nightly
+@pytest.mark.parametrize("suffix", ["pqtdir", "arwdir"])
 def test_folders_of_tables_make_the_same_database(suffix: str, tmp_path: Path) -> None:
     """Every row of every table, whichever way the report was exported."""
     ingest(RECORDED / "all_ranks__2023.4.sqlite.gz", tmp_path / "sqlite.duckdb")

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -122,7 +122,7 @@ def as_blob(name: str, fields: dict[str, Any]) -> bytes:
     return collective_payload(SCHEMA_OF[name], comm, fields["Message size [bytes]"], last)
 
 
-@pytest.mark.parametrize("parallelism", ["fsdp", "pp"])
+@pytest.mark.parametrize("parallelism", at_once(["fsdp", "pp"], "fsdp"))
 def test_blobs_say_the_same_as_json(tmp_path: Path, parallelism: Any) -> None:
     run = simulate(Config(ranks=4, steps=1, layers=4, parallelism=parallelism))
     (path,) = write_nsys(run, tmp_path, ranks_per_report=4)
