@@ -302,6 +302,7 @@ def test_hosts_of_a_mesh_are_compared_over_all_groups_that_they_share() -> None:
     assert all(len(rows[rank]) == 1 for rank in (*range(MESH), *range(2 * MESH, MESH**2)))
 
 
+@nightly
 def test_a_host_of_a_mesh_that_steps_is_told_where() -> None:
     blocks, steps = mesh(step_ns=250_000)
     for rows in clocks_of_mesh(blocks)[MESH : 2 * MESH]:

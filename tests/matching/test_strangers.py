@@ -12,7 +12,7 @@ from benchmarks.strangers.score import Score, score
 from benchmarks.strangers.skews import Skews
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 
 
 def job_named(name: str) -> Job:
@@ -41,7 +41,8 @@ def test_stages_beside_one_that_was_not_recorded_are_no_pair(corpus: Path, tmp_p
 # what failed: data parallel groups across hosts begin together, right after calls inside them, and
 # their ends do not tell whether they are four groups or one; 12 of 16 ranks stayed on their own
 # hosts' wall clocks
-@pytest.mark.parametrize("name", first_at_once(["hsdp/shapes/steady", "tpdp/sizes/steady"]))
+@nightly
+@pytest.mark.parametrize("name", ["hsdp/shapes/steady", "tpdp/sizes/steady"])
 def test_groups_that_begin_together_are_matched(corpus: Path, tmp_path: Path, name: str) -> None:
     found = scored(replace(job_named(name), steps=12), 1, corpus, tmp_path)
     assert found.wrong == 0

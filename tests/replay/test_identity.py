@@ -88,7 +88,8 @@ def test_a_real_kineto_run(name: str, database_of: Callable[..., Path], corpus: 
     check(database_of(corpus / "kineto" / name))
 
 
-@pytest.mark.parametrize("name", at_once(NSYS, "fsdp_2rank_before__2026.2"))
+@nightly
+@pytest.mark.parametrize("name", NSYS)
 def test_a_real_nsys_run(name: str, database_of: Callable[..., Path], corpus: Path) -> None:
     check(database_of(corpus / "nsys" / f"{name}.sqlite"))
 
