@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import duckdb
@@ -15,11 +15,14 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import create_tables, empty_database
 from traceweave.arrays import Ints
+from traceweave.matching.calls import Calls
 from traceweave.matching.causal_ties import confirms
+from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups_by_evidence import Job as World
-from traceweave.matching.groups_by_evidence import _together
+from traceweave.matching.groups_by_evidence import Search, _together
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
+from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
@@ -464,6 +467,44 @@ def test_ranks_that_are_one_part_whichever_way_a_set_is_divided_are_told() -> No
     assert told(two, four) == [[0, 4], [1, 5], [2, 6], [3, 7]]
     assert told(two, neighbours) == [[0, 2], [1, 3], [4, 6], [5, 7]]
     assert told(four, neighbours) == []
+
+
+def strands_of_two(together: bool) -> tuple[Search, list[Strand]]:
+    """40 calls of ranks (0, 1) and (2, 3), whose last starts coincide or do not."""
+    rng = np.random.default_rng(8)
+    start = np.arange(40)[:, None] * 10_000_000 + rng.integers(0, 400_000, (40, 4))
+    last = np.arange(40) * 10_000_000 + 500_000
+    start[:, 1] = last
+    start[:, 3] = last + (0 if together else rng.integers(0, 400_000, 40))
+    end = start[:, [1, 1, 3, 3]] + 100_000 + rng.integers(-2_000, 2_000, (40, 4))
+    none, zero = np.full(160, -1, dtype=np.int64), np.zeros(160, dtype=np.int64)
+    numbers = {f.name: none for f in fields(Calls)} | {
+        "call_id": np.arange(160),
+        "rank": np.repeat(np.arange(4), 40),
+        "op": zero,
+        "on_gpu": zero == 0,
+        "computing": zero > 0,
+        "start": start.T.ravel(),
+        "end": end.T.ravel(),
+    }
+    calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
+    time = CommonTime(calls, none, lambda one, other: True)
+    search = Search(time, World(ranks=(0, 1, 2, 3), size=4), lambda one, other: True)
+    return search, strands_of(calls, np.arange(160), zero, -1, None)
+
+
+# what was missing: of four groups that begin together, those that were proven by themselves, in a
+# later turn, did not say that they may be one with the others
+@pytest.mark.parametrize("together", [True, False])
+def test_sets_that_may_be_one_say_so_in_whichever_turn_they_were_proven(together: bool) -> None:
+    search, strands = strands_of_two(together)
+    proven = [one for pair in (strands[:2], strands[2:]) for one in search._prove_part(pair)]
+    assert [(one.ranks(), one.whole) for one in proven] == [([0, 1], True), ([2, 3], True)]
+    settled = search._settle(proven)
+    assert [(one.ranks(), one.whole) for one in settled] == [
+        ([0, 1], not together),
+        ([2, 3], not together),
+    ]
 
 
 def test_two_late_ends_of_many_do_not_refute_a_group() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.by_time import match_by_time, tolerance
-from traceweave.matching.calls import Calls, agree
+from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import (
     SAME_CLOCK_NS,
@@ -32,6 +32,9 @@ FEW = 3
 """Calls with a shift of their own that are taken for chance."""
 RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
+MOST = 0.5
+"""A shift that leaves more than this share of the shorter sequence without partners has to bring as
+many together as any line between the clocks does."""
 SOME_TO_FIT = 3
 """Calls that a line is fitted to."""
 TOO_FEW = "most calls found no partner under the best shift"
@@ -65,7 +68,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     region = slice(max(0, -shift), min(len(a), len(b) - shift))
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
-    kept[i] |= between[i] & causal(a, i, b, i + shift, line)
+    kept[i] |= between[i] & _possible(a, i, b, i + shift, line)
     if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
         kept[i] |= causal(a, i, b, i, line)
     kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
@@ -75,6 +78,12 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     _drop_outdone(a, b, partner, shift)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
+    found = int((partner >= 0).sum())
+    if found < MOST * min(len(a), len(b)):
+        # where calls are missing in between, a few steps may look like others by chance
+        voted = _align_by_votes(a, b, same_clock, TOO_FEW)
+        if int((voted.partner >= 0).sum()) > found:
+            return voted
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
     return Alignment(partner, line, plain)
 
@@ -118,6 +127,7 @@ def _align_by_votes(
     if len(found) < SOME_TO_FIT:
         return refused
     if not some:
+        _drop_contradicted(a, b, line, partner)
         _drop_strays(partner)
         _fill_between(a, b, line, partner)
         _drop_lonely(partner)
@@ -145,6 +155,13 @@ def _drop_lonely(partner: Ints) -> None:
     another call by chance."""
     found = partner >= 0
     partner[found & ~_mostly(found)] = -1
+
+
+def _drop_contradicted(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Take back partners of which one ended before the other began: votes tell a line coarsely, and
+    what lies near it may be the call before."""
+    i = np.flatnonzero((partner >= 0) & PROVES[a.op])
+    partner[i[~causal(a, i, b, partner[i], line)]] = -1
 
 
 def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) -> None:
@@ -214,7 +231,7 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
     found = np.flatnonzero(partner >= 0)
     for shift in np.unique(partner[found] - found):
         i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
-        possible = agree(a, i, b, i + shift) & causal(a, i, b, i + shift, line)
+        possible = agree(a, i, b, i + shift) & _possible(a, i, b, i + shift, line)
         possible &= (partner[i] < 0) & ~np.isin(i + shift, partner)
         filled = True
         while filled:
@@ -272,6 +289,19 @@ def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
     spare = 20_000.0 + 3 * line.scatter
     forth = line.apply(a.start[i]) <= b.end[j] + spare
     return np.asarray(forth & (b.start[j] <= line.apply(a.end[i]) + spare))
+
+
+def _possible(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
+    """Whether causality allows calls that order alone makes partners, and neither ends nearer to
+    one beside the other that it may be as well."""
+    ends = line.apply(a.end)
+    apart = np.abs(b.end[j] - ends[i])
+    possible = causal(a, i, b, j, line)
+    for step in (-1, 1):
+        k, m = np.clip(i + step, 0, len(a) - 1), np.clip(j + step, 0, len(b) - 1)
+        possible &= (apart <= np.abs(b.end[m] - ends[i])) | ~agree(a, i, b, m)
+        possible &= (apart <= np.abs(b.end[j] - ends[k])) | ~agree(a, k, b, j)
+    return possible
 
 
 def _supported(a: Calls, b: Calls, line: Line, partner: Ints) -> bool:

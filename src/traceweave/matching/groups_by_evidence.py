@@ -147,6 +147,17 @@ class StrandSet:
         return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
 
 
+@dataclass(eq=False)
+class _Settled:
+    """A proven set, and what comparing it with the others shows."""
+
+    found: StrandSet
+    whole: bool = True
+    """False: it and another may be one group, and nothing tells."""
+    doubtful: bool = False
+    """Together with another it divides otherwise."""
+
+
 @dataclass
 class Search:
     """Looks for the groups of strands."""
@@ -157,6 +168,8 @@ class Search:
     """Whether labels allow two strands to be of one group."""
     reasons: dict[int, str] = field(default_factory=dict)
     """Why a strand, by its first call, is in no proven set."""
+    _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
+    """Strands that were aligned with another, by the identity of both."""
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
@@ -270,7 +283,11 @@ class Search:
     def _align(self, strand: Strand, seed: Strand) -> Alignment | None:
         if not (may_be_one(strand, seed) and self.may_join(strand, seed)):
             return None
-        found = align_strands(strand, seed, self.time)
+        # most pairs come up again in every turn of the search
+        pair = id(strand), id(seed)
+        if pair not in self._aligned:
+            self._aligned[pair] = strand, seed, align_strands(strand, seed, self.time)
+        found = self._aligned[pair][2]
         if found.line is None:
             self.reasons[int(strand.index[0])] = found.reason
             return None
@@ -346,27 +363,34 @@ class Search:
         return confirms(straight.columns(np.array(found.by_rank())), ways, sort.ravel())
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
-        """Join sets that are parts of one group, and drop those that together divide otherwise."""
-        settled: list[StrandSet] = []
-        doubtful: set[int] = set()
-        for found in proven:
-            for place, other in enumerate(settled):
-                union = self._union(other, found)
-                if union is None or self._apart(union, len(other.strands)):
+        """Join sets that are parts of one group, drop those that together divide otherwise, and
+        note of which nothing tells whether they are one.
+        """
+        settled: list[_Settled] = []
+        for new in map(_Settled, proven):
+            for old in settled:
+                union = self._union(old.found, new.found)
+                if union is None or self._apart(union, len(old.found.strands)):
                     continue
                 joined = list(self._prove(union))
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
-                    settled[place] = joined[0]
+                    whole, doubtful = old.whole and new.whole, old.doubtful or new.doubtful
+                    settled[settled.index(old)] = _Settled(joined[0], whole, doubtful)
                     break
-                both = [other.ranks(), found.ranks()]
-                if any(part.ranks() not in both for part in joined):
-                    doubtful |= {id(other), id(found)}
+                both = [old.found.ranks(), new.found.ranks()]
+                for one in (old, new):
+                    one.whole = False
+                    one.doubtful |= any(part.ranks() not in both for part in joined)
             else:
-                settled.append(found)
-        for found in settled:
-            if id(found) in doubtful:
-                self._refuse(found.strands, NOT_PROVEN)
-        return [found for found in settled if id(found) not in doubtful]
+                settled.append(new)
+        for one in settled:
+            if one.doubtful:
+                self._refuse(one.found.strands, NOT_PROVEN)
+        return [
+            replace(one.found, whole=one.found.whole and one.whole)
+            for one in settled
+            if not one.doubtful
+        ]
 
     def _union(self, one: StrandSet, other: StrandSet) -> StrandSet | None:
         """Both sets as one; None where that cannot be."""
