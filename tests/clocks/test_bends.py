@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.piece import RankInfo
+from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
 from traceweave.weave import weave
@@ -332,6 +335,33 @@ def test_bends_show_only_where_a_clock_bends() -> None:
         blocks, _ = mesh(wander)
         rests = [block.end - np.median(block.end, axis=1, keepdims=True) for block in blocks]
         assert bends_show(blocks, rests, host) == shows
+
+
+@pytest.mark.parametrize(
+    ("step_us", "after", "wander_us", "scatter_us", "shows"),
+    [
+        pytest.param(200, 12, 0, 4, True, id="a step"),
+        pytest.param(10, 12, 0, 4, False, id="less than ends scatter by"),
+        pytest.param(200, 27, 0, 4, False, id="three calls after it"),
+        pytest.param(0, 12, 80, 4, False, id="a wave"),
+        pytest.param(2000, 12, 0, 1000, False, id="ends apart as far"),
+    ],
+)
+def test_a_step_shows_within_few_calls(
+    step_us: int, after: int, wander_us: int, scatter_us: int, shows: bool
+) -> None:
+    """Thirty calls of two hosts: too few to show that a clock bends in another way."""
+    at = np.linspace(0, SPAN, 30)
+    noise = np.random.default_rng(3).normal(0, 1e3 * scatter_us, (30, 4))
+    ends = np.repeat(at[:, None], 4, 1) + noise
+    ends[:, 2:] += (1e3 * wander_us * np.sin(2 * np.pi * at / SPAN))[:, None]
+    ends[after:, 2:] += step_us * 1e3
+    rests = ends - np.median(ends, axis=1, keepdims=True)
+    rests -= np.column_stack([np.polyval(np.polyfit(at, column, 1), at) for column in rests.T])
+    block = Block(np.arange(4), ends, ends, at, (0, 0), True)
+    assert bends_show([block], [rests], np.array([0, 0, 1, 1])) == shows
+    # exchanges of probes lie far nearer to each other than calls do, and say nothing of them
+    assert not bends_show([replace(block, key=(0, PROBED))], [rests], np.array([0, 0, 1, 1]))
 
 
 def test_ranks_that_share_few_calls_do_not_divide_a_host() -> None:

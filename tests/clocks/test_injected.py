@@ -105,7 +105,8 @@ def test_clocks_of_gpu_ranks(
 
 @nightly
 def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) -> None:
-    # two of eight ranks matched no call, since one step broke causality for every offset
+    # two of eight ranks matched no call, since one step broke causality for every offset; a third
+    # none after its step, since the rank that it was compared with stepped four calls later
     put_off_run(corpus / "kineto" / "nanogpt_8xh100", tmp_path, stepping)
     with traceweave.open(tmp_path / "run.duckdb") as run:
         matched = run.sql(
@@ -113,12 +114,11 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
             " FROM collectives GROUP BY rank"
         )
     assert len(matched) == 8
-    assert matched.share.min() > 0.5
-    assert matched.share.mean() > 0.9
+    assert matched.share.min() == 1
 
 
 @nightly
-@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 3.5), ("megatron_tp8", 8)])
+@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 2), ("megatron_tp8", 8)])
 def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:

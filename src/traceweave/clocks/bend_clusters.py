@@ -9,6 +9,8 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import Block
+from traceweave.clocks.probes import PROBED
+from traceweave.clocks.steps import steps_show
 
 LEAST = 40
 """Instances that a bend needs."""
@@ -45,16 +47,43 @@ ALIKE = (Rule(64, 5, 4.0, 5_000.0, 0.0, 0), Rule(6, 20, 4.0, 5_000.0, 0.0, 0))
 
 def bends_show(blocks: list[Block], residuals: list[Floats], host: Ints) -> bool:
     """Whether ends stray from the lines of a fit: those of a rank in one group, or what two hosts
-    differ by in all groups that they share."""
+    differ by in all groups that they share; or whether those of a host step, as few can show."""
     for block, residual in zip(blocks, residuals, strict=True):
         at, order = _times(block)
         found = _strays(at, residual[order], BENT)
         if np.isfinite(found).any() and np.nanmax(found) > 1:
             return True
-    if len(blocks) == 1 or host.max() >= MANY:
+    if host.max() >= MANY:
         return False
-    apart = _apart(*thinned(blocks, residuals), host, BENT)
-    return bool(np.isfinite(apart).any() and np.nanmax(apart) > 1)
+    few, rests = thinned(blocks, residuals)
+    if len(blocks) > 1:
+        apart = _apart(few, rests, host, BENT)
+        if np.isfinite(apart).any() and np.nanmax(apart) > 1:
+            return True
+    return any(steps_show(at, behind) for at, behind in _behind(few, rests, host))
+
+
+def _behind(
+    blocks: list[Block], rests: list[Floats], host: Ints
+) -> Iterator[tuple[Floats, Floats]]:
+    """Per host of few calls with others: how far its ends lie behind theirs, in the order of time;
+    exchanges of probes, which lie far nearer, left out."""
+    found: dict[int, list[tuple[Floats, Floats]]] = {}
+    for block, rest in zip(blocks, rests, strict=True):
+        if block.key[1] == PROBED:
+            continue
+        hosts, means = _means_of(rest, host[block.ranks])
+        for number, own in zip(hosts.tolist(), means.T, strict=True):
+            others = np.isfinite(means) & (hosts != number)
+            known = np.isfinite(own) & others.any(axis=1)
+            total = np.where(others, means, 0.0).sum(axis=1)[known]
+            behind = total / others.sum(axis=1)[known] - own[known]
+            found.setdefault(number, []).append((np.nanmedian(block.end[known], axis=1), behind))
+    for parts in found.values():
+        at, behind = (np.concatenate(of) for of in zip(*parts, strict=True))
+        if len(at) < BENT.stretches * BENT.anchors:
+            order = np.argsort(at, kind="stable")
+            yield at[order], behind[order]
 
 
 def thinned(blocks: list[Block], values: list[Floats]) -> tuple[list[Block], list[Floats]]:

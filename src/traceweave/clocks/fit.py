@@ -36,8 +36,10 @@ from traceweave.clocks.residuals import drift_errors
 from traceweave.clocks.ring_lags import (
     GPU_NS,
     GPUS,
+    HEIGHTS,
     SLOPE,
     SLOPES,
+    WAVE,
     first_variance,
     learn,
     places_of_sorts,
@@ -63,11 +65,8 @@ LEARNED = 0.1
 """A variance that changes by a smaller share in a round has been learned."""
 FLOOR_NS = 500.0
 """Ends are never trusted to better than this: device timestamps have steps of 32 ns to 1 us."""
-WAVE = 0.2
-"""Standard deviation of the wave's height as a share of the transfer time; on 8 H100 it is 92 of
-450 us."""
 HIGHEST = 0.5
-"""No wave is a larger share of it."""
+"""No wave is a larger share of the transfer."""
 GROWTH = 1.0
 """Standard deviation of how the wave grows with an instance's transfer, ns per ns."""
 DRIFT = 1e-3
@@ -122,14 +121,21 @@ class _Problem:
     """Current values of lags, waves and (times `scale`) drifts; what is not fitted has a last
     place with 0."""
     first: dict[Hashable, float] = field(
-        default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2}
+        default_factory=lambda: {SLOPES: SLOPE**2, GPUS: GPU_NS**2, HEIGHTS: WAVE**2}
     )
-    """Variance of the lags of each sort before any is learned."""
+    """Variance of the lags of each sort before any is learned, and of the heights of waves."""
     variance: dict[Hashable, float] = field(default_factory=dict)
     scatter: dict[Hashable, Scatter] = field(default_factory=dict)
     """Per kind of wave: how the ends of its cells scatter beyond their lags."""
     precision: Floats = field(init=False)
     """Per unknown: 1 / variance of its prior."""
+    unit: Floats = field(init=False)
+    """Per unknown, what it is told in where sizes are learned: a wave in transfers."""
+
+    def __post_init__(self) -> None:
+        self.unit = np.ones(self.layout.size)
+        for cell in self.cells:
+            self.unit[self.layout.wave[cell.number]] = max(1.0, float(cell.transfer[0]))
 
 
 def refine(
@@ -203,7 +209,8 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
         problem.unknowns = problem.unknowns + step
         if gentle <= turn and learning:
             known = problem.first | problem.variance
-            learned = learn(known, problem.first, problem.places, problem.unknowns, factor)
+            told = problem.unknowns[:-1] / problem.unit
+            learned = learn(known, problem.first, problem.places, told, problem.unit, factor)
             problem.variance = learned
             learning = any(
                 abs(np.log(value / known[sort])) > LEARNED for sort, value in learned.items()
@@ -249,11 +256,12 @@ def _estimate_noise(
     ) ** -2
     for cell, (bare, whole, _) in zip(cells, rests, strict=True):
         problem.scatter[cell.wave] = measure_scatter(bare, FLOOR_NS)
-        place, transfer = layout.wave[cell.number], max(1.0, float(cell.transfer[0]))
-        problem.precision[place : place + WAVES] = (WAVE * transfer) ** -2, GROWTH**-2
+        place = layout.wave[cell.number]
+        problem.precision[place : place + WAVES] = (WAVE * problem.unit[place]) ** -2, GROWTH**-2
         problem.first[cell.wave] = first_variance(1.4826 * float(np.median(_spread(whole))))
     for sort, where in problem.places.items():
-        problem.precision[where] = 1 / problem.variance.get(sort, problem.first[sort])
+        variance = problem.variance.get(sort, problem.first[sort])
+        problem.precision[where] = 1 / (variance * problem.unit[where] ** 2)
 
 
 def _spread(rest: Floats) -> Floats:

@@ -22,6 +22,12 @@ LEAST_NS = 15_000.0
 """and at least,"""
 NOISE = 1.5
 """and in units of the noise of a single end."""
+BETTER = 2.0
+"""How many times farther ends must lie from a curve of as many unknowns."""
+MOST = 0.9
+"""of this share of them, the nearest ones."""
+ROUNDS = 20
+"""Of weights, until distances from a fit are least in the sum."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +105,29 @@ def _placed(at: Floats, values: Floats, near: int) -> int:
     before, after = (np.abs(values[inside] - np.polyval(c, at[inside] - at[near])) for c in lines)
     cost = np.r_[0.0, np.cumsum(before)] + np.r_[np.cumsum(after[::-1])[::-1], 0.0]
     return int(np.clip(low + int(cost.argmin()), 1, len(at) - 1))
+
+
+def steps_show(at: Floats, behind: Floats) -> bool:
+    """Whether a clock's ends, so far behind those of others, step: clearly, and as no smooth curve
+    does."""
+    known = np.zeros(0, dtype=np.int64)
+    while (found := clearest_step(at, behind, known)) is not None:
+        known = np.append(known, found.place)
+    if not len(known):
+        return False
+    x = 2 * (at - at[0]) / max(float(at[-1] - at[0]), 1.0) - 1
+    stepped = np.arange(len(at))[:, None] >= known
+    steps = _distance(np.column_stack([np.ones_like(x), x, stepped]), behind)
+    curve = _distance(np.polynomial.legendre.legvander(x, 1 + 2 * len(known)), behind)
+    return BETTER * steps < curve
+
+
+def _distance(columns: Floats, values: Floats) -> float:
+    """Mean distance of values from what columns can make of most of them."""
+    weight = np.ones(len(values))
+    for _ in range(ROUNDS):
+        root = np.sqrt(weight)
+        found = np.linalg.lstsq(columns * root[:, None], values * root, rcond=None)[0]
+        apart = np.abs(values - columns @ found)
+        weight = 1 / np.maximum(apart, 100.0)
+    return float(np.sort(apart)[: int(np.ceil(MOST * len(apart)))].mean())

@@ -7,11 +7,11 @@ refuse each of them, and what is left finds its partner by time (by_time.py). A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.by_time import match_by_time, tolerance
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
@@ -28,6 +28,8 @@ STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
 SHORT = 6
 """The same where its shift is that of all others, and it is off by no more than a step."""
+STEPS = 2
+"""How often at most a clock may step among calls off the line."""
 FEW = 3
 """Calls with a shift of their own that are taken for chance."""
 RIVALS = 24
@@ -71,7 +73,11 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     kept[i] |= between[i] & _possible(a, i, b, i + shift, line)
     if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
         kept[i] |= causal(a, i, b, i, line)
-    kept[i] |= _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
+    apart = _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
+    kept[i] |= apart
+    if apart.any():
+        stepping = replace(line, scatter=STEP_NS / 3)
+        kept[i] |= _few_between(kept[i], apart) & causal(a, i, b, i + shift, stepping)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
@@ -132,7 +138,7 @@ def _align_by_votes(
         _fill_between(a, b, line, partner)
         _drop_lonely(partner)
         _drop_outdone(a, b, partner)
-        _align_between(a, b, partner, same_clock)
+        _align_between(a, b, line, partner, same_clock)
         _drop_strays(partner)
         if not _supported(a, b, line, partner):
             return refused
@@ -191,20 +197,30 @@ def _outdone(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> bool:
     return any(_dispersion(a, b, i, rival, least) < own for rival in rivals)
 
 
-def _align_between(a: Calls, b: Calls, partner: Ints, same_clock: bool) -> None:
+def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bool) -> None:
     """Give long stretches that are left between partners theirs, judged as if they were all there
     is: after a clock has stepped far, nothing there lies on the line."""
     if (partner < 0).all():
         return
-    found = np.r_[-1, np.flatnonzero(partner >= 0), len(a)]
-    there = np.r_[-1, partner[partner >= 0], len(b)]
+    known = np.flatnonzero(partner >= 0)
+    shifts = partner[known] - known
+    found = np.r_[-1, known, len(a)]
+    there = np.r_[-1, partner[known], len(b)]
     room = np.minimum(np.diff(found), np.diff(there)) - 1
-    for turn in np.flatnonzero(room >= STRETCH).tolist():
+    for turn in np.flatnonzero(room >= SHORT).tolist():
         mine, theirs = (np.arange(x[turn] + 1, x[turn + 1]) for x in (found, there))
+        beside = shifts[max(turn - 1, 0) : turn + 1]
         own = align_pair(a.take(mine), b.take(theirs), same_clock=same_clock).partner
         for run in _runs(own):
-            if len(run) >= STRETCH:
-                partner[mine[run]] = theirs[own[run]]
+            i, j = mine[run], theirs[own[run]]
+            near = j[0] - i[0] in beside and _apart(a, i, b, j, line) <= STEP_NS
+            if len(run) >= (SHORT if near else STRETCH):
+                partner[i] = j
+
+
+def _apart(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> float:
+    """How far off the line ends are, ns."""
+    return float(np.median(np.abs(b.end[j] - line.apply(a.end[i]))))
 
 
 def _runs(partner: Ints) -> list[Ints]:
@@ -243,25 +259,48 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
 def _confirmed_apart(
     a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, whole: Line, same_clock: bool
 ) -> Flags:
-    """Calls of long stretches off the line that the same shift explains on a line of their own.
-
-    So it is after a clock has stepped. A stretch is judged as if it were all there is: where its
-    own sequence fits in several ways, or better in another one, it stays out.
-    """
+    """Calls of long stretches off the line that the same shift explains on lines of their own, as
+    after a clock has stepped."""
     found = np.zeros(len(i), dtype=np.bool_)
     # single calls near the line, as where a step crosses it, do not end a stretch
     edges = np.flatnonzero(np.diff(np.r_[0, (~_mostly(kept)).astype(np.int64), 0]))
     for low, high in edges.reshape(-1, 2):
-        mine, theirs = i[low:high], j[low:high]
-        apart = np.median(np.abs(b.end[theirs] - whole.apply(a.end[mine])))
-        if high - low < (SHORT if apart <= STEP_NS else STRETCH):
-            continue
-        shift, _ = choose_shift(a.take(mine), b.take(theirs), same_clock)
-        if shift == 0:
-            at = a.end[mine]
-            line = fit_line(at.astype(np.float64), (b.end[theirs] - at).astype(np.float64))
-            found[low:high] = np.abs(b.end[theirs] - line.apply(at)) <= tolerance(line)
+        found[low:high] = _confirmed(
+            a.take(i[low:high]), b.take(j[low:high]), whole, same_clock, STEPS
+        )
     return found
+
+
+def _confirmed(a: Calls, b: Calls, whole: Line, same_clock: bool, steps: int) -> Flags:
+    """Calls of a stretch that order explains on a line of their own, or on two if no shift does:
+    with so many `steps` of a clock inside at most.
+
+    A stretch is judged as if it were all there is: where its own sequence fits in several ways, or
+    better in another one, it stays out.
+    """
+    found = np.zeros(len(a), dtype=np.bool_)
+    every = np.arange(len(a))
+    if len(a) < SHORT or (len(a) < STRETCH and _apart(a, every, b, every, whole) > STEP_NS):
+        return found
+    ahead = (b.end - a.end).astype(np.float64)
+    shift, _ = choose_shift(a, b, same_clock)
+    if shift == 0:
+        line = fit_line(a.end.astype(np.float64), ahead)
+        found = np.abs(b.end - line.apply(a.end)) <= tolerance(line)
+    elif shift is None and steps:
+        place = _place_of_step(ahead)
+        for part in (slice(None, place), slice(place, None)):
+            mine, theirs = (calls.take(np.arange(len(calls))[part]) for calls in (a, b))
+            found[part] = _confirmed(mine, theirs, whole, same_clock, steps - 1)
+    return found
+
+
+def _place_of_step(values: Floats) -> int:
+    """Where to divide values so that both parts lie nearest to their own means."""
+    rest = values - np.median(values)
+    count = np.arange(1, len(rest))
+    before = np.cumsum(rest)[:-1]
+    return 1 + int((before**2 / count + (rest.sum() - before) ** 2 / count[::-1]).argmax())
 
 
 def _mostly(kept: Flags) -> Flags:
@@ -282,6 +321,16 @@ def _sandwiched(kept: Flags) -> Flags:
     sums = np.concatenate([[0], np.cumsum(padded)])
     at = np.arange(len(kept)) + 4
     return np.asarray((sums[at] - sums[at - 4] >= 2) & (sums[at + 5] - sums[at + 1] >= 2))
+
+
+def _few_between(kept: Flags, apart: Flags) -> Flags:
+    """Calls between others that are confirmed, those before a step or those after it `apart`:
+    fewer than can be judged by themselves."""
+    found = np.zeros(len(kept), dtype=np.bool_)
+    for low, high in np.flatnonzero(np.diff(np.r_[False, ~kept, False])).reshape(-1, 2):
+        if low > 0 and high < len(kept) and high - low < SHORT:
+            found[low:high] = apart[low - 1] or apart[high]
+    return found
 
 
 def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
