@@ -114,14 +114,14 @@ def match_rest(parts: list[Part], instance: Ints) -> None:
                 continue
             partner = match_leftovers(part.calls, part.line, lead.calls, lead.line)
             found = np.flatnonzero(partner >= 0)
-            sure = continued(own_place[found], own_beside, place[partner[found]], beside)
+            sure = _continue(own_place[found], own_beside, place[partner[found]], beside)
             found = found[sure]
             instance[part.index[found]] = instance[lead.index[partner[found]]]
 
 
-def continued(mine: Ints, my_instance: Ints, theirs: Ints, their_instance: Ints) -> Flags:
-    """Return which pairs of two ranks' calls, given by their places, go on from calls beside them
-    that are matched: elsewhere nothing shows that no clock has stepped since.
+def _continue(mine: Ints, my_instance: Ints, theirs: Ints, their_instance: Ints) -> Flags:
+    """Which pairs of two ranks' calls, given by their places, go on from calls beside them that are
+    matched: elsewhere nothing shows that no clock has stepped since.
     """
     if not len(mine):
         return np.zeros(0, dtype=np.bool_)

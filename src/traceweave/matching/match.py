@@ -27,7 +27,6 @@ from traceweave.matching.outcome import (
 )
 from traceweave.matching.peers import fill_peers
 from traceweave.matching.send_recv import SameClock, match_channels
-from traceweave.matching.unnumbered import match_unnumbered
 
 
 def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock, job: Job) -> Matches:
@@ -70,8 +69,6 @@ def _match_group(
     if len(numbered) and not len(np.setdiff1d(bare, numbered)):
         _match_by_seq(calls, index[seq >= 0], first, matches)
         matches.refuse(index[seq < 0], NO_SEQ)
-        if len(bare):
-            match_unnumbered(calls, index, matches)
     else:
         match_by_order(calls, index, same_clock, matches)
 
