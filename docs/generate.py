@@ -145,7 +145,7 @@ def run_notebooks() -> None:
 
 def main() -> int:
     """Write or check the pages; the exit code is 1 if a checked page is stale."""
-    if "--notebooks" in sys.argv:
+    if "--notebooks" in sys.argv and "--check" not in sys.argv:
         run_notebooks()
         return 0
     stale = []

@@ -177,7 +177,6 @@ def test_ranks_on_one_clock_of_their_host_are_not_called_unaligned(build: Builde
     assert said["clock resolution"] == (None, "unknown: ranks of a host share its clock")
 
 
-@nightly
 def test_it_fits_the_page(build: Builder) -> None:
     _run(build)
     found = rows(build.con, "health")

@@ -922,7 +922,6 @@ def test_starter_rules_miss_a_rank(
     assert missing.message == ("SELECT count(*) FROM ranks = 3; limit: min 4; there are ranks 0-2")
 
 
-@nightly
 def test_a_comparison_that_cannot_tell_is_not_ok(torchrec: Path, tmp_path: Path) -> None:
     # three steps of 205, 205 and 395 ms
     rules = rules_file(

@@ -341,7 +341,7 @@ def test_bends_show_only_where_a_clock_bends() -> None:
     ("step_us", "after", "wander_us", "scatter_us", "shows"),
     [
         pytest.param(200, 12, 0, 4, True, id="a step"),
-        pytest.param(10, 12, 0, 4, False, id="less than ends scatter by"),
+        pytest.param(10, 12, 0, 4, False, id="less than 15 us"),
         pytest.param(200, 27, 0, 4, False, id="three calls after it"),
         pytest.param(0, 12, 80, 4, False, id="a wave"),
         pytest.param(2000, 12, 0, 1000, False, id="ends apart as far"),
@@ -362,6 +362,14 @@ def test_a_step_shows_within_few_calls(
     assert bends_show([block], [rests], np.array([0, 0, 1, 1])) == shows
     # exchanges of probes lie far nearer to each other than calls do, and say nothing of them
     assert not bends_show([replace(block, key=(0, PROBED))], [rests], np.array([0, 0, 1, 1]))
+
+
+def test_calls_of_one_moment_show_no_step() -> None:
+    ends = np.full((12, 4), SPAN)
+    rests = np.zeros((12, 4))
+    rests[6:, 2:] = 200e3
+    block = Block(np.arange(4), ends, ends, ends[:, 0], (0, 0), True)
+    assert not bends_show([block], [rests], np.array([0, 0, 1, 1]))
 
 
 def test_ranks_that_share_few_calls_do_not_divide_a_host() -> None:

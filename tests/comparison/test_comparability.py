@@ -176,7 +176,6 @@ def test_what_one_of_two_recordings_has_besides_asks_for_care(
     )
 
 
-@nightly
 def test_an_a100_is_not_compared_with_a_v100(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:

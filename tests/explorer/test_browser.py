@@ -171,7 +171,6 @@ def test_dragging_moves_and_sideways_wheel_too(page: Page) -> None:
     _settled(page, "(moved) => window.traceweave.view.from > moved", moved)
 
 
-@nightly
 def test_keys_zoom_and_move_as_in_perfetto(page: Page, explorer: Explorer) -> None:
     page.mouse.move(700, 500)
     page.keyboard.press("w")

@@ -117,18 +117,19 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
         three_ranks.answers([text])
 
 
-@nightly
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", at_once(BASES, "pp"))
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    [
-        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-        ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
-        (
-            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-            "rank=1 kind=data_loading like=median",
-        ),
-    ],
+    first_at_once(
+        [
+            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+            ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
+            (
+                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+                "rank=1 kind=data_loading like=median",
+            ),
+        ]
+    ),
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(

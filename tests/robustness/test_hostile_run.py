@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.chromium import Chromium
-from tests.marks import nightly
 from traceweave import api
 from traceweave.cli.main import main
 
@@ -104,7 +103,6 @@ def test_every_name_arrives_as_it_was(database: Path) -> None:
     assert unbalanced.empty
 
 
-@nightly
 def test_every_command_prints_it_without_control_characters(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,7 +110,6 @@ def test_a_dump_of_a_gigabyte_is_refused_unread(tmp_path: Path) -> None:
         read_dump(path)
 
 
-@nightly
 def test_values_are_counted_before_they_are_made(tmp_path: Path) -> None:
     path = tmp_path / "_dump_0"
     path.write_bytes(b"\x80\x02" + b"]" * 5_000_001 + b".")

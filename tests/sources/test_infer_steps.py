@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 from traceweave_simulator.config import Parallelism
 
@@ -48,8 +48,7 @@ def _sources(database: Path) -> list[tuple[int, str, int]]:
         ).fetchall()
 
 
-@nightly
-@pytest.mark.parametrize("parallelism", ["ddp", "fsdp", "tp", "pp"])
+@pytest.mark.parametrize("parallelism", at_once(["ddp", "fsdp", "tp", "pp"], "ddp"))
 def test_the_period_of_a_simulated_run_is_its_step(
     parallelism: Parallelism, tmp_path: Path
 ) -> None:

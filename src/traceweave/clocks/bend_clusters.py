@@ -68,22 +68,28 @@ def _behind(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Per host of few calls with others: how far its ends lie behind theirs, in the order of time;
     exchanges of probes, which lie far nearer, left out."""
+    shared = [
+        (block, *_means_of(rest, host[block.ranks]))
+        for block, rest in zip(blocks, rests, strict=True)
+        if block.key[1] != PROBED
+    ]
+    calls = np.zeros(int(host.max()) + 1, dtype=np.int64)
+    for block, hosts, _ in shared:
+        calls[hosts] += len(block.end)
+    few = calls < BENT.stretches * BENT.anchors
     found: dict[int, list[tuple[Floats, Floats]]] = {}
-    for block, rest in zip(blocks, rests, strict=True):
-        if block.key[1] == PROBED:
-            continue
-        hosts, means = _means_of(rest, host[block.ranks])
-        for number, own in zip(hosts.tolist(), means.T, strict=True):
-            others = np.isfinite(means) & (hosts != number)
-            known = np.isfinite(own) & others.any(axis=1)
-            total = np.where(others, means, 0.0).sum(axis=1)[known]
-            behind = total / others.sum(axis=1)[known] - own[known]
-            found.setdefault(number, []).append((np.nanmedian(block.end[known], axis=1), behind))
+    for block, hosts, means in shared:
+        there = np.isfinite(means)
+        for place in np.flatnonzero(few[hosts]).tolist():
+            known = there[:, place] & (there.sum(axis=1) > 1)
+            others = np.delete(means[known], place, axis=1)
+            behind = np.nanmean(others, axis=1) - means[known, place]
+            moments = np.nanmedian(block.end[known], axis=1)
+            found.setdefault(int(hosts[place]), []).append((moments, behind))
     for parts in found.values():
         at, behind = (np.concatenate(of) for of in zip(*parts, strict=True))
-        if len(at) < BENT.stretches * BENT.anchors:
-            order = np.argsort(at, kind="stable")
-            yield at[order], behind[order]
+        order = np.argsort(at, kind="stable")
+        yield at[order], behind[order]
 
 
 def thinned(blocks: list[Block], values: list[Floats]) -> tuple[list[Block], list[Floats]]:

@@ -22,6 +22,8 @@ LEAST_NS = 15_000.0
 """and at least,"""
 NOISE = 1.5
 """and in units of the noise of a single end."""
+FINEST_NS = 100.0
+"""No end is taken for better known."""
 BETTER = 2.0
 """How many times farther ends must lie from a curve of as many unknowns."""
 MOST = 0.9
@@ -61,11 +63,11 @@ def clearest_step(at: Floats, behind: Floats, known: Ints) -> Candidate | None:
 def _clearest(at: Floats, behind: Floats) -> tuple[float, int] | None:
     """How clear the clearest step of a stretch is, and its place."""
     count = len(at)
-    if count < 2 * LEAST:
+    if count < 2 * LEAST or at[-1] <= at[0]:
         return None
     middle = running_median(behind)
     rest = behind - middle
-    noise = 1.1 * 1.4826 * float(np.median(np.abs(rest))) + 100.0
+    noise = 1.1 * 1.4826 * float(np.median(np.abs(rest))) + FINEST_NS
     calm = middle + np.clip(rest, -3 * noise, 3 * noise)
     places = np.arange(LEAST, count - LEAST + 1)
     left, sure_left = _edges(at, calm, places, -1)
@@ -97,14 +99,21 @@ def _placed(at: Floats, values: Floats, near: int) -> int:
     """The place beside `near` that leaves least distance to lines before and after it."""
     low, high = max(0, near - WINDOW), min(len(at), near + WINDOW)
     guard = min(LEAST // 2, near - low - 2, high - near - 2)
-    lines = [
-        np.polyfit(at[part] - at[near], values[part], 1)
+    inside = slice(low, high)
+    before, after = (
+        np.abs(values[inside] - _line(at[part], values[part], at[inside]))
         for part in (slice(low, near - guard), slice(near + guard, high))
-    ]
-    inside = np.arange(low, high)
-    before, after = (np.abs(values[inside] - np.polyval(c, at[inside] - at[near])) for c in lines)
+    )
     cost = np.r_[0.0, np.cumsum(before)] + np.r_[np.cumsum(after[::-1])[::-1], 0.0]
     return int(np.clip(low + int(cost.argmin()), 1, len(at) - 1))
+
+
+def _line(at: Floats, values: Floats, where: Floats) -> Floats:
+    """What the line through values says elsewhere; a level, if all are of one moment."""
+    moment, level = at.mean(), values.mean()
+    spread = float(np.sum((at - moment) ** 2))
+    slope = float(np.sum((at - moment) * (values - level))) / spread if spread else 0.0
+    return np.asarray(level + slope * (where - moment))
 
 
 def steps_show(at: Floats, behind: Floats) -> bool:
@@ -129,5 +138,5 @@ def _distance(columns: Floats, values: Floats) -> float:
         root = np.sqrt(weight)
         found = np.linalg.lstsq(columns * root[:, None], values * root, rcond=None)[0]
         apart = np.abs(values - columns @ found)
-        weight = 1 / np.maximum(apart, 100.0)
+        weight = 1 / np.maximum(apart, FINEST_NS)
     return float(np.sort(apart)[: int(np.ceil(MOST * len(apart)))].mean())

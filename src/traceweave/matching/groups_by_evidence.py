@@ -286,7 +286,10 @@ class Search:
         # most pairs come up again in every turn of the search
         pair = id(strand), id(seed)
         if pair not in self._aligned:
-            self._aligned[pair] = strand, seed, align_strands(strand, seed, self.time)
+            found = align_strands(strand, seed, self.time)
+            if found.line is None:  # as most are: only the reason is asked for
+                found = replace(found, partner=found.partner[:0])
+            self._aligned[pair] = strand, seed, found
         found = self._aligned[pair][2]
         if found.line is None:
             self.reasons[int(strand.index[0])] = found.reason
