@@ -79,13 +79,15 @@ def _behind(
     few = calls < BENT.stretches * BENT.anchors
     found: dict[int, list[tuple[Floats, Floats]]] = {}
     for block, hosts, means in shared:
+        if not few[hosts].any():
+            continue
         there = np.isfinite(means)
+        moments = np.nanmedian(block.end, axis=1)
         for place in np.flatnonzero(few[hosts]).tolist():
             known = there[:, place] & (there.sum(axis=1) > 1)
             others = np.delete(means[known], place, axis=1)
             behind = np.nanmean(others, axis=1) - means[known, place]
-            moments = np.nanmedian(block.end[known], axis=1)
-            found.setdefault(int(hosts[place]), []).append((moments, behind))
+            found.setdefault(int(hosts[place]), []).append((moments[known], behind))
     for parts in found.values():
         at, behind = (np.concatenate(of) for of in zip(*parts, strict=True))
         order = np.argsort(at, kind="stable")

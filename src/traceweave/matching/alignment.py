@@ -7,7 +7,7 @@ refuse each of them, and what is left finds its partner by time (by_time.py). A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,8 +76,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     apart = _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
     kept[i] |= apart
     if apart.any():
-        stepping = replace(line, scatter=STEP_NS / 3)
-        kept[i] |= _few_between(kept[i], apart) & causal(a, i, b, i + shift, stepping)
+        kept[i] |= _few_between(kept[i], apart) & causal(a, i, b, i + shift, line, STEP_NS)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
@@ -333,9 +332,10 @@ def _few_between(kept: Flags, apart: Flags) -> Flags:
     return found
 
 
-def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
-    """Whether neither call ends before the other has started, to within the noise of the line."""
-    spare = 20_000.0 + 3 * line.scatter
+def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line, off_ns: float | None = None) -> Flags:
+    """Whether neither call ends before the other has started, to within the noise of the line, or
+    to within `off_ns`."""
+    spare = 20_000.0 + (3 * line.scatter if off_ns is None else off_ns)
     forth = line.apply(a.start[i]) <= b.end[j] + spare
     return np.asarray(forth & (b.start[j] <= line.apply(a.end[i]) + spare))
 

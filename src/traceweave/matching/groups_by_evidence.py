@@ -147,7 +147,7 @@ class StrandSet:
         return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
 
 
-@dataclass(eq=False)
+@dataclass
 class _Settled:
     """A proven set, and what comparing it with the others shows."""
 
@@ -377,8 +377,9 @@ class Search:
                     continue
                 joined = list(self._prove(union))
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
-                    whole, doubtful = old.whole and new.whole, old.doubtful or new.doubtful
-                    settled[settled.index(old)] = _Settled(joined[0], whole, doubtful)
+                    old.found = joined[0]
+                    old.whole &= new.whole
+                    old.doubtful |= new.doubtful
                     break
                 both = [old.found.ranks(), new.found.ranks()]
                 for one in (old, new):
