@@ -21,6 +21,7 @@ from traceweave.matching.shifts import (
     WALL_CLOCK_NS,
     choose_shift,
     same_steps,
+    steadiest_shift,
 )
 from traceweave.matching.voting import vote
 
@@ -37,6 +38,10 @@ RIVALS = 24
 MOST = 0.5
 """A shift that leaves more than this share of the shorter sequence without partners has to bring as
 many together as any line between the clocks does."""
+LOOSE = 16
+"""Calls of a stretch that is looked at by itself where a whole sequence is not decided,"""
+LOOK = 8
+"""and so many stretches."""
 SOME_TO_FIT = 3
 """Calls that a line is fitted to."""
 TOO_FEW = "most calls found no partner under the best shift"
@@ -91,6 +96,23 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
             return voted
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
     return Alignment(partner, line, plain)
+
+
+def align_stretches(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
+    """Align some stretches of calls, each where its ends run most evenly with those of b: how they
+    might belong together if clocks step and calls are missing in between.
+    """
+    partner = np.full(len(a), -1, dtype=np.int64)
+    length = min(LOOSE, len(a))
+    for first in np.unique(np.linspace(0, len(a) - length, LOOK).astype(np.int64)):
+        stretch = a.take(np.arange(first, first + length))
+        shift = steadiest_shift(stretch, b, same_clock)
+        if shift is not None:
+            i = np.arange(max(0, -shift), min(length, len(b) - shift))
+            i = i[agree(stretch, i, b, i + shift)]
+            partner[first + i] = i + shift
+    _drop_strays(partner)
+    return Alignment(partner, None, False)
 
 
 def align_some(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:

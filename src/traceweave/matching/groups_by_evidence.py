@@ -4,7 +4,8 @@ Strands that look alike are aligned with one of them; those whose ends scatter a
 may be one group or several side by side. A set is proven where its ends tie it together against
 every way in which groups lie over ranks, and divided where they say so (ties.py). Where neither is
 clear, those that are together either way are a set, or its calls stay unmatched: a wrong match is
-worse than none.
+worse than none. Strands that cannot be aligned with a set, as where clocks step, may be of it all the
+same if their ends run with its own, stretch by stretch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
-from traceweave.matching.strands import Strand, align_strands, may_be_one
+from traceweave.matching.strands import COVERED, Strand, align_loosely, align_strands, may_be_one
 from traceweave.matching.ties import (
     APART,
     CAUSAL,
@@ -34,6 +35,8 @@ from traceweave.matching.ties import (
     Tie,
     bundle,
     causal_share,
+    clear,
+    ends_apart,
     strays,
     weigh,
 )
@@ -238,7 +241,7 @@ class Search:
         """
         first = found.strands[0]
         together = np.full(len(first), True)
-        near = max(STRAY_NS, GAP * found.tie.ends_ns if found.tie else 0.0)
+        near = _ends_within(found)
         for strand in other.strands:
             partner = np.full(len(first), -1, dtype=np.int64)
             if self.time.tied(first.rank, strand.rank):
@@ -251,7 +254,28 @@ class Search:
     def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
         """Whether a strand that is in no set may be of this one."""
         union = self._union(found, StrandSet([strand], [None]))
-        return union is not None and not self._apart(union, len(found.strands))
+        if union is None:
+            return self._may_run_with(found, strand)
+        return not self._apart(union, len(found.strands))
+
+    def _may_run_with(self, found: StrandSet, strand: Strand) -> bool:
+        """Whether a strand that could not be aligned with a set ends with it all the same, as where
+        a clock has stepped among few calls: then it may have been last, and not who seems so.
+        """
+        seed, count = found.strands[0], len(found.strands)
+        if strand.rank in found.ranks() or not self._comparable(strand, seed):
+            return False
+        loose = align_loosely(strand, seed, self.time)
+        if (loose.partner >= 0).sum() < LEAST:
+            return False
+        both = bundle([*found.strands, strand], [*found.alignments, loose])
+        parts = [np.arange(count), np.array([count])]
+        apart = ends_apart(both, *parts)
+        near = apart <= _ends_within(found)
+        if near.sum() < max(LEAST, COVERED * np.isfinite(apart).sum()):
+            return False
+        says = float(weigh(both, parts).by_call[near].sum())
+        return says > 0 or not clear(says, int(near.sum()))
 
     def _candidates(self, strands: list[Strand]) -> Iterator[StrandSet]:
         """Sets of strands that scatter alike against the one with most calls."""
@@ -281,7 +305,7 @@ class Search:
         return StrandSet([seed, *(s for _, s, _ in kept)], [None, *(a for _, _, a in kept)])
 
     def _align(self, strand: Strand, seed: Strand) -> Alignment | None:
-        if not (may_be_one(strand, seed) and self.may_join(strand, seed)):
+        if not self._comparable(strand, seed):
             return None
         # most pairs come up again in every turn of the search
         pair = id(strand), id(seed)
@@ -295,6 +319,9 @@ class Search:
             self.reasons[int(strand.index[0])] = found.reason
             return None
         return found
+
+    def _comparable(self, strand: Strand, seed: Strand) -> bool:
+        return may_be_one(strand, seed) and self.may_join(strand, seed)
 
     def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
         """The set itself if its ends tie it together, or causality does, the parts that they
@@ -373,7 +400,12 @@ class Search:
         for new in map(_Settled, proven):
             for old in settled:
                 union = self._union(old.found, new.found)
-                if union is None or self._apart(union, len(old.found.strands)):
+                if union is None:
+                    together = all(self._may_run_with(old.found, s) for s in new.found.strands)
+                    old.doubtful |= together
+                    new.doubtful |= together
+                    continue
+                if self._apart(union, len(old.found.strands)):
                     continue
                 joined = list(self._prove(union))
                 if len(joined) == 1 and len(joined[0].strands) == len(union.strands):
@@ -422,6 +454,11 @@ class Search:
             key = int(strand.index[0])
             if reason != ALONE or key not in self.reasons:
                 self.reasons[key] = reason
+
+
+def _ends_within(found: StrandSet) -> float:
+    """How far the ends of a strand may lie from those of a set that it is of, ns."""
+    return max(STRAY_NS, GAP * found.tie.ends_ns if found.tie else 0.0)
 
 
 def _together(ways: list[list[Ints]]) -> list[Ints]:

@@ -86,6 +86,16 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     return _best(a, b, judged, causal, same_clock)
 
 
+def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
+    """The shift under which ends scatter least from one pair to the next, whatever causality and
+    chance say of it; None if under no shift operations are alike.
+    """
+    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
+    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
+    judged = judged.where(np.abs(judged.offset) <= limit)
+    return int(judged.shift[judged.dispersion.argmin()]) if len(judged.shift) else None
+
+
 def _best(
     a: Calls, b: Calls, judged: _Judged, causal: Flags, same_clock: bool
 ) -> tuple[int | None, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.matching.alignment import Alignment, align_pair
+from traceweave.matching.alignment import Alignment, align_pair, align_stretches
 from traceweave.matching.calls import OPS, RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import PART_FITS
@@ -95,7 +95,7 @@ def align_strands(a: Strand, b: Strand, time: CommonTime) -> Alignment:
     """Align the calls of two strands, on their common time, as if they were one group; undecided
     where only part of them fits.
     """
-    mine, theirs = (_plain(time.shown(strand.rank, strand.calls)) for strand in (a, b))
+    mine, theirs = _side_by_side(a, b, time)
     found = align_pair(mine, theirs, same_clock=time.tied(a.rank, b.rank))
     if found.line is None:
         return found
@@ -103,6 +103,20 @@ def align_strands(a: Strand, b: Strand, time: CommonTime) -> Alignment:
     if not _covers(found) or not _complementary(a, i, b, found.partner[i]).all():
         return Alignment(np.full(len(a), -1, dtype=np.int64), None, False, PART_FITS)
     return found
+
+
+def align_loosely(a: Strand, b: Strand, time: CommonTime) -> Alignment:
+    """Align some calls of two strands that could not be aligned as if they were one group all the
+    same.
+    """
+    mine, theirs = _side_by_side(a, b, time)
+    return align_stretches(mine, theirs, same_clock=time.tied(a.rank, b.rank))
+
+
+def _side_by_side(a: Strand, b: Strand, time: CommonTime) -> tuple[Calls, Calls]:
+    """The calls of two strands as they are compared."""
+    mine, theirs = (_plain(time.shown(strand.rank, strand.calls)) for strand in (a, b))
+    return mine, theirs
 
 
 def _symbols(calls: Calls) -> Ints:

@@ -149,6 +149,12 @@ def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
     )
 
 
+def ends_apart(whole: Bundle, one: Ints, other: Ints) -> Floats:
+    """Return how far the ends of two parts lie apart, row by row and whatever their clocks do; NaN
+    where one has no call."""
+    return np.abs(_differences(whole, one, other)[0])
+
+
 def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats, Floats]:
     """How far the ends of two parts lie apart, row by row, how far their transfers do, and how
     long the shorter of them is; NaN where one has no call.
