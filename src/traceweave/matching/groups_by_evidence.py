@@ -4,8 +4,8 @@ Strands that look alike are aligned with one of them; those whose ends scatter a
 may be one group or several side by side. A set is proven where its ends tie it together against
 every way in which groups lie over ranks, and divided where they say so (ties.py). Where neither is
 clear, those that are together either way are a set, or its calls stay unmatched: a wrong match is
-worse than none. Strands that cannot be aligned with a set, as where clocks step, may be of it all the
-same if their ends run with its own, stretch by stretch.
+worse than none. Strands that cannot be aligned with a set, as where clocks step, may be of it all
+the same if their ends run with its own, stretch by stretch.
 """
 
 from __future__ import annotations

@@ -105,7 +105,9 @@ class Messages:
 
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
-        tight = [c for c in self._channels(time, tied=False) if c.tie.ends_ns <= TIGHT_NS]
+        tight = [
+            c for c in _settle([*self._channels(time, tied=False)]) if c.tie.ends_ns <= TIGHT_NS
+        ]
         found = [c for c in tight if self._confirmed(c, tight, time)]
         instance = self.instance.copy()
         parts = time.parts()
@@ -296,6 +298,10 @@ def _left_over(
     sent: Strand, received: Strand, time: CommonTime, instance: Ints
 ) -> Iterator[Channel]:
     """The messages of a pair that are not matched yet and that causality allows, by time."""
+    here, there = instance[received.index], instance[sent.index]
+    # those whose other side is told apart otherwise, as a receive is from what may be either
+    received = received.take(np.flatnonzero((here < 0) | np.isin(here, there)))
+    sent = sent.take(np.flatnonzero((there < 0) | np.isin(there, here)))
     a, b = (_plain(time.shown(s.rank, s.calls)) for s in (received, sent))
     known = instance[received.index] >= 0
     partner = np.full(len(a), -1, dtype=np.int64)

@@ -159,7 +159,7 @@ class _OpenCalls:
         """Take back messages whose other side may be another one that was not found."""
         if not self.messages:
             return
-        index = np.union1d(self._open_messages(), np.concatenate(self.messages))
+        index = self._open_messages()
         if (self.matches.instance[index] < 0).any():
             time = CommonTime(self.calls, self.matches.instance, self.same_clock)
             doubtful = rivalled(self.calls, index, self.matches.instance, time)
@@ -186,14 +186,15 @@ class _OpenCalls:
         return bool(channels)
 
     def _open_messages(self) -> Ints:
-        """Messages whose other side no trace names, or only one of the two."""
+        """Messages whose other side no trace names, or only one of the two, matched or not."""
         calls = self.calls
         message = (calls.op == SEND) | (calls.op == RECV)
         open_groups = np.array([group.open for group in self.groups])
         unknown = open_groups[calls.label] & (calls.op == UNKNOWN)
         bare = (message & (calls.peer < 0) | unknown) & calls.on_gpu
         named = self.one_sided & np.isin(calls.peer, calls.rank[bare])
-        return np.flatnonzero(bare | named)
+        found: list[Ints] = [np.flatnonzero(bare | named), *self.messages]
+        return np.unique(np.concatenate(found))
 
     def _label(self, channel: Channel) -> None:
         """Note the group of messages: that which either side names, or one of the two ranks."""
