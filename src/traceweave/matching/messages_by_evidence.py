@@ -99,15 +99,15 @@ class Messages:
         """Return the channels that ends prove."""
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
         channels = list(self._channels(time, tied=True))
-        self.met = {frozenset((one.source, one.target)) for one in channels}
+        self.met |= {frozenset((one.source, one.target)) for one in channels}
         found = self._in_turn(self._regular(_settle(channels)))
         return found or list(self._by_turn(time))
 
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
-        tight = [
-            c for c in _settle([*self._channels(time, tied=False)]) if c.tie.ends_ns <= TIGHT_NS
-        ]
+        channels = list(self._channels(time, tied=False))
+        self.met = {frozenset((one.source, one.target)) for one in channels}
+        tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
         found = [c for c in tight if self._confirmed(c, tight, time)]
         instance = self.instance.copy()
         parts = time.parts()

@@ -174,7 +174,8 @@ class _OpenCalls:
         search = Messages(
             calls, index, self.groups, self.same_clock, matches.instance, self.job.complete
         )
-        channels, self.met = search.find(), search.met
+        channels = search.find()
+        self.met |= search.met
         for channel in channels:
             instance = matches.next_instance + np.arange(len(channel.sent))
             for side in (channel.sent, channel.received):
