@@ -14,7 +14,7 @@ from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.tables import create_tables, empty_database
 from traceweave.clocks.bend_clusters import bends_show, cluster
-from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots, _prune
+from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _gaps, _knots, _prune
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
@@ -190,7 +190,55 @@ def test_a_line_is_one_stretch_and_a_step_three() -> None:
     assert [s.ahead for s in (low, gap, high)] == pytest.approx([1_000, 3_000, 7_500], abs=1)
     assert {round(s.turn * 1e6, 6) for s in (low, gap, high)} == {5.0}
     assert (low.unsure, gap.unsure, high.unsure) == (0.0, 500.0, 0.0)
+    # a moment of the gap lies in it on the other clock, which shows 1 us more between its ends
+    assert (low.open, gap.open, high.open) == (0.0, 1e8 + 500, 0.0)
     assert [s.stepping for s in (low, gap, high)] == [False, True, False]
+
+
+@given(
+    since=st.integers(0, 1_000),
+    length=st.integers(2, 1_000),
+    height=st.integers(-1_000, 1_000),
+    part=st.floats(0.01, 0.99),
+)
+def test_between_two_ends_on_one_clock_is_between_them_on_the_other(
+    since: int, length: int, height: int, part: float
+) -> None:
+    step = Step(since, since + length, height)
+    moment = np.array([since + part * length])
+    told = moment + Bend(steps=(step,))(moment)
+    early, late = (float(side[0]) for side in Bend(steps=(step,)).doubt(moment))
+    # those two ends on the common clock, where the moment is not skipped by the step itself
+    assert float(told[0]) - early == pytest.approx(min(since, float(told[0])))
+    assert float(told[0]) + late == pytest.approx(max(step.until + height, float(told[0])))
+
+
+def test_where_others_may_have_stepped_a_clock_adds_nothing_and_is_in_doubt() -> None:
+    bend = Bend(steps=(Step(100.0, 160.0, 0.0),))
+    assert bend.straight
+    early, late = bend.doubt(np.array([90.0, 130.0, 150.0, 170.0]))
+    assert early.tolist() == [0, 30, 50, 0]
+    assert late.tolist() == [0, 30, 10, 0]
+
+
+def test_of_two_clocks_either_may_have_stepped_of_three_one() -> None:
+    moments = 1e6 * np.arange(60.0)
+
+    def gaps(clusters: int) -> list[bool]:
+        rest = np.zeros((60, clusters))
+        rest[:, 1] = np.where(moments > 30.5e6, 250e3, 0.0)
+        rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+        sort = np.zeros(60, np.int64)
+        rows = Rows(np.arange(clusters), moments, rest, np.arange(clusters), sort)
+        joint = Joint([rows], clusters, _knots([rows]))
+        joint.add(Moment(1, 30e6, 31e6))
+        joint.settle()
+        [gap] = _gaps(joint)
+        assert (gap.since, gap.until) == (30e6, 31e6)
+        return [gap.concerns(one, one) for one in range(clusters)]
+
+    assert gaps(2) == [True, True]
+    assert gaps(3) == [False, True, False]
 
 
 def test_knots_do_not_crowd() -> None:

@@ -321,7 +321,7 @@ def _of_ranks(
         mine = int(of_rank[rank])
         root = int(of_rank[piece.roots[int(piece.component[rank])]])
         against = whole[mine].less(whole[root]) if mine != root else Bend()
-        doubts = [step for gap in gaps for step in gap.doubt(mine, root)]
+        doubts = [Step(gap.since, gap.until, 0.0) for gap in gaps if gap.concerns(mine, root)]
         steps = sorted([*against.steps, *doubts], key=lambda step: step.since)
         against = replace(against, steps=tuple(steps))
         own = _on_own_clock(against, piece, rank)
@@ -339,14 +339,9 @@ class _Gap:
     told: tuple[Floats, ...]
     """By how much each of all clusters stepped, ns, as was found first; then other answers."""
 
-    def doubt(self, one: int, other: int) -> list[Step]:
-        """Return steps that add nothing but the doubt that `one` cluster has of `other` meanwhile,
-        beyond that of the steps which were found."""
-        unsure = [(abs(heights[one]) + abs(heights[other])) / 2 for heights in self.told]
-        more = float(max(unsure)) - (float(unsure[0]) if one != other else 0.0)
-        if more <= 0:
-            return []
-        return [Step(self.since, self.until, height) for height in (more, -more)]
+    def concerns(self, one: int, other: int) -> bool:
+        """Whether one of two clusters may be among those that stepped."""
+        return any(heights[one] != 0 or heights[other] != 0 for heights in self.told)
 
 
 def _gaps(joint: Joint) -> list[_Gap]:
