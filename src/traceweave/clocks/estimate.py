@@ -196,11 +196,12 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
 
 def _late(answer: _Answer, rank: int) -> Lateness:
     """How late a rank's ends are against those of the clock of its reference; or, where the two
-    share no call, how late each of them is against others. Few cannot tell lags from steps.
+    share no call, how late each of them is against others. Few cannot tell lags from steps. What
+    probes prove no ends leave open.
     """
     piece = answer.piece
     root = piece.roots[int(piece.component[rank])]
-    if rank == root or not piece.blocks:
+    if rank == root or quickest(piece.blocks, answer.columns[rank]) is not None:
         return Lateness(())
     found = _series(answer, piece.fit.rests, rank, root)
     if min(len(at) for at, _ in found) < FEW:
