@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.tables import create_tables, empty_database
-from traceweave.clocks.bend_clusters import bends_show, cluster
-from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _gaps, _knots, _prune
+from traceweave.clocks.bend_clusters import BENT, _behind, bends_show, cluster
+from traceweave.clocks.bending import (
+    NEAREST,
+    _as_told,
+    _find_steps,
+    _gaps,
+    _knots,
+    _prune,
+    _step_where_fast,
+)
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
@@ -467,6 +475,68 @@ def test_a_call_that_the_reference_steps_within_contradicts_nothing() -> None:
     assert "steps" in ours[0].method
     assert abs(added(ours, 50e6)[0]) < 2_000
     assert abs(added(ours, 300e6)[0] + 220_000) < 2_000
+
+
+def test_a_curve_that_runs_as_no_clock_does_steps_in_the_longest_gap_there() -> None:
+    # 200 calls a millisecond apart; after call 100, 3 ms without any, cluster 1 is 250 us ahead
+    moments = 1e6 * (np.arange(200.0) + 2 * (np.arange(200) > 100))
+    rest = np.column_stack([np.zeros(200), np.where(moments > 101e6, 250e3, 0.0)])
+    rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+    rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(200, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    joint.settle()
+    assert _step_where_fast(joint)
+    [step] = joint.steps
+    assert (step.since, step.until) == (100e6, 103e6)
+    joint.settle()
+    assert abs(joint.heights[0]) == pytest.approx(250e3, abs=3e3)
+    # beside that step no curve runs faster than a clock
+    assert not _step_where_fast(joint)
+    assert joint.steps == [step]
+
+
+def test_where_a_step_is_known_a_fast_curve_asks_for_no_other() -> None:
+    moments = 1e6 * np.arange(60.0)
+    rows = Rows(np.arange(2), moments, np.zeros((60, 2)), np.arange(2), np.zeros(60, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    # between knots 4 and 5 cluster 1 goes 200 us in about 6 ms
+    joint.values[5:, 1] = 200e3
+    joint.add(Moment(1, joint.knots[4], joint.knots[5]))
+    assert not _step_where_fast(joint)
+    joint.drop([])
+    assert _step_where_fast(joint)
+    assert joint.steps[0].cluster == 1
+    assert (
+        joint.knots[4] - 1e6 <= joint.steps[0].since < joint.steps[0].until <= joint.knots[5] + 1e6
+    )
+
+
+def test_how_far_a_host_lies_behind_others_over_all_its_calls() -> None:
+    gone = np.nan
+    host = np.array([0, 0, 1, 2])
+    # hosts 0, 1 and 2; host 0 counts as the mean of its ranks
+    early = np.array([[10.0, 10, 10, 10], [50, 50, 50, gone], [90, 90, gone, gone]])
+    rest = np.array([[1.0, 3, 6, 10], [2, gone, 9, gone], [4, 5, gone, gone]])
+    blocks = [
+        Block(np.arange(4), early, early, early[:, 0], (0, 0), True),
+        Block(np.array([0, 2]), *[np.full((1, 2), 30.0)] * 2, np.ones(1), (1, 0), True),
+    ]
+    rests = [rest, np.array([[7.0, 5.0]])]
+    found = [(at.tolist(), behind.tolist()) for at, behind in _behind(blocks, rests, host)]
+    # of each call, the mean of the other hosts less its own; what no other host shares says nothing
+    assert found == [
+        ([10, 30, 50], [8 - 2, 5 - 7, 9 - 2]),
+        ([10, 30, 50], [(2 + 10) / 2 - 6, 7 - 5, 2 - 9]),
+        ([10], [(2 + 6) / 2 - 10]),
+    ]
+
+
+def test_hosts_of_many_calls_are_not_asked_for_few() -> None:
+    many = BENT.stretches * BENT.anchors
+    for count, hosts in ((many - 1, 2), (many, 0)):
+        end = np.repeat(np.arange(float(count))[:, None], 2, 1)
+        block = Block(np.arange(2), end, end, end[:, 0], (0, 0), True)
+        assert len(list(_behind([block], [0 * end], np.array([0, 1])))) == hosts
 
 
 def test_of_two_clocks_that_may_have_stepped_one_is_left() -> None:

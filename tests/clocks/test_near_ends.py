@@ -8,9 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.traffic import woven
+from traceweave.arrays import Floats
+from traceweave.clocks.bends import Bend, Step
+from traceweave.clocks.estimate import _tied, fit_clocks
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.near_ends import Lateness, late_against
+from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.residuals import scatter_of_few
+from traceweave.clocks.stretches import stretches_of
 from traceweave_simulator.traffic_jobs import TP_DP_ALIKE, TWO_STREAMS, UNIFORM, Job
 from traceweave_simulator.traffic_tables import outside_bounds, true_offsets
 
@@ -89,6 +94,55 @@ def test_one_step_anywhere_is_covered_at_every_end(
     late = lateness([level - line for level in clock])
     here = data.draw(st.integers(0, before + after - 1))
     assert late.left_open(here * 1e9, *EVER) >= abs(clock[here] - line) - 1e-6
+
+
+def called(ranks: list[int], at: Floats, ahead: Floats, key: int) -> Block:
+    """Calls of ranks 1 ms apart in their begin, on clocks so far ahead; a column each."""
+    scatter = np.random.default_rng(key).normal(0, 1_000, (len(at), len(ranks)))
+    end = at[:, None] + ahead + scatter
+    start = end - 300_000 - 1e6 * (np.arange(len(ranks)) == np.arange(len(at))[:, None] % 2)
+    return Block(np.array(ranks), start, end, (end - start).min(axis=1), (key, 0), True)
+
+
+def test_an_offset_is_told_where_ends_tell_it_from_the_reference() -> None:
+    # ranks 1 and 2 meet all the time, the reference after 700 ms only: it may have been elsewhere
+    at = 10e6 * np.arange(1.0, 101.0)
+    both = called([1, 2], at, np.zeros((100, 2)), 0)
+    late = called([0, 1], at[70:] + 5e6, np.array([[0.0, 40_000.0]]), 1)
+    ranks = [RankInfo(rank, None, 0, 1_010_000_000) for rank in range(3)]
+    clocks, _ = fit_clocks(ranks, [both, late], 0)
+    assert clocks[1].reference_local_ns == pytest.approx(at[70] + 5e6 + 40_000, abs=5_000)
+    # rank 2 never met it: any moment is as good
+    assert clocks[2].reference_local_ns == pytest.approx(505e6, abs=6e6)
+
+
+@pytest.mark.parametrize(
+    ("ties", "tied"),
+    [
+        ([250.0], [False, False, True]),
+        ([10.0, 150.0], [True, True, False]),
+        ([100.0, 110.0], [True, True, False]),
+        ([], [False, False, False]),
+    ],
+)
+def test_a_row_apart_by_a_step_from_all_that_tells_it_is_not_told(
+    ties: list[float], tied: list[bool]
+) -> None:
+    bend = Bend(steps=(Step(100.0, 110.0, 5.0), Step(200.0, 210.0, -7.0)))
+    lines = [line for line in stretches_of(bend, 0.0, 300.0) if not line.stepping]
+    assert [_tied(np.array(ties), bend, line) for line in lines] == tied
+
+
+def test_ranks_that_met_only_each_other_before_a_step_have_no_bound_there() -> None:
+    """Ranks 4 and 5 lost the world's first nine calls to others: 1.5 ms off, 35 us bound."""
+    job = Job(
+        hosts=4, per_host=2, steps=8, program=TWO_STREAMS, gpu_us=2, end_jitter=5, ring_bias=6,
+        with_seq=False, with_hosts=True, jump_us=1000, step_apart_us=1000, seed=257,
+    )  # fmt: skip
+    with woven(job) as (con, run):
+        rows = true_offsets(con, run)
+        assert [rank for rank, *_, bound in rows if bound is None] == [4, 5]
+        assert all(abs(found - true) <= bound for _, found, true, bound in rows if bound)
 
 
 @pytest.mark.parametrize(

@@ -168,9 +168,11 @@ def _step_where_fast(joint: Joint) -> bool:
     does."""
     rate = np.diff(joint.values, axis=0) / np.diff(joint.knots)[:, None]
     fast = np.abs(rate - np.median(rate, axis=0))
-    for place in np.argsort(-fast, axis=None)[: int((fast > FAST).sum())].tolist():
+    places = np.argsort(-fast, axis=None)[: int((fast > FAST).sum())]
+    moments = {n: _series(joint, n)[0] for n in np.unique(places % joint.clusters).tolist()}
+    for place in places.tolist():
         knot, number = divmod(place, joint.clusters)
-        moment, _ = _series(joint, number)
+        moment = moments[number]
         low, high = np.searchsorted(moment, joint.knots[knot : knot + 2])
         around = moment[max(low - 1, 0) : high + 1]
         if len(around) < 2:

@@ -150,7 +150,8 @@ def _single(info: RankInfo) -> Clock:
 def _rows(answer: _Answer, rank: int) -> list[Clock]:
     """A rank's rows: one, or one per stretch of its bend.
 
-    What a row says of the clock it says of a moment at which ends tell it, if there is one.
+    What a row says of the clock it says of a moment at which ends tell it, if there is one: ends of
+    calls that it shares with its reference's, which may have stepped when it only met others.
     """
     piece, options, bend = answer.piece, answer.options, answer.bends[rank]
     row, late = _row(answer, rank), _late(answer, rank)
@@ -160,7 +161,7 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
     ties = np.sort(of_rank(answer.blocks, answer.tying, columns)[0])
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     if bend.straight:
-        at = round(_nearest(ties, middle))
+        at = round(_nearest(late.told if len(late.told) else ties, middle))
         moved = row.offset_ns + round(float(drift * (at - middle)))
         bound = _at_least(row.bound_ns, late.left_open(at, first, last))
         local = options.origin_ns + at
@@ -170,13 +171,14 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
-        near = ties[(line.low <= ties) & (ties <= line.high) & (not line.stepping)]
+        near = _inside(late.told, line) if len(_inside(late.told, line)) else _inside(ties, line)
         at = round(_nearest(near, line.middle))
         moves = abs(line.turn) * _widest_gap(ties, line)
         turn = drift * (1 + line.turn) + line.turn
         ahead = line.ahead + line.turn * (at - line.middle)
         bound = _wider(row.bound_ns, line.open + moves)
         if not line.stepping:
+            bound = bound if _tied(ties, bend, line) else None
             bound = _at_least(bound, late.left_open(at, line.low, line.high))
         rows.append(
             replace(
@@ -226,6 +228,19 @@ def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
     straight = all(bend.straight for bend in bends)
     clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
     return between_clocks(piece.blocks, piece.fit.residuals, clock)
+
+
+def _tied(ties: Floats, bend: Bend, line: Stretch) -> bool:
+    """Whether other clocks tell a line: one that lies apart from all such ends by a step, as where
+    ranks only met those of their host, may lie anywhere."""
+    since = max((step.until for step in bend.steps if step.until <= line.low), default=-np.inf)
+    until = min((step.since for step in bend.steps if step.since >= line.high), default=np.inf)
+    return bool(((since <= ties) & (ties <= until)).any())
+
+
+def _inside(ends: Floats, line: Stretch) -> Floats:
+    """The ends that tell a line; none where a clock stepped meanwhile."""
+    return ends[(line.low <= ends) & (ends <= line.high) & (not line.stepping)]
 
 
 def _nearest(ends: Floats, at: float) -> float:

@@ -34,6 +34,11 @@ class Lateness:
     moved_ns: float = 0.0
     """By how much its clock was moved away from its ends."""
 
+    @property
+    def told(self) -> Floats:
+        """Moments at which ends tell the rank from the one it is told against, in order."""
+        return self.series[0][0] if len(self.series) == 1 else np.zeros(0)
+
     def left_open(self, moment: float, low: float, high: float) -> float:
         """Return how far off the clock may be at a moment, ns, by the ends between `low` and
         `high`; 0 without any."""
