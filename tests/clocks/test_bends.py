@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.tables import create_tables, empty_database
-from traceweave.clocks.bend_clusters import bends_show, cluster
-from traceweave.clocks.bending import NEAREST, _as_told, _find_steps, _knots, _prune
+from traceweave.clocks.bend_clusters import BENT, _behind, bends_show, cluster
+from traceweave.clocks.bending import (
+    NEAREST,
+    _as_told,
+    _find_steps,
+    _gaps,
+    _knots,
+    _prune,
+    _step_where_fast,
+)
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
@@ -115,20 +123,19 @@ def test_a_step_of_the_reference_shows_in_all_others() -> None:
 
 
 @nightly
-def test_who_stepped_in_a_gap_is_in_doubt_where_as_few_others_may_have() -> None:
-    """The reference steps by 240 us and rank 3 by 300 us between the same calls. That ranks 1 and
-    2, which bend alike, step by -240 us and rank 3 by 60 us explains the ends as well, and so does
-    that they step by -300 us and the reference by -60 us. A row between has half of what both
-    clocks may have made: the row of rank 3 was 30 us in doubt."""
+def test_of_a_gap_in_which_clocks_were_set_no_more_is_known_than_its_length() -> None:
+    """The reference steps by 240 us and rank 3 by 300 us between the same calls, or any others: its
+    clock shows 5,240 us between them, and a moment of the gap is half of that from either at most.
+    """
     with empty_database() as con:
         stepping(con, {0: (60, 240), 3: (60, 300)})
         weave(con)
-        for rank, doubt_us in ((1, 180), (2, 180), (3, 270)):
+        for rank in (1, 2, 3):
             (bound, *_), *_, (between, anchors) = con.execute(
                 "SELECT bound_ns, anchors FROM clocks WHERE rank = ? ORDER BY anchors DESC", [rank]
             ).fetchall()
             assert anchors == 0
-            assert between - bound == pytest.approx(1000 * doubt_us, abs=2_000)
+            assert between - bound == pytest.approx(2_620_000, abs=3_000)
 
 
 @pytest.mark.parametrize("scatter_us", [2.0, 30.0])
@@ -190,7 +197,55 @@ def test_a_line_is_one_stretch_and_a_step_three() -> None:
     assert [s.ahead for s in (low, gap, high)] == pytest.approx([1_000, 3_000, 7_500], abs=1)
     assert {round(s.turn * 1e6, 6) for s in (low, gap, high)} == {5.0}
     assert (low.unsure, gap.unsure, high.unsure) == (0.0, 500.0, 0.0)
+    # a moment of the gap lies in it on the other clock, which shows 1 us more between its ends
+    assert (low.open, gap.open, high.open) == (0.0, 1e8 + 500, 0.0)
     assert [s.stepping for s in (low, gap, high)] == [False, True, False]
+
+
+@given(
+    since=st.integers(0, 1_000),
+    length=st.integers(2, 1_000),
+    height=st.integers(-1_000, 1_000),
+    part=st.floats(0.01, 0.99),
+)
+def test_between_two_ends_on_one_clock_is_between_them_on_the_other(
+    since: int, length: int, height: int, part: float
+) -> None:
+    step = Step(since, since + length, height)
+    moment = np.array([since + part * length])
+    told = moment + Bend(steps=(step,))(moment)
+    early, late = (float(side[0]) for side in Bend(steps=(step,)).doubt(moment))
+    # those two ends on the common clock, where the moment is not skipped by the step itself
+    assert float(told[0]) - early == pytest.approx(min(since, float(told[0])))
+    assert float(told[0]) + late == pytest.approx(max(step.until + height, float(told[0])))
+
+
+def test_where_others_may_have_stepped_a_clock_adds_nothing_and_is_in_doubt() -> None:
+    bend = Bend(steps=(Step(100.0, 160.0, 0.0),))
+    assert bend.straight
+    early, late = bend.doubt(np.array([90.0, 130.0, 150.0, 170.0]))
+    assert early.tolist() == [0, 30, 50, 0]
+    assert late.tolist() == [0, 30, 10, 0]
+
+
+def test_of_two_clocks_either_may_have_stepped_of_three_one() -> None:
+    moments = 1e6 * np.arange(60.0)
+
+    def gaps(clusters: int) -> list[bool]:
+        rest = np.zeros((60, clusters))
+        rest[:, 1] = np.where(moments > 30.5e6, 250e3, 0.0)
+        rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+        sort = np.zeros(60, np.int64)
+        rows = Rows(np.arange(clusters), moments, rest, np.arange(clusters), sort)
+        joint = Joint([rows], clusters, _knots([rows]))
+        joint.add(Moment(1, 30e6, 31e6))
+        joint.settle()
+        [gap] = _gaps(joint)
+        assert (gap.since, gap.until) == (30e6, 31e6)
+        return [gap.concerns(one, one) for one in range(clusters)]
+
+    assert gaps(2) == [True, True]
+    assert gaps(3) == [False, True, False]
 
 
 def test_knots_do_not_crowd() -> None:
@@ -420,6 +475,68 @@ def test_a_call_that_the_reference_steps_within_contradicts_nothing() -> None:
     assert "steps" in ours[0].method
     assert abs(added(ours, 50e6)[0]) < 2_000
     assert abs(added(ours, 300e6)[0] + 220_000) < 2_000
+
+
+def test_a_curve_that_runs_as_no_clock_does_steps_in_the_longest_gap_there() -> None:
+    # 200 calls a millisecond apart; after call 100, 3 ms without any, cluster 1 is 250 us ahead
+    moments = 1e6 * (np.arange(200.0) + 2 * (np.arange(200) > 100))
+    rest = np.column_stack([np.zeros(200), np.where(moments > 101e6, 250e3, 0.0)])
+    rest += np.random.default_rng(1).normal(0, 2e3, rest.shape)
+    rows = Rows(np.arange(2), moments, rest, np.arange(2), np.zeros(200, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    joint.settle()
+    assert _step_where_fast(joint)
+    [step] = joint.steps
+    assert (step.since, step.until) == (100e6, 103e6)
+    joint.settle()
+    assert abs(joint.heights[0]) == pytest.approx(250e3, abs=3e3)
+    # beside that step no curve runs faster than a clock
+    assert not _step_where_fast(joint)
+    assert joint.steps == [step]
+
+
+def test_where_a_step_is_known_a_fast_curve_asks_for_no_other() -> None:
+    moments = 1e6 * np.arange(60.0)
+    rows = Rows(np.arange(2), moments, np.zeros((60, 2)), np.arange(2), np.zeros(60, np.int64))
+    joint = Joint([rows], 2, _knots([rows]))
+    # between knots 4 and 5 cluster 1 goes 200 us in about 6 ms
+    joint.values[5:, 1] = 200e3
+    joint.add(Moment(1, joint.knots[4], joint.knots[5]))
+    assert not _step_where_fast(joint)
+    joint.drop([])
+    assert _step_where_fast(joint)
+    assert joint.steps[0].cluster == 1
+    assert (
+        joint.knots[4] - 1e6 <= joint.steps[0].since < joint.steps[0].until <= joint.knots[5] + 1e6
+    )
+
+
+def test_how_far_a_host_lies_behind_others_over_all_its_calls() -> None:
+    gone = np.nan
+    host = np.array([0, 0, 1, 2])
+    # hosts 0, 1 and 2; host 0 counts as the mean of its ranks
+    early = np.array([[10.0, 10, 10, 10], [50, 50, 50, gone], [90, 90, gone, gone]])
+    rest = np.array([[1.0, 3, 6, 10], [2, gone, 9, gone], [4, 5, gone, gone]])
+    blocks = [
+        Block(np.arange(4), early, early, early[:, 0], (0, 0), True),
+        Block(np.array([0, 2]), *[np.full((1, 2), 30.0)] * 2, np.ones(1), (1, 0), True),
+    ]
+    rests = [rest, np.array([[7.0, 5.0]])]
+    found = [(at.tolist(), behind.tolist()) for at, behind in _behind(blocks, rests, host)]
+    # of each call, the mean of the other hosts less its own; what no other host shares says nothing
+    assert found == [
+        ([10, 30, 50], [8 - 2, 5 - 7, 9 - 2]),
+        ([10, 30, 50], [(2 + 10) / 2 - 6, 7 - 5, 2 - 9]),
+        ([10], [(2 + 6) / 2 - 10]),
+    ]
+
+
+def test_hosts_of_many_calls_are_not_asked_for_few() -> None:
+    many = BENT.stretches * BENT.anchors
+    for count, hosts in ((many - 1, 2), (many, 0)):
+        end = np.repeat(np.arange(float(count))[:, None], 2, 1)
+        block = Block(np.arange(2), end, end, end[:, 0], (0, 0), True)
+        assert len(list(_behind([block], [0 * end], np.array([0, 1])))) == hosts
 
 
 def test_of_two_clocks_that_may_have_stepped_one_is_left() -> None:

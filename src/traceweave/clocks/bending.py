@@ -168,9 +168,11 @@ def _step_where_fast(joint: Joint) -> bool:
     does."""
     rate = np.diff(joint.values, axis=0) / np.diff(joint.knots)[:, None]
     fast = np.abs(rate - np.median(rate, axis=0))
-    for place in np.argsort(-fast, axis=None)[: int((fast > FAST).sum())].tolist():
+    places = np.argsort(-fast, axis=None)[: int((fast > FAST).sum())]
+    moments = {n: _series(joint, n)[0] for n in np.unique(places % joint.clusters).tolist()}
+    for place in places.tolist():
         knot, number = divmod(place, joint.clusters)
-        moment, _ = _series(joint, number)
+        moment = moments[number]
         low, high = np.searchsorted(moment, joint.knots[knot : knot + 2])
         around = moment[max(low - 1, 0) : high + 1]
         if len(around) < 2:
@@ -321,7 +323,7 @@ def _of_ranks(
         mine = int(of_rank[rank])
         root = int(of_rank[piece.roots[int(piece.component[rank])]])
         against = whole[mine].less(whole[root]) if mine != root else Bend()
-        doubts = [step for gap in gaps for step in gap.doubt(mine, root)]
+        doubts = [Step(gap.since, gap.until, 0.0) for gap in gaps if gap.concerns(mine, root)]
         steps = sorted([*against.steps, *doubts], key=lambda step: step.since)
         against = replace(against, steps=tuple(steps))
         own = _on_own_clock(against, piece, rank)
@@ -339,14 +341,9 @@ class _Gap:
     told: tuple[Floats, ...]
     """By how much each of all clusters stepped, ns, as was found first; then other answers."""
 
-    def doubt(self, one: int, other: int) -> list[Step]:
-        """Return steps that add nothing but the doubt that `one` cluster has of `other` meanwhile,
-        beyond that of the steps which were found."""
-        unsure = [(abs(heights[one]) + abs(heights[other])) / 2 for heights in self.told]
-        more = float(max(unsure)) - (float(unsure[0]) if one != other else 0.0)
-        if more <= 0:
-            return []
-        return [Step(self.since, self.until, height) for height in (more, -more)]
+    def concerns(self, one: int, other: int) -> bool:
+        """Whether one of two clusters may be among those that stepped."""
+        return any(heights[one] != 0 or heights[other] != 0 for heights in self.told)
 
 
 def _gaps(joint: Joint) -> list[_Gap]:

@@ -18,7 +18,8 @@ class Step:
     since: float
     until: float
     height: float
-    """ns to be added from then on, besides what was before."""
+    """ns to be added from then on, besides what was before; 0 where it may have been others that
+    were set."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,8 @@ class Bend:
 
     @property
     def straight(self) -> bool:
-        """Whether it adds nothing; steps that cancel only put in doubt what lies beside them."""
-        heights: dict[tuple[float, float], float] = {}
-        for step in self.steps:
-            place = step.since, step.until
-            heights[place] = heights.get(place, 0.0) + step.height
-        return not any(heights.values()) and not self.ahead.any()
+        """Whether it adds nothing."""
+        return not any(step.height for step in self.steps) and not self.ahead.any()
 
     def __call__(self, times: Floats) -> Floats:
         """Return what is to be added at these times, NaN where they are."""
@@ -58,12 +55,19 @@ class Bend:
             total = total + step.height * passed(times, step)
         return total
 
-    def doubt(self, times: Floats) -> Floats:
-        """Return by how much that may be wrong since nobody knows if a step has been made, ns."""
-        doubt = np.zeros(times.shape)
+    def doubt(self, times: Floats) -> tuple[Floats, Floats]:
+        """Return by how much too much and too little that may be where clocks were set, ns.
+
+        However often, and by however much: what lies between two anchors of a clock does so on the
+        common one.
+        """
+        back, on, half = (np.zeros(times.shape) for _ in range(3))
         for step in self.steps:
-            doubt += np.where(passed(times, step) == 0.5, abs(step.height) / 2, 0.0)
-        return doubt
+            open_ = passed(times, step) == 0.5
+            back = np.where(open_, np.maximum(back, times - step.since), back)
+            on = np.where(open_, np.maximum(on, step.until - times), on)
+            half += np.where(open_, step.height / 2, 0.0)
+        return np.maximum(back + half, 0.0), np.maximum(on + half, 0.0)
 
     def curve(self, times: Floats) -> Floats:
         """Return the same without steps."""
@@ -102,7 +106,7 @@ def straightened(blocks: list[Block], bends: Sequence[Bend]) -> list[Block]:
         start = np.column_stack([start + bends[r](start) for start, _, r in columns])
         early = np.column_stack([start + _least(bends[r], start, anchors[r])
                                  for start, _, r in columns])  # fmt: skip
-        late = np.column_stack([bends[r].doubt(end) for _, end, r in columns])
+        late = np.column_stack([bends[r].doubt(end)[1] for _, end, r in columns])
         end = block.end + ahead(block, bends)
         result.append(replace(block, start=start, end=end, doubt=(start - early, late)))
     return result
@@ -121,10 +125,10 @@ def _anchors(blocks: list[Block], ranks: int) -> list[Floats]:
 def _least(bend: Bend, times: Floats, anchors: Floats) -> Floats:
     """The least that a bend may add at these times, being known at anchors only."""
     if bend.straight:
-        return bend(times) - bend.doubt(times)
+        return bend(times) - bend.doubt(times)[0]
     after = np.searchsorted(anchors, times)
     before, after = (np.clip(n, 0, len(anchors) - 1) for n in (after - 1, after))
-    near = [bend(t) - bend.doubt(t) for t in (times, anchors[before], anchors[after])]
+    near = [bend(t) - bend.doubt(t)[0] for t in (times, anchors[before], anchors[after])]
     return np.asarray(np.min(near, axis=0))
 
 

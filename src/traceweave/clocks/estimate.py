@@ -10,8 +10,10 @@ from traceweave.arrays import Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.matrices import Block, columns_of_ranks
+from traceweave.clocks.near_ends import Lateness, in_order, late_against
 from traceweave.clocks.piece import (
     EPOCH_NS,
+    FEW,
     Options,
     Piece,
     RankInfo,
@@ -67,18 +69,31 @@ def fit_clocks(
         return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
-    slack = int(piece.bounds.slack_ns)
-    columns, tying = columns_of_ranks(blocks, len(ranks)), _tying(piece, bends)
+    columns = columns_of_ranks(blocks, len(ranks))
     halves = _distances(piece, columns)
     doubt = _doubt(piece, bends, halves[:, 1])
+    slack = int(piece.bounds.slack_ns)
     if doubt.any():
         find_bounds(piece, doubt)
-    clocks = [
-        row
-        for rank, bend in enumerate(bends)
-        for row in _rows(piece, blocks, tying, rank, columns[rank], halves[rank], bend, options)
-    ]
-    return clocks, slack
+    answer = _Answer(piece, bends, blocks, columns, halves, _tying(piece, bends), options)
+    return [row for rank in range(len(ranks)) for row in _rows(answer, rank)], slack
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Clocks as they are fitted, and what their rows are made of; lists have one item per rank."""
+
+    piece: Piece
+    bends: list[Bend]
+    blocks: list[Block]
+    """As recorded."""
+    columns: list[list[tuple[int, int]]]
+    """In which blocks each rank is, and in which column."""
+    halves: Floats
+    """How far half and 95 % of each rank's ends lie from where they should."""
+    tying: list[Floats]
+    """Per block: the residuals of instances that ranks of several clocks share; NaN elsewhere."""
+    options: Options
 
 
 def _fit_bent(piece: Piece, options: Options) -> tuple[Piece, list[Bend]]:
@@ -132,39 +147,39 @@ def _single(info: RankInfo) -> Clock:
     )
 
 
-def _rows(
-    piece: Piece,
-    blocks: list[Block],
-    tying: list[Floats],
-    rank: int,
-    columns: list[tuple[int, int]],
-    half: Floats,
-    bend: Bend,
-    options: Options,
-) -> list[Clock]:
-    """A rank's rows: one, or one per stretch of its bend; `columns`: where it is in blocks.
+def _rows(answer: _Answer, rank: int) -> list[Clock]:
+    """A rank's rows: one, or one per stretch of its bend.
 
-    What a row says of the clock it says of a moment at which ends tell it, if there is one.
+    What a row says of the clock it says of a moment at which ends tell it, if there is one: ends of
+    calls that it shares with its reference's, which may have stepped when it only met others.
     """
-    row = _row(piece, rank, columns, half, options)
+    piece, options, bend = answer.piece, answer.options, answer.bends[rank]
+    row, late = _row(answer, rank), _late(answer, rank)
     info, middle, drift = piece.ranks[rank], piece.middle[rank], piece.fit.drift[rank]
-    ends = np.sort(of_rank(blocks, piece.fit.residuals, columns)[0])
-    ties = np.sort(of_rank(blocks, tying, columns)[0])
-    if bend.straight:
-        at = round(_nearest(ties, middle))
-        moved = row.offset_ns + round(float(drift * (at - middle)))
-        return [replace(row, offset_ns=moved, reference_local_ns=options.origin_ns + at)]
+    columns = answer.columns[rank]
+    ends = np.sort(of_rank(answer.blocks, piece.fit.residuals, columns)[0])
+    ties = np.sort(of_rank(answer.blocks, answer.tying, columns)[0])
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
+    if bend.straight:
+        at = round(_nearest(late.told if len(late.told) else ties, middle))
+        moved = row.offset_ns + round(float(drift * (at - middle)))
+        bound = _at_least(row.bound_ns, late.left_open(at, first, last))
+        local = options.origin_ns + at
+        return [replace(row, offset_ns=moved, reference_local_ns=local, bound_ns=bound)]
     lines = stretches_of(bend, first, last)
     wanders = len({line.turn for line in lines}) > 1
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
-        near = ties[(line.low <= ties) & (ties <= line.high) & (not line.stepping)]
+        near = _inside(late.told, line) if len(_inside(late.told, line)) else _inside(ties, line)
         at = round(_nearest(near, line.middle))
-        unsure = line.unsure + abs(line.turn) * _widest_gap(ties, line)
+        moves = abs(line.turn) * _widest_gap(ties, line)
         turn = drift * (1 + line.turn) + line.turn
         ahead = line.ahead + line.turn * (at - line.middle)
+        bound = _wider(row.bound_ns, line.open + moves)
+        if not line.stepping:
+            bound = bound if _tied(ties, bend, line) else None
+            bound = _at_least(bound, late.left_open(at, line.low, line.high))
         rows.append(
             replace(
                 row,
@@ -172,8 +187,8 @@ def _rows(
                 offset_ns=row.offset_ns + round(float(ahead + drift * (at + ahead - middle))),
                 drift_ppm=float(turn * 1e6),
                 reference_local_ns=options.origin_ns + at,
-                bound_ns=_wider(row.bound_ns, unsure),
-                residual_p95_ns=_wider(row.residual_p95_ns, bend.unsure + unsure),
+                bound_ns=bound,
+                residual_p95_ns=_wider(row.residual_p95_ns, bend.unsure + line.unsure + moves),
                 anchors=0 if line.stepping else _count(ends, line),
                 method=", ".join(model),
             )
@@ -181,11 +196,51 @@ def _rows(
     return rows
 
 
+def _late(answer: _Answer, rank: int) -> Lateness:
+    """How late a rank's ends are against those of the clock of its reference; or, where the two
+    share no call, how late each of them is against others. Few cannot tell lags from steps. What
+    probes prove no ends leave open.
+    """
+    piece = answer.piece
+    root = piece.roots[int(piece.component[rank])]
+    if rank == root or quickest(piece.blocks, answer.columns[rank]) is not None:
+        return Lateness(())
+    found = _series(answer, piece.fit.rests, rank, root)
+    if min(len(at) for at, _ in found) < FEW:
+        found = _series(answer, piece.fit.whole, rank, root)
+    return Lateness(found, float(piece.moved[rank] - piece.moved[root]))
+
+
+def _series(
+    answer: _Answer, late: list[Floats], rank: int, root: int
+) -> tuple[tuple[Floats, Floats], ...]:
+    piece, blocks, columns = answer.piece, answer.blocks, answer.columns
+    shared = late_against(blocks, late, columns[rank], piece.unit == piece.unit[root])
+    if len(shared[0]):
+        return (shared,)
+    mine, theirs = (of_rank(blocks, late, columns[one]) for one in (rank, root))
+    ahead = float(piece.fit.offset[rank])
+    return in_order(*mine), in_order(theirs[0] - ahead, theirs[1])
+
+
 def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
     """The residuals of the instances that ranks of several clocks share; NaN elsewhere."""
     straight = all(bend.straight for bend in bends)
     clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
     return between_clocks(piece.blocks, piece.fit.residuals, clock)
+
+
+def _tied(ties: Floats, bend: Bend, line: Stretch) -> bool:
+    """Whether other clocks tell a line: one that lies apart from all such ends by a step, as where
+    ranks only met those of their host, may lie anywhere."""
+    since = max((step.until for step in bend.steps if step.until <= line.low), default=-np.inf)
+    until = min((step.since for step in bend.steps if step.since >= line.high), default=np.inf)
+    return bool(((since <= ties) & (ties <= until)).any())
+
+
+def _inside(ends: Floats, line: Stretch) -> Floats:
+    """The ends that tell a line; none where a clock stepped meanwhile."""
+    return ends[(line.low <= ends) & (ends <= line.high) & (not line.stepping)]
 
 
 def _nearest(ends: Floats, at: float) -> float:
@@ -213,15 +268,18 @@ def _wider(value: int | None, by: float) -> int | None:
     return None if value is None else value + round(by)
 
 
-def _row(
-    piece: Piece, rank: int, columns: list[tuple[int, int]], half: Floats, options: Options
-) -> Clock:
-    """A rank's line; `half`: how far half and 95 % of its ends lie from where they should."""
+def _at_least(value: int | None, least: float) -> int | None:
+    return None if value is None else max(value, int(np.ceil(least)))
+
+
+def _row(answer: _Answer, rank: int) -> Clock:
+    """A rank's line."""
+    piece, options, half = answer.piece, answer.options, answer.halves[rank]
     moved = piece.moved
     info, component = piece.ranks[rank], int(piece.component[rank])
     root = piece.roots[component]
     status, method = _status(piece, rank, options.reference_rank)
-    bound, round_trip = _bound(piece, rank, root), quickest(piece.blocks, columns)
+    bound, round_trip = _bound(piece, rank, root), quickest(piece.blocks, answer.columns[rank])
     if status in ("wall clock", "unaligned"):
         bound = None
     if round_trip is not None and bound is not None:

@@ -100,16 +100,22 @@ def _off(values: Floats, parts: list[Floats]) -> float:
 
 
 def _apart(values: Floats, parts: list[Floats]) -> float:
-    """The same for few ends: noise is how far each lies from the middle of those beside it, since
-    a clock may move within a stretch; and so few may leave the fit nearer to one stretch than to
+    """The same for few ends, since so few may leave the fit nearer to one stretch than to
     another.
     """
     medians = np.array([np.median(part) for part in parts])
-    # that has 1.5 times the variance of a single end, a difference of two medians twice theirs
-    noise = 1.4826 * float(np.median(np.abs(np.diff(values, 2)) / 2)) / np.sqrt(1.5)
-    error = 1.2533 * noise * np.sqrt(2 / len(parts[0]))
+    # a difference of two medians has twice their variance
+    error = 1.2533 * scatter_of_few(values) * np.sqrt(2 / len(parts[0]))
     apart = float(np.ptp(medians))
     return apart if apart > SIGMAS * error else 0.0
+
+
+def scatter_of_few(values: Floats) -> float:
+    """Standard deviation of three ends or more in the order of time, wherever a clock went: from
+    how far each lies from the middle of those beside it.
+    """
+    # that has 1.5 times the variance of a single end
+    return 1.4826 * float(np.median(np.abs(np.diff(values, 2)) / 2)) / float(np.sqrt(1.5))
 
 
 def of_rank(

@@ -25,7 +25,9 @@ class Stretch:
     turn: float
     """By how much more per ns."""
     unsure: float
-    """By how much it may be off the bend there, ns."""
+    """By how much it may be off the bend there, ns, if each clock was set at most once."""
+    open: float
+    """The same, however often clocks were set."""
     stepping: bool
     """Somewhere in it the clock stepped."""
 
@@ -49,7 +51,10 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
         slope = float(np.diff(values)[number] / np.diff(turns)[number])
         middle = np.array([(low + high) / 2])
         made = [(step.height, float(passed(middle, step)[0])) for step in bend.steps]
-        unsure = sum(abs(height) / 2 for height, share in made if share == 0.5)
+        stepping = any(share == 0.5 for _, share in made)
+        lines = width if len(turns) > 2 else 0.0
+        unsure = lines + sum(abs(height) / 2 for height, share in made if share == 0.5)
+        doubt = max(float(side[0]) for side in bend.doubt(middle))
         result.append(
             Stretch(
                 low,
@@ -57,8 +62,9 @@ def stretches_of(bend: Bend, first: float, last: float) -> list[Stretch]:
                 float(values[number] + slope * (middle[0] - turns[number]))
                 + sum(height * share for height, share in made),
                 slope,
-                (width if len(turns) > 2 else 0.0) + unsure,
-                unsure > 0,
+                unsure,
+                max(unsure, lines + doubt),
+                stepping,
             )
         )
     return result
