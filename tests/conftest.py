@@ -17,7 +17,8 @@ import pytest
 import traceweave
 from tests.chromium import Chromium, find_chromium, launch
 from tests.comparison.runs import run_of
-from tests.tables import create_tables, empty_database
+from tests.tables import create_tables, empty_database, with_tables
+from traceweave.store import draft, folder
 from traceweave_simulator import Config, simulate, write_kineto
 
 # a busy machine takes longer now and then, which is no fault of what is tested
@@ -43,9 +44,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
+def pytest_collection_finish() -> None:
+    """What the collection made stays: to look for garbage in it again and again takes longer than
+    many a test.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let modules clear up what they made."""
+    gc.unfreeze()
+
+
 def _nights(config: pytest.Config) -> bool:
     """Tell whether nightly tests are asked for: by --nightly, or by name in -m."""
     return bool(config.option.nightly) or "nightly" in config.option.markexpr
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_tables() -> Iterator[None]:
+    """What this process ingests begins with copied tables; what commands do in one of their own, as
+    users run them, creates them. To create them takes a third of the ingest of a small file.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (draft, folder):
+            patch.setattr(module, "with_tables", with_tables)
+        yield
 
 
 def _shared(name: str) -> Path:

@@ -19,6 +19,7 @@ def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection to an in-memory database of its own.
 
     It is one of an instance that is started once: that takes twice as long as all its tables.
+    One thread answers, as in all small runs.
     """
     name = f"run_{secrets.token_hex(4)}"
     try:
@@ -39,9 +40,15 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("DETACH empty_run")
 
 
+def with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Do what store.draft.with_tables does, so."""
+    create_tables(con)
+    return con
+
+
 @cache
 def _instance() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
+    return duckdb.connect(config={"threads": 1})
 
 
 @cache

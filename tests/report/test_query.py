@@ -12,7 +12,7 @@ import traceweave
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from traceweave.analyses import analysis_relation
-from traceweave.analyses.common import COMMON
+from traceweave.analyses.common import KEPT
 from traceweave.errors import QueryError
 from traceweave.report.query import (
     Row,
@@ -95,7 +95,7 @@ def test_the_report_leaves_only_rows_of_analyses_behind(
     with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         first = build_report(run.con)
         kept = _temporary(run.con)
-        assert {name for name in kept if not name.startswith("tw_")} <= {*COMMON}
+        assert {name for name in kept if not name.startswith("tw_")} <= {*KEPT}
         assert any(name.startswith("tw_rows_gaps_") for name in kept)
         # and from those it is the same again
         assert build_report(run.con) == first

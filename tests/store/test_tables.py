@@ -13,6 +13,8 @@ EVERYTHING = (
     " ORDER BY ALL",
     "SELECT schema_name, table_name, column_name, data_type, comment FROM duckdb_columns()"
     " WHERE NOT internal ORDER BY ALL",
+    "SELECT schema_name, function_name, parameters, macro_definition FROM duckdb_functions()"
+    " WHERE NOT internal ORDER BY ALL",
     "SELECT table_name, constraint_text FROM duckdb_constraints() ORDER BY ALL",
     "FROM meta",
 )

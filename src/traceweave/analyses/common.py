@@ -1,4 +1,5 @@
-"""What ranks have in common, computed once for all questions.
+"""Public relations that are computed once for all questions: what ranks have in common, and of a
+small run its events too.
 
 These relations are views over views: DuckDB takes longer to read what they say than to compute
 their rows, and a question such as `findings` reads them dozens of times. Where nothing can change
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 
 import duckdb
 
-from traceweave.analyses.batches import is_batch
+from traceweave.analyses.batches import GROWING, is_batch
 from traceweave.store.database import is_read_only
 
 COMMON = (
@@ -31,22 +32,34 @@ COMMON = (
 )
 """Public views that do not grow with the events of ranks, as those of batches.GROWING do."""
 
+KEPT = (*COMMON, *GROWING)
+
 MOST_CALLS = 1_000_000
 """Calls of collectives of the largest run for which it is done: rows have up to 150 bytes."""
 
-_SIZE = "SELECT current_database(), count(*) FROM base.collective_calls"
+MOST_EVENTS = 20_000
+"""GPU and host ops of the largest run whose events are kept: of more, to copy them all costs more
+than to plan the few columns that a question reads."""
+
+_SIZE = """
+SELECT
+    current_database(),
+    (SELECT count(*) FROM base.collective_calls),
+    (SELECT count(*) FROM base.gpu_ops) + (SELECT count(*) FROM base.host_ops)
+        + (SELECT count(*) FROM base.other_events)
+"""
 
 
 def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str]) -> None:
-    """Make tables of those of `relations` that ranks have in common, where nothing changes them.
+    """Make tables of those of `relations` that are kept, where nothing changes them.
 
     `made` are the tables that are there; those that were asked for are added to it.
     """
-    wanted = [name for name in COMMON if name in relations and name not in made]
+    wanted = [name for name in KEPT if name in relations and name not in made]
     made.update(wanted)
     if not wanted or not is_read_only(con) or is_batch(con):
         return
-    ((run, calls),) = con.execute(_SIZE).fetchall()
-    if calls <= MOST_CALLS:
-        for name in wanted:
+    ((run, calls, events),) = con.execute(_SIZE).fetchall()
+    for name in wanted:
+        if (events <= MOST_EVENTS) if name in GROWING else (calls <= MOST_CALLS):
             con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {run}.main.{name}")

@@ -89,11 +89,14 @@ compute AS NOT MATERIALIZED (
 computed AS MATERIALIZED (
     SELECT rank, at_ns, compute_ns FROM tw_busy_until('compute', 'edges')
 ),
+-- one at a time: of both joins at once DuckDB may take the pairs of a rank first
+begun AS MATERIALIZED (
+    SELECT cut.*, a.compute_ns AS computed_ns
+    FROM cut JOIN computed AS a ON a.rank = cut.rank AND a.at_ns = cut.from_ns
+),
 overlapped AS (
-    SELECT cut.*, z.compute_ns - a.compute_ns AS compute_overlap_ns
-    FROM cut
-    JOIN computed AS a ON a.rank = cut.rank AND a.at_ns = cut.from_ns
-    JOIN computed AS z ON z.rank = cut.rank AND z.at_ns = cut.until_ns
+    SELECT b.*, z.compute_ns - b.computed_ns AS compute_overlap_ns
+    FROM begun AS b JOIN computed AS z ON z.rank = b.rank AND z.at_ns = b.until_ns
 ),
 summed AS (
     SELECT

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from weakref import WeakKeyDictionary
@@ -28,9 +28,9 @@ from traceweave.analyses.common import hold
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
-from traceweave.analyses.sentences import create_writers
+from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
-from traceweave.analyses.sweeps import create_sweeps
+from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
 from traceweave.store.database import first_line, is_read_only
 from traceweave.store.rows import registered
@@ -47,8 +47,11 @@ UNION ALL
 SELECT view_name FROM duckdb_views() WHERE temporary
 """
 
-_with_macros: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
-"""The macros that were created in a connection."""
+_FUNCTIONS = dict.fromkeys(SWEEPS, create_sweep) | dict.fromkeys(WRITERS, create_writer)
+"""By name: what creates a function that statements call."""
+
+_created: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+"""The macros and functions that were created in a connection."""
 
 
 def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.DuckDBPyRelation:
@@ -236,11 +239,11 @@ def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | Non
     as those of statements are (see `materialize`).
     """
     made = _kept(con) if made is None else made
-    there = _with_macros.setdefault(con, set())
-    _create_functions(con, sql)
+    there = _created.setdefault(con, set())
+    _create_functions(con, sql, there)
     for name in macros_of(sql):
         definition = macros()[name]
-        _create_functions(con, definition)
+        _create_functions(con, definition, there)
         if definition.startswith(_TABLE):
             if name not in made:
                 con.execute(definition)
@@ -250,9 +253,14 @@ def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | Non
             there.add(name)
 
 
-def _create_functions(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    create_sweeps(con, sql)
-    create_writers(con, sql)
+def _create_functions(con: duckdb.DuckDBPyConnection, sql: str, there: set[str]) -> None:
+    for name, create in _FUNCTIONS.items():
+        if name in sql and name not in there:
+            # another connection to the instance may have: to ask which are there takes DuckDB
+            # longer than many an analysis
+            with suppress(duckdb.NotImplementedException, duckdb.CatalogException):
+                create(con, name)
+            there.add(name)
 
 
 @cache

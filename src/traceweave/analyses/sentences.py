@@ -42,14 +42,7 @@ def _named(noun: str, numbers: Sequence[int | None]) -> str:
     return words.named(noun, [number for number in numbers if number is not None])
 
 
-def create_writers(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the functions that `sql` calls in `con`, those that are not there yet."""
-    for name, writer in WRITERS.items():
-        if name in sql:
-            try:
-                con.create_function(
-                    name, writer.function, list(writer.takes), "VARCHAR", side_effects=False
-                )
-            # asking which functions there are takes DuckDB longer than many an analysis
-            except (duckdb.NotImplementedException, duckdb.CatalogException):
-                continue
+def create_writer(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Create one of WRITERS in `con`, which has none of that name."""
+    writer = WRITERS[name]
+    con.create_function(name, writer.function, list(writer.takes), "VARCHAR", side_effects=False)

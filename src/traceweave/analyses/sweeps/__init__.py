@@ -8,6 +8,6 @@ all of one length.
 
 from __future__ import annotations
 
-from traceweave.analyses.sweeps.functions import create_sweeps
+from traceweave.analyses.sweeps.functions import SWEEPS, create_sweep
 
-__all__ = ["create_sweeps"]
+__all__ = ["SWEEPS", "create_sweep"]

@@ -23,6 +23,9 @@ from traceweave.analyses.sweeps.streams import queue_depth, stream_idle
 from traceweave.analyses.sweeps.times import NEVER
 from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until
 
+SMALL = 100_000
+"""Up to so many elements of all lists together one thread sweeps: to start others takes longer."""
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -42,11 +45,15 @@ class Sweep:
 
     def __call__(self, *columns: pa.ChunkedArray) -> pa.StructArray:
         """Apply the function to every row, several rows at a time."""
-        rows = zip(*(_arrays(column.combine_chunks()) for column in columns), strict=True)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            done = list(pool.map(lambda row: self.function(*row), rows))
-        lists = [_lists(parts) for parts in zip(*done, strict=True)]
-        return pa.StructArray.from_arrays(lists, names=list(self.returns))
+        lists = [column.combine_chunks() for column in columns]
+        rows = zip(*map(_arrays, lists), strict=True)
+        if sum(len(each.values) for each in lists) <= SMALL:
+            done = [self.function(*row) for row in rows]
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                done = list(pool.map(lambda row: self.function(*row), rows))
+        found = [_lists(parts) for parts in zip(*done, strict=True)]
+        return pa.StructArray.from_arrays(found, names=list(self.returns))
 
 
 def _arrays(column: pa.ListArray) -> list[npt.NDArray[np.generic]]:
@@ -124,19 +131,14 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
 """By the name that macros use."""
 
 
-def create_sweeps(con: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Create the functions that `sql` calls in `con`, those that are not there yet."""
-    for name, sweep in SWEEPS.items():
-        if name in sql:
-            result = ", ".join(f"{column} {type_}[]" for column, type_ in sweep.returns.items())
-            try:
-                con.create_function(
-                    name,
-                    cast(Callable[..., Any], sweep),
-                    [f"{type_}[]" for type_ in sweep.takes],
-                    f"STRUCT({result})",
-                    type=ARROW,
-                )
-            # asking which functions there are takes DuckDB longer than many an analysis
-            except (duckdb.NotImplementedException, duckdb.CatalogException):
-                continue
+def create_sweep(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Create one of SWEEPS in `con`, which has none of that name."""
+    sweep = SWEEPS[name]
+    result = ", ".join(f"{column} {type_}[]" for column, type_ in sweep.returns.items())
+    con.create_function(
+        name,
+        cast(Callable[..., Any], sweep),
+        [f"{type_}[]" for type_ in sweep.takes],
+        f"STRUCT({result})",
+        type=ARROW,
+    )
