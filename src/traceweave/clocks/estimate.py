@@ -75,7 +75,8 @@ def fit_clocks(
     slack = int(piece.bounds.slack_ns)
     if doubt.any():
         find_bounds(piece, doubt)
-    answer = _Answer(piece, bends, blocks, columns, halves, _tying(piece, bends), options)
+    met = between_clocks(piece.blocks, piece.fit.residuals, piece.unit)
+    answer = _Answer(piece, bends, blocks, columns, halves, met, _tying(piece, bends), options)
     return [row for rank in range(len(ranks)) for row in _rows(answer, rank)], slack
 
 
@@ -91,8 +92,10 @@ class _Answer:
     """In which blocks each rank is, and in which column."""
     halves: Floats
     """How far half and 95 % of each rank's ends lie from where they should."""
-    tying: list[Floats]
+    met: list[Floats]
     """Per block: the residuals of instances that ranks of several clocks share; NaN elsewhere."""
+    tying: list[Floats]
+    """The same of clocks that do not bend alike."""
     options: Options
 
 
@@ -159,6 +162,7 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
     columns = answer.columns[rank]
     ends = np.sort(of_rank(answer.blocks, piece.fit.residuals, columns)[0])
     ties = np.sort(of_rank(answer.blocks, answer.tying, columns)[0])
+    met = of_rank(answer.blocks, answer.met, columns)[0]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     if bend.straight:
         at = round(_nearest(late.told if len(late.told) else ties, middle))
@@ -178,7 +182,7 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
         ahead = line.ahead + line.turn * (at - line.middle)
         bound = _wider(row.bound_ns, line.open + moves)
         if not line.stepping:
-            bound = bound if _tied(ties, bend, line) else None
+            bound = bound if _tied(met, bend, line) else None
             bound = _at_least(bound, late.left_open(at, line.low, line.high))
         rows.append(
             replace(
@@ -224,18 +228,19 @@ def _series(
 
 
 def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
-    """The residuals of the instances that ranks of several clocks share; NaN elsewhere."""
+    """The residuals of the instances that ranks share whose clocks do not bend alike; NaN
+    elsewhere."""
     straight = all(bend.straight for bend in bends)
     clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
     return between_clocks(piece.blocks, piece.fit.residuals, clock)
 
 
-def _tied(ties: Floats, bend: Bend, line: Stretch) -> bool:
+def _tied(met: Floats, bend: Bend, line: Stretch) -> bool:
     """Whether other clocks tell a line: one that lies apart from all such ends by a step, as where
     ranks only met those of their host, may lie anywhere."""
     since = max((step.until for step in bend.steps if step.until <= line.low), default=-np.inf)
     until = min((step.since for step in bend.steps if step.since >= line.high), default=np.inf)
-    return bool(((since <= ties) & (ties <= until)).any())
+    return bool(((since <= met) & (met <= until)).any())
 
 
 def _inside(ends: Floats, line: Stretch) -> Floats:

@@ -16,6 +16,7 @@ from traceweave.matching.by_time import match_by_time, tolerance
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import (
+    CLEAR,
     SAME_CLOCK_NS,
     STEP_NS,
     WALL_CLOCK_NS,
@@ -37,7 +38,7 @@ RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
 MOST = 0.5
 """A shift that leaves more than this share of the shorter sequence without partners has to bring as
-many together as any line between the clocks does."""
+many together as any line between the clocks does, however little ends scatter."""
 LOOSE = 16
 """Calls of a stretch that is looked at by itself where a whole sequence is not decided,"""
 LOOK = 8
@@ -88,11 +89,12 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     _drop_outdone(a, b, partner, shift)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
-    found = int((partner >= 0).sum())
-    if found < MOST * min(len(a), len(b)):
-        # where calls are missing in between, a few steps may look like others by chance
+    few = int((partner >= 0).sum()) < MOST * min(len(a), len(b))
+    if few or (partner[region] < 0).any():
+        # where calls are missing in between, a few steps may look like others by chance, and all of
+        # them where they take evenly long
         voted = _align_by_votes(a, b, same_clock, TOO_FEW)
-        if int((voted.partner >= 0).sum()) > found:
+        if _better(a, b, voted.partner, partner, few=few):
             return voted
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
     return Alignment(partner, line, plain)
@@ -237,6 +239,22 @@ def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bo
             near = j[0] - i[0] in beside and _apart(a, i, b, j, line) <= STEP_NS
             if len(run) >= (SHORT if near else STRETCH):
                 partner[i] = j
+
+
+def _better(a: Calls, b: Calls, one: Ints, other: Ints, *, few: bool) -> bool:
+    """Whether `one` choice of partners brings more calls together than the `other`, which brings
+    few, or at least as many whose ends clearly scatter less."""
+    count, had = int((one >= 0).sum()), int((other >= 0).sum())
+    if few:
+        return count > had
+    return count >= had and CLEAR * _scatter(a, b, one) < _scatter(a, b, other)
+
+
+def _scatter(a: Calls, b: Calls, partner: Ints) -> float:
+    """Median change of the end difference from one call that has a partner to the next, ns; inf
+    with fewer than two."""
+    i = np.flatnonzero(partner >= 0)
+    return float(np.median(np.abs(np.diff(b.end[partner[i]] - a.end[i])))) if len(i) > 1 else np.inf
 
 
 def _apart(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> float:
