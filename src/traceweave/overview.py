@@ -54,7 +54,7 @@ class ClockOverview:
     residual_p95_ns: int | None
     """Differences between ranks below this are noise; None without anchors."""
     bound_ns: int | None
-    """Half-width of the offset interval that causality proves; None if unbounded."""
+    """Half-width of the interval that the offset lies in; None if unbounded."""
     anchors: int
 
 

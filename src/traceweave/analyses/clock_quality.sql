@@ -8,7 +8,7 @@
 -- column: reference_rank INTEGER | the rank whose clock is the common one
 -- column: offset_ns BIGINT | added to the local time; NULL if the clock was not examined
 -- column: drift_ppm DOUBLE | rate difference, parts per million
--- column: bound_ns BIGINT | half-width of the offset interval that causality proves; NULL if unbounded
+-- column: bound_ns BIGINT | half-width of the interval that the offset lies in, by causality and the ends near; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
 -- column: residual_p95_ns BIGINT | 95th percentile of the same: smaller differences between ranks are noise
 -- column: anchors BIGINT | matched collectives in the fit
