@@ -38,16 +38,13 @@ MOST_CALLS = 1_000_000
 """Calls of collectives of the largest run for which it is done: rows have up to 150 bytes."""
 
 MOST_EVENTS = 20_000
-"""GPU and host ops of the largest run whose events are kept: of more, to copy them all costs more
-than to plan the few columns that a question reads."""
+"""Events of the largest run whose events are kept, of all kinds: of more, to copy them all costs
+more than to plan the few columns that a question reads."""
 
-_SIZE = """
-SELECT
-    current_database(),
-    (SELECT count(*) FROM base.collective_calls),
-    (SELECT count(*) FROM base.gpu_ops) + (SELECT count(*) FROM base.host_ops)
-        + (SELECT count(*) FROM base.other_events)
-"""
+_CALLS = "SELECT current_database(), count(*) FROM base.collective_calls"
+_LARGE = ("counters", "flows", "gpu_ops", "host_ops", "memory_events", "other_events")
+"""The base tables that GROWING reads."""
+_EVENTS = "SELECT " + " + ".join(f"(SELECT count(*) FROM base.{table})" for table in _LARGE)
 
 
 def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str]) -> None:
@@ -59,7 +56,9 @@ def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str
     made.update(wanted)
     if not wanted or not is_read_only(con) or is_batch(con):
         return
-    ((run, calls, events),) = con.execute(_SIZE).fetchall()
+    ((run, calls),) = con.execute(_CALLS).fetchall()
+    growing = [name for name in wanted if name in GROWING]
+    events = con.execute(_EVENTS).fetchall()[0][0] if growing else 0
     for name in wanted:
-        if (events <= MOST_EVENTS) if name in GROWING else (calls <= MOST_CALLS):
+        if (events <= MOST_EVENTS) if name in growing else (calls <= MOST_CALLS):
             con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {run}.main.{name}")

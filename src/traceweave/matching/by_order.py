@@ -13,9 +13,8 @@ from traceweave.matching.alignment import align_pair
 from traceweave.matching.by_time import match_leftovers
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
-from traceweave.matching.outcome import AGAINST_HOST, ALONE, OVERLAPS, Matches
+from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
 from traceweave.matching.send_recv import SameClock
-from traceweave.matching.shifts import SAME_CLOCK_NS
 
 ROUNDING_NS = 2_000
 """Old traces have whole microseconds."""
@@ -90,39 +89,7 @@ def _align_all(parts: list[Part], reference: Part, same_clock: SameClock, instan
         plain = plain and alignment.plain
         found = alignment.partner >= 0
         instance[part.index[found]] = instance[reference.index[alignment.partner[found]]]
-    for part in _against_their_host(parts, same_clock):
-        part.line, part.reason = None, AGAINST_HOST
-        instance[part.index] = -1
     return plain
-
-
-def _against_their_host(parts: list[Part], same_clock: SameClock) -> list[Part]:
-    """Parts whose clock lies on the reference's where most of the same host say that it does not:
-    they were found a step or more off."""
-    hosts: list[list[Part]] = []
-    for part in parts:
-        if part.line is not None:
-            rank = int(part.calls.rank[0])
-            own = (h for h in hosts if same_clock(int(h[0].calls.rank[0]), rank))
-            host = next(own, None)
-            if host is None:
-                hosts.append([part])
-            else:
-                host.append(part)
-    return [
-        part
-        for host in hosts
-        for part in host
-        if 2 * sum(_apart(part, other) <= SAME_CLOCK_NS for other in host) <= len(host)
-    ]
-
-
-def _apart(one: Part, other: Part) -> float:
-    """How far two parts' lines lie apart in the time between their middles, ns."""
-    if one.line is None or other.line is None:
-        return np.inf
-    at = (one.line.at + other.line.at) / 2
-    return abs(one.line.ahead(at) - other.line.ahead(at))
 
 
 def match_rest(parts: list[Part], instance: Ints) -> None:

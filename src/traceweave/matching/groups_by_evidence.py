@@ -173,6 +173,8 @@ class Search:
     """Why a strand, by its first call, is in no proven set."""
     _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
     """Strands that were aligned with another, by the identity of both."""
+    _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
+    """The same of those that could not be aligned, some of their calls."""
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
@@ -265,7 +267,10 @@ class Search:
         seed, count = found.strands[0], len(found.strands)
         if strand.rank in found.ranks() or not self._comparable(strand, seed):
             return False
-        loose = align_loosely(strand, seed, self.time)
+        pair = id(strand), id(seed)
+        if pair not in self._loose:
+            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
+        loose = self._loose[pair][2]
         if (loose.partner >= 0).sum() < LEAST:
             return False
         both = bundle([*found.strands, strand], [*found.alignments, loose])
@@ -276,6 +281,11 @@ class Search:
             return False
         says = float(weigh(both, parts).by_call[near].sum())
         return says > 0 or not clear(says, int(near.sum()))
+
+    def _may_run_together(self, old: _Settled, new: _Settled) -> bool:
+        if set(old.found.ranks()) & set(new.found.ranks()):
+            return False
+        return all(self._may_run_with(old.found, strand) for strand in new.found.strands)
 
     def _candidates(self, strands: list[Strand]) -> Iterator[StrandSet]:
         """Sets of strands that scatter alike against the one with most calls."""
@@ -401,9 +411,8 @@ class Search:
             for old in settled:
                 union = self._union(old.found, new.found)
                 if union is None:
-                    together = all(self._may_run_with(old.found, s) for s in new.found.strands)
-                    old.doubtful |= together
-                    new.doubtful |= together
+                    if not (old.doubtful and new.doubtful) and self._may_run_together(old, new):
+                        old.doubtful = new.doubtful = True
                     continue
                 if self._apart(union, len(old.found.strands)):
                     continue

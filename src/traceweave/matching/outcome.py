@@ -24,7 +24,6 @@ DISAGREE = "ranks disagree on operation, size or type under one sequence number"
 COALESCED = "ranks issued different numbers of calls under one sequence number"
 MISNUMBERED = "what ranks did under these sequence numbers contradicts causality"
 NO_SEQ = "without sequence number in a group whose other calls have one"
-AGAINST_HOST = "what its order says of the clock contradicts other ranks of the same host"
 NO_TIME_FIT = "no call of another rank fits it in order and time"
 
 
