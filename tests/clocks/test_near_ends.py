@@ -52,6 +52,15 @@ def test_few_ends_are_believed_to_three_standard_errors() -> None:
     assert lateness([0.0, 20.0]).left_open(0.0, *EVER) == pytest.approx(10 + 60 / np.sqrt(2))
 
 
+# what was wrong: clocks that causality proves to 0.7 ms were bounded by 7 ms, since gloo's ends lie
+# 5 ms apart
+def test_ends_that_lie_ms_apart_count_only_where_they_contradict() -> None:
+    assert lateness([0.0, 20e6] * 20).left_open(19e9, *EVER) == 0
+    noise = 1.4826 * 4e6 / np.sqrt(1.5)
+    contradicted = lateness([18e6, 22e6] * 20).left_open(19e9, *EVER)
+    assert contradicted == pytest.approx(22e6 + 3 * noise / np.sqrt(5))
+
+
 def test_without_ends_nothing_is_said() -> None:
     assert lateness([]).left_open(0.0, *EVER) == 0
     assert lateness([5.0] * 9, moved_ns=70.0).left_open(0.0, 100e9, 200e9) == 0

@@ -21,6 +21,9 @@ LEAST = 2
 """and so many; then twice as many, and so on,"""
 SIGMAS = 3.0
 """and believed to so many standard errors."""
+LOOSE_NS = 1_000_000.0
+"""Ends that are known no better than this, as gloo's, say less of a clock than causality does,
+unless they contradict it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ def _left_open(at: Floats, late: Floats, moment: float, low: float, high: float)
         for begin in (here - some + 1, here - some // 2, here):
             begin = min(max(begin, 0), count - some)
             middle = float(np.median(near[begin : begin + some]))
-            farthest = max(farthest, abs(middle) + error)
+            if error <= LOOSE_NS or abs(middle) > error:
+                farthest = max(farthest, abs(middle) + error)
     return farthest
 
 
