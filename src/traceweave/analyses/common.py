@@ -15,6 +15,7 @@ import duckdb
 
 from traceweave.analyses.batches import GROWING, is_batch
 from traceweave.store.database import is_read_only
+from traceweave.store.shards import LARGE
 
 COMMON = (
     "clock_spans",
@@ -42,9 +43,7 @@ MOST_EVENTS = 20_000
 more than to plan the few columns that a question reads."""
 
 _CALLS = "SELECT current_database(), count(*) FROM base.collective_calls"
-_LARGE = ("counters", "flows", "gpu_ops", "host_ops", "memory_events", "other_events")
-"""The base tables that GROWING reads."""
-_EVENTS = "SELECT " + " + ".join(f"(SELECT count(*) FROM base.{table})" for table in _LARGE)
+_EVENTS = "SELECT " + " + ".join(f"(SELECT count(*) FROM base.{table})" for table in LARGE)
 
 
 def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str]) -> None:

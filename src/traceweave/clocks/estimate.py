@@ -175,8 +175,8 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
     model = [row.method, *["steps"] * bool(bend.steps), *["wander"] * wanders]
     rows: list[Clock] = []
     for line in lines:
-        near = _inside(late.told, line) if len(_inside(late.told, line)) else _inside(ties, line)
-        at = round(_nearest(near, line.middle))
+        told = _inside(late.told, line)
+        at = round(_nearest(told if len(told) else _inside(ties, line), line.middle))
         moves = abs(line.turn) * _widest_gap(ties, line)
         turn = drift * (1 + line.turn) + line.turn
         ahead = line.ahead + line.turn * (at - line.middle)

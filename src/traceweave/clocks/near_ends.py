@@ -75,11 +75,11 @@ def in_order(at: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _left_open(at: Floats, late: Floats, moment: float, low: float, high: float) -> float:
-    noise = _noise(late)
     first, last = np.searchsorted(at, low), np.searchsorted(at, high, side="right")
     near, count = late[first:last], int(last - first)
     if not count:
         return 0.0
+    noise = scatter_of_few(late) if len(late) > 2 else float(np.ptp(late))
     here, farthest = int(np.abs(at[first:last] - moment).argmin()), 0.0
     for some in _counts(max(LEAST, -(-len(at) // SHARE)), count):
         error = SIGMAS * noise / float(np.sqrt(some))
@@ -98,7 +98,3 @@ def _counts(least: int, most: int) -> list[int]:
         found.append(least)
         least *= 2
     return found
-
-
-def _noise(late: Floats) -> float:
-    return scatter_of_few(late) if len(late) > 2 else float(np.ptp(late)) if len(late) else 0.0

@@ -244,17 +244,12 @@ def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bo
 def _better(a: Calls, b: Calls, one: Ints, other: Ints, *, few: bool) -> bool:
     """Whether `one` choice of partners brings more calls together than the `other`, which brings
     few, or at least as many whose ends clearly scatter less."""
-    count, had = int((one >= 0).sum()), int((other >= 0).sum())
+    these, those = np.flatnonzero(one >= 0), np.flatnonzero(other >= 0)
     if few:
-        return count > had
-    return count >= had and CLEAR * _scatter(a, b, one) < _scatter(a, b, other)
-
-
-def _scatter(a: Calls, b: Calls, partner: Ints) -> float:
-    """Median change of the end difference from one call that has a partner to the next, ns; inf
-    with fewer than two."""
-    i = np.flatnonzero(partner >= 0)
-    return float(np.median(np.abs(np.diff(b.end[partner[i]] - a.end[i])))) if len(i) > 1 else np.inf
+        return len(these) > len(those)
+    scatter = _unevenness(a, these, b, one[these])
+    before = _unevenness(a, those, b, other[those])
+    return len(these) >= len(those) and CLEAR * scatter < before
 
 
 def _apart(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> float:
@@ -274,9 +269,13 @@ def _dispersion(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> float:
     it leaves fewer than `least` calls to compare."""
     i = i[(i + shift >= 0) & (i + shift < len(b))]
     i = i[agree(a, i, b, i + shift)]
-    if len(i) < max(least, 2):
-        return np.inf
-    return float(np.median(np.abs(np.diff(b.end[i + shift] - a.end[i]))))
+    return _unevenness(a, i, b, i + shift) if len(i) >= least else np.inf
+
+
+def _unevenness(a: Calls, i: Ints, b: Calls, j: Ints) -> float:
+    """Median change of the end difference from one pair of calls to the next, ns; inf with fewer
+    than two."""
+    return float(np.median(np.abs(np.diff(b.end[j] - a.end[i])))) if len(i) > 1 else np.inf
 
 
 def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:

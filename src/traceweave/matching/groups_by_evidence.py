@@ -267,10 +267,7 @@ class Search:
         seed, count = found.strands[0], len(found.strands)
         if strand.rank in found.ranks() or not self._comparable(strand, seed):
             return False
-        pair = id(strand), id(seed)
-        if pair not in self._loose:
-            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
-        loose = self._loose[pair][2]
+        loose = self._align_loosely(strand, seed)
         if (loose.partner >= 0).sum() < LEAST:
             return False
         both = bundle([*found.strands, strand], [*found.alignments, loose])
@@ -283,6 +280,7 @@ class Search:
         return says > 0 or not clear(says, int(near.sum()))
 
     def _may_run_together(self, old: _Settled, new: _Settled) -> bool:
+        """Whether all strands of a set may run so with another, which has none of their ranks."""
         if set(old.found.ranks()) & set(new.found.ranks()):
             return False
         return all(self._may_run_with(old.found, strand) for strand in new.found.strands)
@@ -329,6 +327,12 @@ class Search:
             self.reasons[int(strand.index[0])] = found.reason
             return None
         return found
+
+    def _align_loosely(self, strand: Strand, seed: Strand) -> Alignment:
+        pair = id(strand), id(seed)
+        if pair not in self._loose:
+            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
+        return self._loose[pair][2]
 
     def _comparable(self, strand: Strand, seed: Strand) -> bool:
         return may_be_one(strand, seed) and self.may_join(strand, seed)

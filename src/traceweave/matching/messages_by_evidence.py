@@ -106,7 +106,7 @@ class Messages:
     def _tied(self, time: CommonTime) -> CommonTime:
         """The time that untied ranks have in common if their tightest pairs are what they seem."""
         channels = list(self._channels(time, tied=False))
-        self.met = {frozenset((one.source, one.target)) for one in channels}
+        self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
         found = [c for c in tight if self._confirmed(c, tight, time)]
         instance = self.instance.copy()
