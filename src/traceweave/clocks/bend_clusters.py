@@ -11,6 +11,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import steps_show
+from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
 
 LEAST = 40
 """Instances that a bend needs."""
@@ -135,23 +136,27 @@ def _grouped(waiting: list[list[int]], apart: Floats) -> list[list[int]]:
     it can be compared with.
     """
     clusters: list[list[int]] = []
+    farthest = np.zeros((0, len(apart)))
+    """Per cluster: from each clock, of those that it can be compared with."""
     while waiting:
         clusters.append(list(waiting.pop(0)))
-        while _join(waiting, clusters, apart):
+        farthest = np.vstack([farthest, np.fmax.reduce(apart[clusters[-1]])])
+        while _join(waiting, clusters, apart, farthest):
             pass
     return clusters
 
 
-def _join(waiting: list[list[int]], clusters: list[list[int]], apart: Floats) -> bool:
+def _join(
+    waiting: list[list[int]], clusters: list[list[int]], apart: Floats, farthest: Floats
+) -> bool:
     """Let clocks join clusters; whether any did."""
     before = len(waiting)
     for members in list(waiting):
-        for cluster in clusters:
-            found = apart[np.ix_(members, cluster)]
-            if np.isfinite(found).any() and np.nanmax(found) <= 1:
-                cluster += members
-                waiting.remove(members)
-                break
+        fits = np.flatnonzero(np.fmax.reduce(farthest[:, members], axis=1) <= 1)
+        if len(fits):
+            clusters[fits[0]] += members
+            np.fmax(farthest[fits[0]], np.fmax.reduce(apart[members]), out=farthest[fits[0]])
+            waiting.remove(members)
     return len(waiting) < before
 
 
@@ -227,15 +232,11 @@ def _strays(at: Floats, values: Floats, rule: Rule) -> Floats:
 
 
 def _stray(at: Floats, values: Floats, rule: Rule) -> Floats:
-    parts = np.array_split(np.arange(len(at)), min(rule.stretches, len(at) // rule.anchors))
-    medians = np.array([np.median(values[part], axis=0) for part in parts])
-    noise = [
-        np.median(np.abs(values[part] - median), axis=0)
-        for part, median in zip(parts, medians, strict=True)
-    ]
-    sigma = 1.4826 * np.median(noise, axis=0)
-    error = 1.2533 * sigma / np.sqrt(len(parts[0]))
-    x = np.array([np.median(at[part]) for part in parts])
+    count = min(rule.stretches, len(at) // rule.anchors)
+    medians = medians_of_parts(values, count)
+    sigma = 1.4826 * np.median(spreads_of_parts(values, medians), axis=0)
+    error = 1.2533 * sigma / np.sqrt(-(-len(at) // count))
+    x = medians_of_parts(at, count)
     x = (x - x.mean()) / max(float(np.ptp(x)), 1.0)
     slope = x @ (medians - medians.mean(axis=0)) / max(float(x @ x), 1e-12)
     rest = np.abs(medians - medians.mean(axis=0) - x[:, None] * slope)

@@ -13,7 +13,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.clocks.bend_clusters import bends_show, cluster, thinned
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
-from traceweave.clocks.matrices import Block, row_medians
+from traceweave.clocks.matrices import Block, columns_of_ranks, row_medians
 from traceweave.clocks.piece import Piece
 from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
 
@@ -318,6 +318,7 @@ def _of_ranks(
 ) -> list[Bend]:
     """Every rank's bend against that of the common clock of its component, on its own clock."""
     whole, gaps = _of_clusters(joint), _gaps(joint)
+    columns = columns_of_ranks(blocks, len(of_rank))
     result = []
     for rank in range(len(of_rank)):
         mine = int(of_rank[rank])
@@ -327,8 +328,10 @@ def _of_ranks(
         steps = sorted([*against.steps, *doubts], key=lambda step: step.since)
         against = replace(against, steps=tuple(steps))
         own = _on_own_clock(against, piece, rank)
-        bend = _between_anchors(own, against, rank, blocks, moments)
-        result.append(replace(bend, cluster=mine))
+        if own.steps:
+            end, at = _ends_of(columns[rank], blocks, moments)
+            own = _between_anchors(own, against, end, at)
+        result.append(replace(own, cluster=mine))
     return result
 
 
@@ -419,17 +422,19 @@ def _on_own_clock(bend: Bend, piece: Piece, rank: int) -> Bend:
     return replace(bend, at=own(bend.at), steps=steps)
 
 
-def _between_anchors(
-    own: Bend, common: Bend, rank: int, blocks: list[Block], moments: list[Floats]
-) -> Bend:
-    """Let steps lie after the ends of the instances before them, and before those after."""
-    ends, when = [np.zeros(0)], [np.zeros(0)]
-    for block, moment in zip(blocks, moments, strict=True):
-        for column in np.flatnonzero(block.ranks == rank):
-            known = np.isfinite(block.end[:, column])
-            ends.append(block.end[known, column])
-            when.append(moment[known])
-    end, at = np.concatenate(ends), np.concatenate(when)
+def _ends_of(
+    columns: list[tuple[int, int]], blocks: list[Block], moments: list[Floats]
+) -> tuple[Floats, Floats]:
+    """The ends of a rank, and when their instances ended on the common clock."""
+    end = np.concatenate([np.zeros(0), *(blocks[n].end[:, column] for n, column in columns)])
+    at = np.concatenate([np.zeros(0), *(moments[n] for n, _ in columns)])
+    known = np.isfinite(end)
+    return end[known], at[known]
+
+
+def _between_anchors(own: Bend, common: Bend, end: Floats, at: Floats) -> Bend:
+    """Let steps lie after the ends of the instances before them, and before those after; `at`: when
+    their instances ended on the common clock."""
     steps = []
     for step, told in zip(own.steps, common.steps, strict=True):
         since = float(np.max(end[at <= told.since], initial=step.since))

@@ -59,8 +59,11 @@ LEARNING = 30
 LAST_ROUNDS = 4
 """Rounds with all instances, after those with a sample."""
 SAMPLE = 1_500
-"""Instances per cell that the first rounds see."""
-SETTLED_NS = 20.0
+"""Instances per group and cell that the first rounds see;"""
+ENDS = 500_000
+"""fewer where these are more ends than that,"""
+LEAST = 100
+"""but no fewer."""
 LEARNED = 0.1
 """A variance that changes by a smaller share in a round has been learned."""
 FLOOR_NS = 500.0
@@ -146,8 +149,9 @@ def refine(
     fixed: Flags,
     drifting: Flags,
     sharing: Flags,
+    settled_ns: float,
 ) -> Fit:
-    """Fit jointly from a first estimate.
+    """Fit jointly from a first estimate, until offsets move no farther in a round.
 
     `unit`: number of the clock of each rank; `fixed` clocks keep offset and drift 0; `drifting`
     ranks may have a drift; those `sharing` a clock may lie a constant apart from it.
@@ -162,11 +166,11 @@ def refine(
     unknowns[-1] = 0.0
     places = places_of_sorts(layout, cells)
     problem = _Problem(cells, middle, layout, scale, places, start.offset.copy(), drift, unknowns)
-    sample = [cell.thinned(SAMPLE) for cell in cells]
+    sample = _sample(cells)
     gentle = 0 if start.residuals else GENTLE
-    _improve(problem, sample, ROUNDS, gentle)
+    _improve(problem, sample, ROUNDS, gentle, settled_ns)
     if any(len(few.rows) < len(cell.rows) for few, cell in zip(sample, cells, strict=True)):
-        _improve(problem, cells, LAST_ROUNDS, -LEARNING)
+        _improve(problem, cells, LAST_ROUNDS, -LEARNING, settled_ns)
     residuals = _residuals(problem, blocks, np.zeros(layout.size + 1))
     clean = _residuals(problem, blocks, _plausible(problem))
     return Fit(
@@ -180,7 +184,9 @@ def refine(
     )
 
 
-def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> None:
+def _improve(
+    problem: _Problem, cells: list[Cell], rounds: int, gentle: int, settled_ns: float
+) -> None:
     """Bring the clocks and lags of `problem` nearer to the ends of `cells`, round by round, until
     they settle; the first `gentle` rounds know no wave.
     """
@@ -213,11 +219,29 @@ def _improve(problem: _Problem, cells: list[Cell], rounds: int, gentle: int) -> 
             learned = learn(known, problem.first, problem.places, told, problem.unit, factor)
             problem.variance = learned
             learning = any(
-                abs(np.log(value / known[sort])) > LEARNED for sort, value in learned.items()
+                _changed(problem, sort, known[sort], learned[sort], settled_ns) for sort in learned
             )
-        still = np.abs(step[layout.offset]).max(initial=0.0) < SETTLED_NS
+        still = np.abs(step[layout.offset]).max(initial=0.0) < settled_ns
         if turn > gentle + 1 and still and not learning:
             break
+
+
+def _sample(cells: list[Cell]) -> list[Cell]:
+    """As many instances as tell the size of lags."""
+    share = -(-sum(cell.end.size for cell in cells) // ENDS)
+    most = [-(-int(np.bincount(cell.group).max()) // share) for cell in cells]
+    return [
+        cell.thinned(int(np.clip(some, LEAST, SAMPLE)))
+        for cell, some in zip(cells, most, strict=True)
+    ]
+
+
+def _changed(problem: _Problem, sort: Hashable, old: float, new: float, settled_ns: float) -> bool:
+    """Whether a variance is not learned yet: it has changed, and its lags by what counts."""
+    longest = max(float(cell.transfer.max()) for cell in problem.cells)
+    size = longest if sort in (SLOPES, HEIGHTS) else 1.0
+    far = size * abs(np.sqrt(new) - np.sqrt(old)) > settled_ns
+    return bool(far and abs(np.log(new / old)) > LEARNED)
 
 
 def _plausible(problem: _Problem) -> Floats:

@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.knots import Between, KnotSums
 from traceweave.clocks.matrices import row_medians
 from traceweave.clocks.scatter import measure_scatter
 from traceweave.matching.coarse_clocks import running_median
 
+REACH = 4
+"""Knots whose values one equation may hold together."""
 ROUNDS = 12
 """Rounds in which weights and the size of wander are found."""
 FIRST_NS = 100_000.0
@@ -105,7 +108,7 @@ class Joint:
         self.turning = np.full(self.clusters, _turning(FIRST_NS, len(self.knots)))
         self.curving = np.full(self.clusters, np.inf)
         self._weigh_anew()
-        self._hats = [_hats(rows.moment, self.knots) for rows in self.tables]
+        self._between = [Between(rows.moment, self.knots) for rows in self.tables]
 
     def add(self, step: Moment) -> None:
         """Let a cluster step there too."""
@@ -165,9 +168,9 @@ class Joint:
 
     def _added(self, number: int) -> Floats:
         """What bends add to each instance of a table's clusters."""
-        rows, (left, share) = self.tables[number], self._hats[number]
-        low, high = self.values[left], self.values[left + 1]
-        curve = low * (1 - share)[:, None] + high * share[:, None]
+        rows, between = self.tables[number], self._between[number]
+        share = between.share[:, None]
+        curve = self.values[between.left] * (1 - share) + self.values[between.left + 1] * share
         result = curve[:, rows.clusters]
         for step, height in zip(self.steps, self.heights, strict=True):
             column = np.flatnonzero(rows.clusters == step.cluster)
@@ -184,13 +187,13 @@ class Joint:
         # slow to import, and most runs have no use for it
         from scipy.linalg import cho_solve_banded, cholesky_banded
 
-        count, width = self.clusters, 3 * self.clusters
-        size = len(self.knots) * count
-        band, right = np.zeros((width + count, size)), np.zeros(size)
-        border = np.zeros((size, len(self.steps)))
+        count = self.clusters
+        sums = KnotSums(len(self.knots), count, len(self.steps))
         corner, edge = np.zeros((len(self.steps),) * 2), np.zeros(len(self.steps))
         for number in range(len(self.tables)):
-            self._add_rows(number, (band, right, border, corner, edge))
+            self._add_rows(number, sums, corner, edge)
+        band, right = sums.band(REACH * count), sums.right.ravel()
+        border = sums.border.reshape(len(right), -1)
         band[0] = (1 + RIDGE) * band[0] + 1e-3 * RIDGE * band[0].mean()
         self._add_prior(band)
         band[0] *= 1 + ROUNDING
@@ -205,48 +208,26 @@ class Joint:
         self.values = (alone - through @ self.heights).reshape(-1, count)
         return factor, through, spread
 
-    def _add_rows(self, number: int, system: tuple[Floats, Floats, Floats, Floats, Floats]) -> None:
-        band, right, border, corner, edge = system
+    def _add_rows(self, number: int, sums: KnotSums, corner: Floats, edge: Floats) -> None:
         rows, weight, rest = self.tables[number], self.weights[number], self.rests[number]
-        left, share = self._hats[number]
-        count, members = self.clusters, rows.clusters
+        between, members = self._between[number], rows.clusters
         total = weight.sum(axis=1, keepdims=True)
         part = weight / np.maximum(total, 1e-300)
         pull = weight * (np.sum(part * rest, axis=1, keepdims=True) - rest)
+        sums.add(between, members, weight, part, pull)
         columns = [
             (n, members == step.cluster, made(rows.moment, step))
             for n, step in enumerate(self.steps)
             if step.cluster in members
         ]
-        moved = np.zeros((len(columns), *weight.shape))
-        for turn, (n, mine, share_made) in enumerate(columns):
+        for n, mine, share_made in columns:
             own = np.where(mine, weight, 0.0)
-            moved[turn] = (own - weight * np.sum(part * mine, axis=1, keepdims=True)) * share_made[
-                :, None
-            ]
+            moved = own - weight * np.sum(part * mine, axis=1, keepdims=True)
+            moved *= share_made[:, None]
+            sums.add_border(between, members, n, moved)
             edge[n] += float(np.sum(pull[:, mine] * share_made[:, None]))
-            for other in range(len(columns)):
-                m, theirs, their_made = columns[other]
-                corner[n, m] += float(np.sum(moved[turn][:, theirs] * their_made[:, None]))
-        hat = (1 - share, share)
-        borders = np.searchsorted(left, np.arange(len(self.knots)))
-        for knot in np.flatnonzero(np.diff(borders)):
-            inside = slice(borders[knot], borders[knot + 1])
-            for a in (0, 1):
-                here = (knot + a) * count + members
-                h = hat[a][inside, None]
-                right[here] += np.sum(h * pull[inside], axis=0)
-                for turn, (n, _, _) in enumerate(columns):
-                    border[here, n] += np.sum(h * moved[turn][inside], axis=0)
-                for b in range(a + 1):
-                    both = h * hat[b][inside, None] * weight[inside]
-                    metric = np.diag(both.sum(axis=0)) - both.T @ part[inside]
-                    there = (knot + b) * count + members
-                    down = here[:, None] - there[None, :]
-                    kept = down >= 0
-                    np.add.at(
-                        band, (down[kept], np.broadcast_to(there, down.shape)[kept]), metric[kept]
-                    )
+            for m, theirs, their_made in columns:
+                corner[n, m] += float(np.sum(moved[:, theirs] * their_made[:, None]))
 
     def _priors(self) -> list[tuple[Floats, Floats, Floats]]:
         """What curves should be small in, each as: per place its share of each knot from there on,
@@ -323,7 +304,8 @@ class Joint:
     def curve_errors(self) -> Floats:
         """Standard error of each cluster's curve, the others' being known."""
         precision = np.zeros((self.clusters, len(self.knots), len(self.knots)))
-        for rows, weight, (left, share) in zip(self.tables, self.weights, self._hats, strict=True):
+        for rows, weight, between in zip(self.tables, self.weights, self._between, strict=True):
+            left, share = between.left, between.share
             total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
             own = weight - weight**2 / total
             for a, first in ((0, 1 - share), (1, share)):
@@ -344,12 +326,6 @@ class Joint:
         precision[:, diagonal, diagonal] *= 1 + ROUNDING
         inverse = np.linalg.inv(precision).diagonal(axis1=1, axis2=2)
         return np.asarray(np.sqrt(np.maximum(inverse, 0.0)).T)
-
-
-def _hats(moment: Floats, knots: Floats) -> tuple[Ints, Floats]:
-    """The knot before each moment, and the share of the one after."""
-    left = np.clip(np.searchsorted(knots, moment, side="right") - 1, 0, len(knots) - 2)
-    return left, (moment - knots[left]) / (knots[left + 1] - knots[left])
 
 
 def _rates(knots: Floats) -> tuple[Floats, Floats]:

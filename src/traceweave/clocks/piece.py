@@ -17,6 +17,10 @@ DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""
 EPOCH_NS = 1_000_000_000_000_000_000
 """Local times below this (the year 2001) do not count from the Unix epoch."""
+SETTLED_NS = 20.0
+"""Clocks have settled when a further round moves no offset farther,"""
+TOLD_NS = 500.0
+"""or this far, where it is only asked which of a host's ranks share one."""
 HOST_NS = 20_000.0
 """Ranks of one host whose clocks lie farther apart do not share one: the conversion of a GPU's
 timestamps costs some microseconds, 73 us on some V100 hosts.
@@ -74,9 +78,10 @@ class Piece:
 def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
     """Fit lines, hosts, and what causality says of them."""
     piece = _start(ranks, blocks, options)
-    piece.fit = _fit(piece)
-    if options.same_host and _tie_hosts(piece, options.reference_rank):
-        piece.fit = _fit(piece)
+    if len(np.unique(piece.host)) < len(ranks):
+        piece.fit = _fit(piece, TOLD_NS)
+        _tie_hosts(piece, options.reference_rank)
+    piece.fit = _fit(piece, SETTLED_NS)
     find_bounds(piece)
     return piece
 
@@ -164,8 +169,8 @@ def _fixed(piece: Piece) -> Flags:
     return np.isin(piece.unit, piece.unit[sorted(piece.roots.values())])
 
 
-def _fit(piece: Piece) -> Fit:
-    """Fit all clocks, with drifts where the anchors are many and span enough.
+def _fit(piece: Piece, settled_ns: float) -> Fit:
+    """Fit all clocks until they settle, with drifts where the anchors are many and span enough.
 
     Whether a clock has a drift depends on nothing that the clock says, nor is a small offset or
     drift taken for none: what is added to a clock comes out of the answer again, whatever it is.
@@ -179,26 +184,25 @@ def _fit(piece: Piece) -> Fit:
         drifting[members] = drifting[members].any()
     count = np.bincount(piece.unit)[piece.unit]
     sharing = (count > 1) & ~np.isin(np.arange(len(count)), sorted(piece.roots.values()))
-    return refine(piece.blocks, piece.fit, piece.middle, piece.unit, fixed, drifting, sharing)
+    clocks = piece.unit, fixed, drifting, sharing
+    return refine(piece.blocks, piece.fit, piece.middle, *clocks, settled_ns)
 
 
-def _tie_hosts(piece: Piece, reference: int | None) -> bool:
-    """Give ranks of one host one clock where the data allow it; return whether any were tied."""
+def _tie_hosts(piece: Piece, reference: int | None) -> None:
+    """Give ranks of one host one clock where the data allow it."""
     hosts: dict[str, list[int]] = {}
     for position, info in enumerate(piece.ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
     bounds = bounds_of(piece)
-    tied = False
     for members in hosts.values():
         if len(members) > 1:
-            tied = _tie(piece, bounds, members, reference) or tied
-    return tied
+            _tie(piece, bounds, members, reference)
 
 
 def _tie(
     piece: Piece, bounds: Bounds | WideBounds, members: list[int], reference: int | None
-) -> bool:
+) -> None:
     """Tie the members of one host whose offsets agree, and join components they connect."""
     at = float(np.median(piece.middle[members]))
     offset, drift = piece.fit.offset, piece.fit.drift
@@ -230,7 +234,6 @@ def _tie(
             piece.middle[mates] = middle
             if _fixed(piece)[position]:
                 offset[mates] = drift[mates] = 0.0
-    return len(np.unique(piece.unit[members])) < len(members)
 
 
 def _join(piece: Piece, first: int, other: int, at: float, reference: int | None) -> None:

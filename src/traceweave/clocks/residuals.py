@@ -6,6 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block, columns_of_ranks
+from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
 
 STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""
@@ -29,9 +30,7 @@ def drift_errors(blocks: list[Block], residuals: list[Floats], middle: Floats) -
         if len(at) < 32:
             continue
         order = np.argsort(at, kind="stable")
-        stretches = np.array_split(order, 16)
-        x = np.array([np.median(at[s]) for s in stretches])
-        y = np.array([np.median(residual[s]) for s in stretches])
+        x, y = (medians_of_parts(of[order], 16) for of in (at, residual))
         spread = float(np.sum((x - x.mean()) ** 2))
         if spread > 0:
             errors[rank] = max(STEP_NS, float(np.std(y, ddof=2))) / np.sqrt(spread)
@@ -86,26 +85,25 @@ def _stray(at: Floats, residual: Floats) -> float:
     for most, anchors in SHORT if short else STRETCHES:
         count = min(most, len(values) // anchors)
         if count > 1:
-            parts = np.array_split(values, count)
-            farthest = max(farthest, _apart(values, parts) if short else _off(values, parts))
+            farthest = max(farthest, _apart(values, count) if short else _off(values, count))
     return farthest
 
 
-def _off(values: Floats, parts: list[Floats]) -> float:
-    medians = np.array([np.median(part) for part in parts])
-    noise = [np.median(np.abs(part - median)) for part, median in zip(parts, medians, strict=True)]
-    error = 1.2533 * 1.4826 * float(np.median(noise)) / np.sqrt(len(parts[0]))
+def _off(values: Floats, count: int) -> float:
+    medians = medians_of_parts(values, count)
+    noise = float(np.median(spreads_of_parts(values, medians)))
+    error = 1.2533 * 1.4826 * noise / np.sqrt(-(-len(values) // count))
     far = float(np.abs(medians - np.median(values)).max())
     return far if far > SIGMAS * error else 0.0
 
 
-def _apart(values: Floats, parts: list[Floats]) -> float:
+def _apart(values: Floats, count: int) -> float:
     """The same for few ends, since so few may leave the fit nearer to one stretch than to
     another.
     """
-    medians = np.array([np.median(part) for part in parts])
+    medians = medians_of_parts(values, count)
     # a difference of two medians has twice their variance
-    error = 1.2533 * scatter_of_few(values) * np.sqrt(2 / len(parts[0]))
+    error = 1.2533 * scatter_of_few(values) * np.sqrt(2 / -(-len(values) // count))
     apart = float(np.ptp(medians))
     return apart if apart > SIGMAS * error else 0.0
 

@@ -28,10 +28,10 @@ OWN = 0.25
 apart."""
 OWN_FLOOR_NS = 500.0
 PROBES = 16
-"""Random vectors that estimate a trace of the inverse, which would cost much more itself;"""
-VALUES = 16_384
-"""fewer of longer ones, whose estimates scatter less."""
-PROBED = 1e-3
+"""Random vectors that estimate traces of the inverse, which would cost much more themselves."""
+FEW = 8
+"""Lags of a sort up to which it costs little."""
+PROBED = 1e-2
 """Relative error of what they are compared with."""
 INERTIA = 0.01
 """Share of a sort's lags that has to be told apart from clocks before its variance moves."""
@@ -99,15 +99,11 @@ def learn(
     the lags found, `told` in units of the unknowns, are as large as those that can be told from
     clocks should be.
     """
-    rng = np.random.default_rng(0)
-    several = [_probes(place, factor.size, rng) for place in places.values()]
-    probes = np.hstack(several) / unit[:, None]
-    found = np.sum(probes * factor.solve(probes, PROBED), axis=0)
-    edges = np.cumsum([0, *(one.shape[1] for one in several)])
-    answers = np.add.reduceat(found, edges[:-1])
+    probes, columns = _probes(variance, places, unit)
+    shares = probes * factor.solve(probes, PROBED)
     learned: dict[Hashable, float] = {}
-    for (sort, place), trace in zip(places.items(), answers, strict=True):
-        known = len(place) - trace / variance[sort]
+    for sort, place in places.items():
+        known = len(place) - float(shares[place, columns[sort]].sum())
         found = np.sum(told[place] ** 2) + INERTIA * len(place) * variance[sort]
         value = float(found / (max(known, 0.0) + INERTIA * len(place)))
         least = LEAST**2 * first[sort]
@@ -115,15 +111,26 @@ def learn(
     return learned
 
 
-def _probes(place: Ints, size: int, rng: np.random.Generator) -> Floats:
-    """Vectors whose products with the inverse add up to its trace over `place`: exactly where that
-    is few unknowns, else about.
+def _probes(
+    variance: dict[Hashable, float], places: dict[Hashable, Ints], unit: Floats
+) -> tuple[Floats, dict[Hashable, slice]]:
+    """Vectors whose products with the inverse, in units of what was thought of each unknown, add up
+    over a sort's places to how many of its lags are still not known; and which of them are a
+    sort's: exactly where that is few unknowns, else about. Those of many are in the same vectors:
+    of n known lags they find n to within sqrt(2 n / PROBES), whatever else is in them.
     """
-    if len(place) <= PROBES:
-        exact = np.zeros((size, len(place)))
-        exact[place, np.arange(len(place))] = 1.0
-        return exact
-    count = int(np.clip(VALUES // len(place), 1, PROBES))
-    probes = np.zeros((size, count))
-    probes[place] = rng.choice([-1.0, 1.0], (len(place), count)) / np.sqrt(count)
-    return probes
+    rng = np.random.default_rng(0)
+    columns, count = {}, PROBES
+    for sort, place in places.items():
+        few = len(place) <= FEW
+        columns[sort] = slice(count, count + len(place)) if few else slice(PROBES)
+        count += len(place) if few else 0
+    probes = np.zeros((len(unit), count))
+    for sort, place in places.items():
+        of_sort = 1 / (np.sqrt(variance[sort]) * unit[place])
+        if len(place) <= FEW:
+            probes[place, np.arange(count)[columns[sort]]] = of_sort
+        else:
+            signs = rng.choice([-1.0, 1.0], (len(place), PROBES))
+            probes[place, :PROBES] = signs * of_sort[:, None] / np.sqrt(PROBES)
+    return probes, columns

@@ -37,9 +37,8 @@ def fit_line(at: Floats, differences: Floats, drift: float = 0.0) -> Line:
     """Fit offset and drift to differences of ends by least absolute deviations over blocks of
     medians; `drift`: where they are too few to tell.
     """
-    blocks = np.array_split(np.arange(len(at)), max(1, min(32, len(at) // 8)))
-    x = np.array([np.median(at[block]) for block in blocks])
-    y = np.array([np.median(differences[block]) for block in blocks])
+    count = max(1, min(32, len(at) // 8))
+    x, y = medians_of_parts(at, count), medians_of_parts(differences, count)
     middle = float(np.median(x))
     if len(x) >= 4 and x[-1] > x[0]:
         drift = slope(x, y)
@@ -93,3 +92,20 @@ def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
     inner = np.median(windows, axis=1)
     lead = (len(values) - len(inner)) // 2
     return np.pad(inner, (lead, len(values) - len(inner) - lead), mode="edge")
+
+
+def medians_of_parts(values: Floats, count: int) -> Floats:
+    """Median of each of `count` parts of values, one as long as the other to within one (as
+    numpy.array_split makes them); of a table, of each part of its rows.
+    """
+    size, longer = divmod(len(values), count)
+    edge, shape = longer * (size + 1), values.shape[1:]
+    parts = values[:edge].reshape(longer, size + 1, *shape), values[edge:].reshape(-1, size, *shape)
+    return np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
+
+
+def spreads_of_parts(values: Floats, medians: Floats) -> Floats:
+    """Median distance of the values of each part from their median."""
+    size, longer = divmod(len(values), len(medians))
+    lengths = size + (np.arange(len(medians)) < longer)
+    return medians_of_parts(np.abs(values - np.repeat(medians, lengths, axis=0)), len(medians))
