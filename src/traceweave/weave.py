@@ -26,7 +26,7 @@ from traceweave.matching.calls import Calls, read_calls
 from traceweave.matching.groups import find_groups, read_labels, recorded_groups, state_roles
 from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.match import match_calls
-from traceweave.matching.peers import resolve_peers
+from traceweave.matching.peers import resolve_messages, resolve_peers
 from traceweave.matching.tables import (
     read_instances,
     read_known_clocks,
@@ -58,6 +58,7 @@ class WeaveSummary:
 def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     """Fill groups, base.matches and clocks of `con`, replacing what an earlier call wrote there."""
     resolve_peers(con)
+    resolve_messages(con)
     ranks = read_ranks(con)
     calls = read_calls(con)
     groups, group_of_label = find_groups(

@@ -9,7 +9,11 @@ import numpy as np
 from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
-from traceweave.matching.messages_by_evidence import Messages
+from traceweave.matching.groups_by_evidence import Job, StrandSet
+from traceweave.matching.messages_by_evidence import Messages, _left_over
+from traceweave.matching.open_calls import _OpenCalls
+from traceweave.matching.outcome import Matches
+from traceweave.matching.strands import strand_of
 
 MESSAGES = 40
 
@@ -56,3 +60,48 @@ def test_a_message_ties_clocks_with_one_rank() -> None:
     assert time.tied(0, 4)
     assert not time.tied(0, 8)
     assert not time.tied(4, 8)
+
+
+def open_calls(calls: Calls) -> _OpenCalls:
+    group = Group(("unlabelled", "on a GPU"), open=True)
+    job = Job(ranks=(0, 4, 8), size=None)
+    return _OpenCalls(calls, [group], lambda _one, _other: False, job, Matches.empty(len(calls)))
+
+
+def test_who_has_met_stays_known_once_all_of_it_is_matched() -> None:
+    calls = exchanges(gap_us=8)
+    search = open_calls(calls)
+    pair = frozenset({0, 4})
+    assert search._messages()
+    assert pair in search.met
+    of_eight = calls.rank == 8
+    assert (search.matches.instance[~of_eight] >= 0).all()
+    # what is left of rank 8 is searched again, in which 0 and 4 have nothing open
+    assert (search.matches.instance[of_eight] < 0).all()
+    assert not search._messages()
+    assert pair in search.met
+    together = StrandSet([strand_of(calls, np.flatnonzero(calls.rank == r)) for r in (0, 8)], [])
+    assert search._may_be_messages(together)
+
+
+def test_messages_with_others_are_left_out_of_what_a_pair_has_left() -> None:
+    """Rank 0 sends to 4 and hears from it, 4 to 8 too: six messages between 0 and 4 are open."""
+    end = np.cumsum(np.full(24, 5_000_000)) + np.random.default_rng(1).integers(0, 900_000, 24)
+    instance = np.arange(24)
+    instance[[1, 5, 9, 13, 17, 21]] = -1
+    # every third message of 4 is one with 8, right beside the one with 0
+    beside = np.arange(0, 24, 3)
+    ends = np.r_[end, end + 700, end[beside] - 300]
+    numbers = {f.name: np.full(len(ends), -1) for f in fields(Calls)} | {
+        "rank": np.repeat([0, 4], [24, 32]),
+        "start": ends - 90_000,
+        "end": ends,
+    }
+    calls = Calls(**numbers | {"origin_ns": 0})
+    whole = np.r_[instance, instance, 100 + beside]
+    sent = strand_of(calls, np.arange(24))
+    received = strand_of(calls, 24 + np.argsort(ends[24:], kind="stable"))
+    time = CommonTime(calls, whole, lambda _one, _other: True)
+    (left,) = _left_over(sent, received, time, whole)
+    assert left.sent.tolist() == [1, 5, 9, 13, 17, 21]
+    assert (left.received - 24).tolist() == [1, 5, 9, 13, 17, 21]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 
 from tests.collective_calls import add_call, add_rank
-from traceweave.matching.peers import resolve_peers
+from traceweave.matching.peers import ENOUGH, resolve_messages, resolve_peers
 from traceweave.weave import weave
 
 
@@ -79,3 +80,56 @@ def test_members_that_may_be_missing_leave_numbers_open(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     assert numbered(empty_run, world_size=8) == [0, 0, 0]
+
+
+Said = list[tuple[str, int | None]]
+
+
+def filled(con: duckdb.DuckDBPyConnection, said: Said) -> Said:
+    """What two calls that say nothing are, before and after others of their stream that say this;
+    another stream of theirs and another rank send to 5."""
+    silent = ("unknown", None)
+    for rank, stream, calls in (
+        (0, 7, [silent, *said, silent]),
+        (0, 8, [("send", 5)] * ENOUGH),
+        (1, 7, [("send", 5)] * ENOUGH),
+    ):
+        for n, (op, peer) in enumerate(calls):
+            add_call(
+                con, rank, 10 * n, 10 * n + 5, op=op, peer=peer, stream=stream, group=None,
+                gpu_op_id=10_000 * rank + 1_000 * stream + n,
+            )  # fmt: skip
+    resolve_messages(con)
+    rows = con.execute(
+        "SELECT op, peer FROM base.collective_calls WHERE rank = 0 AND stream = 7 ORDER BY call_id"
+    ).fetchall()
+    assert rows[1:-1] == said
+    return [rows[0], rows[-1]]
+
+
+@pytest.mark.parametrize("message", [("send", 4), ("recv", 3)])
+def test_what_says_nothing_is_as_all_others_of_its_stream(
+    empty_run: duckdb.DuckDBPyConnection, message: tuple[str, int]
+) -> None:
+    assert filled(empty_run, [message] * ENOUGH) == [message] * 2
+
+
+MANY: Said = [("send", 4)] * 50
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        MANY[: ENOUGH - 1],
+        [*MANY, ("recv", 4)],
+        [*MANY, ("send", 5)],
+        [*MANY, ("send", None)],
+        [*MANY, ("all_reduce", None)],
+        [("all_reduce", None)] * 50,
+        [],
+    ],
+)
+def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
+    empty_run: duckdb.DuckDBPyConnection, said: Said
+) -> None:
+    assert filled(empty_run, said) == [("unknown", None)] * 2

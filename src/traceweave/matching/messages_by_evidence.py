@@ -158,6 +158,8 @@ class Messages:
         for source, target in permutations(ranks, 2):
             if time.tied(source, target) == tied:
                 for here, there in _ways(source, target):
+                    if min(len(sides[source, here]), len(sides[target, there])) < LEAST:
+                        continue  # as most are: calls say which side they are, or none does
                     sent = _with(target, sides[source, here])
                     received = _with(source, sides[target, there])
                     if min(len(sent), len(received)) >= LEAST and self._may_meet(sent, received):
@@ -271,7 +273,8 @@ def _ways(source: int, target: int) -> list[tuple[int, int]]:
 def _with(other: int, side: Strand) -> Strand:
     """The messages whose other side may be that rank: none that their own trace gives another."""
     peer = side.calls.peer
-    return side.take(np.flatnonzero((peer < 0) | (peer == other)))
+    possible = (peer < 0) | (peer == other)
+    return side if possible.all() else side.take(np.flatnonzero(possible))
 
 
 def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None:
@@ -352,7 +355,11 @@ def _settle(channels: list[Channel]) -> list[Channel]:
 
 def _shared(one: Channel, other: Channel) -> Iterator[tuple[Ints, Ints]]:
     """Places of calls that two channels claim both, those of either side."""
-    for mine, theirs in ((one.sent, other.sent), (one.received, other.received)):
-        _, i, j = np.intersect1d(mine, theirs, return_indices=True)
-        if len(i):
-            yield i, j
+    for mine, theirs, possible in (
+        (one.sent, other.sent, one.source == other.source),
+        (one.received, other.received, one.target == other.target),
+    ):
+        if possible:
+            _, i, j = np.intersect1d(mine, theirs, return_indices=True)
+            if len(i):
+                yield i, j

@@ -1,4 +1,6 @@
-"""Which rank the other side of a send or recv is, where its own trace does not say."""
+"""Which rank the other side of a send or recv is, where its own trace does not say, and which
+calls that say nothing are messages.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from traceweave.arrays import Ints
 from traceweave.matching.calls import SEND, Calls
 from traceweave.matching.groups import Group
 
-_SQL = """
+ENOUGH = 8
+"""Messages that say what the others of their stream are."""
+
+_PEERS_SQL = """
 WITH members AS (
     SELECT comm_id, comm_rank, min(rank) AS rank
     FROM base.collective_calls
@@ -34,6 +39,21 @@ UPDATE base.collective_calls SET peer = found.peer FROM found
 WHERE collective_calls.call_id = found.call_id AND found.peer IS NOT NULL
 """
 
+_MESSAGES_SQL = """
+WITH said AS (
+    SELECT rank, stream, any_value(op) AS op, any_value(peer) AS peer
+    FROM base.collective_calls
+    WHERE op <> 'unknown' AND gpu_op_id IS NOT NULL AND stream IS NOT NULL
+    GROUP BY rank, stream
+    HAVING count(DISTINCT op) = 1 AND any_value(op) IN ('send', 'recv')
+        AND count(DISTINCT peer) = 1 AND count(peer) = count(*) AND count(*) >= $enough
+)
+UPDATE base.collective_calls SET op = said.op, peer = said.peer FROM said
+WHERE collective_calls.rank = said.rank AND collective_calls.stream = said.stream
+    AND collective_calls.op = 'unknown' AND collective_calls.gpu_op_id IS NOT NULL
+    AND collective_calls.peer IS NULL
+"""
+
 
 def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
     """Fill in base.collective_calls.peer where all files together know it.
@@ -41,7 +61,15 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
     A trace may name the peer by its number in the communicator; then the other ranks' traces tell
     who has that number.
     """
-    con.execute(_SQL)
+    con.execute(_PEERS_SQL)
+
+
+def resolve_messages(con: duckdb.DuckDBPyConnection) -> None:
+    """Fill in what calls of base.collective_calls are that say nothing, as those launched before
+    the window: on a stream whose others all are sends to one rank, or receives from one, they are
+    too. A communicator has a stream of its own; where two ranks' carries both, nothing tells.
+    """
+    con.execute(_MESSAGES_SQL, {"enough": ENOUGH})
 
 
 def fill_peers(calls: Calls, index: Ints, group: Group, complete: bool) -> None:

@@ -87,13 +87,28 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
-    """The shift under which ends scatter least from one pair to the next, whatever causality and
-    chance say of it; None if under no shift operations are alike.
+    """The shift of a short sequence under which ends scatter least from one pair to the next,
+    whatever causality and chance say of it; None if under no shift operations are alike.
     """
     limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
-    judged = judged.where(np.abs(judged.offset) <= limit)
-    return int(judged.shift[judged.dispersion.argmin()]) if len(judged.shift) else None
+    shifts = _shortlist(a, b, _candidates(a, b), limit)
+    i = np.arange(len(a))
+    j = i + shifts[:, None]
+    inside = (j >= 0) & (j < len(b))
+    j = np.clip(j, 0, len(b) - 1)
+    fits = inside & agree(a, i, b, j)
+    ahead = np.where(fits, b.end[j] - a.end[i], np.nan)
+    scatter = _medians(np.abs(np.diff(ahead, axis=1)))
+    possible = (2 * fits.sum(axis=1) >= inside.sum(axis=1)) & (np.abs(_medians(ahead)) <= limit)
+    return int(shifts[possible][scatter[possible].argmin()]) if possible.any() else None
+
+
+def _medians(rows: Floats) -> Floats:
+    """Median of what is known in every row; inf where that is nothing."""
+    known = np.isfinite(rows).sum(axis=1)
+    rows = np.sort(np.c_[rows, np.full(len(rows), np.inf)], axis=1)  # NaN last
+    every = np.arange(len(rows))
+    return np.asarray((rows[every, np.maximum(known - 1, 0) // 2] + rows[every, known // 2]) / 2)
 
 
 def _best(
