@@ -26,10 +26,26 @@ def test_events_of_all_kinds_count(
         ((events,),) = run.con.execute("SELECT sum(events_stored) FROM sources").fetchall()
         monkeypatch.setattr(common, "MOST_EVENTS", events + spare)
         common.hold(run.con, ["memory_events", "steps"], set())
-        found = run.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+        found = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
     there = {name for (name,) in found}
     assert "steps" in there
     assert ("memory_events" in there) == kept
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks FROM ranks"]
+)
+def test_what_is_kept_is_not_changed(
+    fixtures: Path, database_of: Callable[..., Path], change: str
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+        run.health()
+        held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
+        assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)
+        with pytest.raises(duckdb.Error):
+            run.con.execute(change)
+        with pytest.raises(traceweave.QueryError, match="queries only read this database"):
+            run.sql(f"{change}; SELECT 1")
 
 
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(

@@ -3,9 +3,9 @@ small run its events too.
 
 These relations are views over views: DuckDB takes longer to read what they say than to compute
 their rows, and a question such as `findings` reads them dozens of times. Where nothing can change
-them, the first who reads one leaves its rows in a temporary table of the same name. A batch of
-ranks is asked one question, and keeps nothing. A connection to several databases keeps what it was
-asked of the last one.
+them, the first who reads one leaves its rows in a temporary table, behind a view of the relation's
+name, through which nobody changes them. A batch of ranks is asked one question, and keeps nothing.
+A connection to several databases keeps what it was asked of the last one.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ SELECT
 """
 
 _OURS = """
-SELECT 'TABLE ' || table_name FROM duckdb_tables()
-WHERE temporary AND (list_contains($kept, table_name) OR starts_with(table_name, 'tw_'))
+SELECT 'VIEW ' || view_name FROM duckdb_views()
+WHERE temporary AND (list_contains($kept, view_name) OR starts_with(view_name, 'tw_'))
 UNION ALL
-SELECT 'VIEW ' || view_name FROM duckdb_views() WHERE temporary AND starts_with(view_name, 'tw_')
+SELECT 'TABLE ' || table_name FROM duckdb_tables()
+WHERE temporary AND starts_with(table_name, 'tw_')
 """
 
 _asked: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
@@ -73,12 +74,19 @@ def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str
     ((run, calls, events),) = con.execute(_SIZE).fetchall()
     for name in wanted:
         if (events <= MOST_EVENTS) if name in GROWING else (calls <= MOST_CALLS):
-            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {run}.main.{name}")
+            rows = f"tw_held_{name}"
+            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {rows} AS FROM {run}.main.{name}")
+            con.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS FROM {rows}")
 
 
 def forget_others(con: duckdb.DuckDBPyConnection, database: int) -> None:
     """Drop what a connection keeps of another database that it was asked of, if there is one."""
     if _asked.setdefault(con, database) != database:
-        for (ours,) in con.execute(_OURS, {"kept": KEPT}).fetchall():
-            con.execute(f"DROP {ours}")
+        forget(con)
         _asked[con] = database
+
+
+def forget(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop all rows that a connection keeps."""
+    for (ours,) in con.execute(_OURS, {"kept": KEPT}).fetchall():
+        con.execute(f"DROP {ours}")
