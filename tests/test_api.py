@@ -80,6 +80,8 @@ def test_sql_takes_parameters_by_place_and_by_name(run: traceweave.Run) -> None:
         ("EXPLAIN ANALYZE DELETE FROM clocks", "queries only read this database"),
         ("UPDATE gpu_ops SET rank = 1", "queries only read this database"),
         ("INSERT INTO gpu_ops VALUES (1)", "queries only read this database"),
+        ("CREATE TEMP VIEW Steps AS SELECT 1", "'Steps' is a table of the run; give yours"),
+        ("create or replace temporary table temp.main.ranks (a INTEGER)", "'ranks' is"),
         ("SELECT 1; SELECT 2", "the rows of one SELECT, its last statement; ask several one by"),
         ("FROM breakdown", "'breakdown' is an analysis; in SQL it is a function: FROM breakdown()"),
         ("FROM kernel", "kernel does not exist; did you mean kernels()?; 'traceweave schema' or"),

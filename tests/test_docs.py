@@ -48,7 +48,7 @@ def test_every_analysis_and_command_is_in_the_readme_or_its_reference() -> None:
 
 
 def test_links_of_the_readme_and_docs_lead_somewhere() -> None:
-    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
         prose = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
         for target in re.findall(r"\]\(([^)#:]+)\)", prose):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -93,7 +93,7 @@ def queries() -> list[tuple[str, str]]:
     """The page and the text of every query of the README and the guides: blocks of SQL, arguments
     of `run.sql` and `traceweave query`. The cookbook's are run by generate.py."""
     found = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"```sql\n(.*?)```", text, re.S) if page.stem != "cookbook" else []
         said = re.findall(r'(?:run\.sql\(|traceweave query \S+ )"([^"]+)"', text)
@@ -107,7 +107,8 @@ def test_queries_of_the_guides_can_be_asked(
     # not a placeholder, an analysis in a file, or what another client attaches a run folder with
     others = ("SELECT ...", "-- analysis", "SET VARIABLE")
     asked = [(page, sql) for page, sql in queries() if not sql.startswith(others)]
-    assert {"README.md", "api.md", "getting-started.md", "nccl-logs.md"} <= {p for p, _ in asked}
+    pages = {"README.md", "api.md", "getting-started.md", "nccl-logs.md", "fsdp-before-after.md"}
+    assert pages <= {page for page, _ in asked}
     with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
         run.register("nodes", pd.DataFrame({"rank": range(4), "node": [0, 0, 1, 1]}))
         for page, query in asked:

@@ -27,6 +27,11 @@ _ONLY_READ = (
     "queries only read this database; to change it, or for other files, extensions or settings,"
     " open it with DuckDB itself"
 )
+_CREATED = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r'(?:"?\w+"?\.)*"?(\w+)',
+    re.IGNORECASE,
+)
 _CHANGES = re.compile(
     r"read-only mode|configuration has been locked|Can only .* base table|is not an table"
 )
@@ -88,7 +93,8 @@ def ask_own(
 
 
 def _statements(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return the statements of a query; refuse those that open or write files.
+    """Return the statements of a query; refuse those that open or write files, and names of the
+    run's tables.
 
     DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
     writing, and COPY may write the log beside the database.
@@ -102,11 +108,19 @@ def _statements(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
             kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
         if kind not in _WITHIN:
             raise QueryError(_ONLY_READ)
+        if (created := _CREATED.match(statement.query)) is not None:
+            _refuse_name(created[1])
     if "SELECT" in kinds[:-1]:
         raise QueryError(
             "a query gives the rows of one SELECT, its last statement; ask several one by one"
         )
     return [statement.query for statement in statements]
+
+
+def _refuse_name(created: str) -> None:
+    """Raise QueryError for a temporary table that would hide one of the run from analyses."""
+    if created.lower() in {relation.name for relation in public_relations()}:
+        raise QueryError(f"{created!r} is a table of the run; give yours another name")
 
 
 def _kind(statement: duckdb.Statement) -> str:

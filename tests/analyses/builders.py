@@ -232,5 +232,4 @@ def _read_only(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
             patch.setattr(common, "is_read_only", lambda _: True)
             yield
     finally:
-        for name in common.KEPT:
-            con.execute(f"DROP TABLE IF EXISTS temp.{name}")
+        common.forget(con)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import traceweave
+from traceweave import analyses
 from traceweave.analyses import common
+from traceweave.store.database import open_database
 
 
 @pytest.mark.parametrize(("spare", "kept"), [(0, True), (-1, False)])
@@ -19,13 +22,45 @@ def test_events_of_all_kinds_count(
     spare: int,
     kept: bool,
 ) -> None:
-    tables = "counters", "flows", "gpu_ops", "host_ops", "memory_events", "other_events"
     with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        counted = [run.con.execute(f"SELECT count(*) FROM base.{t}").fetchall() for t in tables]
-        events = sum(rows[0][0] for rows in counted)
+        ((events,),) = run.con.execute("SELECT sum(events_stored) FROM sources").fetchall()
         monkeypatch.setattr(common, "MOST_EVENTS", events + spare)
         common.hold(run.con, ["memory_events", "steps"], set())
-        found = run.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+        found = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
     there = {name for (name,) in found}
     assert "steps" in there
     assert ("memory_events" in there) == kept
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks FROM ranks"]
+)
+def test_what_is_kept_is_not_changed(
+    fixtures: Path, database_of: Callable[..., Path], change: str
+) -> None:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+        run.health()
+        held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
+        assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)
+        with pytest.raises(duckdb.Error):
+            run.con.execute(change)
+        with pytest.raises(traceweave.QueryError, match="queries only read this database"):
+            run.sql(f"{change}; SELECT 1")
+
+
+def test_a_connection_to_two_runs_answers_of_the_one_in_use(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    names = "ddp_gloo_4ranks", "ddp_gloo_straggler"
+    asked = "breakdown", "stragglers", "critical_path"
+    with duckdb.connect() as both:
+        for name in names:
+            path = database_of(fixtures / name)
+            both.execute(f"ATTACH '{path}' AS \"a-{name}\" (READ_ONLY)")
+        answers = []
+        for name in (*names, *names):
+            both.execute(f'USE "a-{name}"')
+            answers.append([analyses.run(both, analysis).fetchall() for analysis in asked])
+    for name, found in zip((*names, *names), answers, strict=True):
+        with open_database(database_of(fixtures / name)) as alone:
+            assert found == [analyses.run(alone, analysis).fetchall() for analysis in asked]

@@ -41,6 +41,9 @@ rows that it leaves are kept. What takes no more of a run is asked as a whole, w
 
 _IN_BATCH = "in_batch"
 
+RUN = """'"' || replace(current_database(), '"', '""') || '"'"""
+"""SQL for the name of the run that a connection is asked of, as SQL writes it."""
+
 Ranks: TypeAlias = str
 """The ranks of a batch: an SQL condition on the column `rank`."""
 
@@ -107,7 +110,7 @@ def conditions(edges: Sequence[int]) -> list[Ranks]:
 @contextmanager
 def batch(con: duckdb.DuckDBPyConnection, ranks: Ranks) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection to the run behind `con` that sees the events of some ranks only."""
-    ((run, folder),) = con.execute(f"SELECT current_database(), getvariable('{FOLDER}')").fetchall()
+    ((run, folder),) = con.execute(f"SELECT {RUN}, getvariable('{FOLDER}')").fetchall()
     with cursor_of(con) as part:
         part.execute(f"USE {run}")
         part.execute(f"SET VARIABLE {FOLDER} = ?", [folder])

@@ -3,19 +3,20 @@ small run its events too.
 
 These relations are views over views: DuckDB takes longer to read what they say than to compute
 their rows, and a question such as `findings` reads them dozens of times. Where nothing can change
-them, the first who reads one leaves its rows in a temporary table of the same name. A batch of
-ranks is asked one question, and keeps nothing.
+them, the first who reads one leaves its rows in a temporary table, behind a view of the relation's
+name, through which nobody changes them. A batch of ranks is asked one question, and keeps nothing.
+A connection to several databases keeps what it was asked of the last one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from weakref import WeakKeyDictionary
 
 import duckdb
 
-from traceweave.analyses.batches import GROWING, is_batch
+from traceweave.analyses.batches import GROWING, RUN, is_batch
 from traceweave.store.database import is_read_only
-from traceweave.store.shards import LARGE
 
 COMMON = (
     "clock_spans",
@@ -42,8 +43,23 @@ MOST_EVENTS = 20_000
 """Events of the largest run whose events are kept, of all kinds: of more, to copy them all costs
 more than to plan the few columns that a question reads."""
 
-_CALLS = "SELECT current_database(), count(*) FROM base.collective_calls"
-_EVENTS = "SELECT " + " + ".join(f"(SELECT count(*) FROM base.{table})" for table in LARGE)
+_SIZE = f"""
+SELECT
+    {RUN},
+    (SELECT count(*) FROM base.collective_calls),
+    (SELECT coalesce(sum(events_stored), 0) FROM sources)
+"""
+
+_OURS = """
+SELECT 'VIEW ' || view_name FROM duckdb_views()
+WHERE temporary AND (list_contains($kept, view_name) OR starts_with(view_name, 'tw_'))
+UNION ALL
+SELECT 'TABLE ' || table_name FROM duckdb_tables()
+WHERE temporary AND starts_with(table_name, 'tw_')
+"""
+
+_asked: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
+"""The database that each connection was asked of last."""
 
 
 def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str]) -> None:
@@ -55,9 +71,22 @@ def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str
     made.update(wanted)
     if not wanted or not is_read_only(con) or is_batch(con):
         return
-    ((run, calls),) = con.execute(_CALLS).fetchall()
-    growing = [name for name in wanted if name in GROWING]
-    events = con.execute(_EVENTS).fetchall()[0][0] if growing else 0
+    ((run, calls, events),) = con.execute(_SIZE).fetchall()
     for name in wanted:
-        if (events <= MOST_EVENTS) if name in growing else (calls <= MOST_CALLS):
-            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS FROM {run}.main.{name}")
+        if (events <= MOST_EVENTS) if name in GROWING else (calls <= MOST_CALLS):
+            rows = f"tw_held_{name}"
+            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {rows} AS FROM {run}.main.{name}")
+            con.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS FROM {rows}")
+
+
+def forget_others(con: duckdb.DuckDBPyConnection, database: int) -> None:
+    """Drop what a connection keeps of another database that it was asked of, if there is one."""
+    if _asked.setdefault(con, database) != database:
+        forget(con)
+        _asked[con] = database
+
+
+def forget(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop all rows that a connection keeps."""
+    for (ours,) in con.execute(_OURS, {"kept": KEPT}).fetchall():
+        con.execute(f"DROP {ours}")

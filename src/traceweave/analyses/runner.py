@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
 from traceweave.analyses.catalog import called, find, rules
-from traceweave.analyses.common import hold
+from traceweave.analyses.common import forget_others, hold
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.rules import union_of_rules
@@ -32,7 +32,7 @@ from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
-from traceweave.store.database import first_line, is_read_only
+from traceweave.store.database import asked_of, first_line
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 
@@ -294,7 +294,9 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
     """Return the temporary tables and views that still hold: none where the database can change."""
-    if not is_read_only(con):
+    database, read_only = asked_of(con)
+    forget_others(con, database)
+    if not read_only:
         return set()
     return {name for (name,) in con.execute(_KEPT).fetchall()}
 

@@ -40,14 +40,17 @@ led AS (
     SELECT
         rank, device, stream, id, duration_ns,
         greatest(start_ns - lag(end_ns) OVER in_order, 0) AS gap_ns,
-        lead(id, 1) OVER in_order AS id2,
-        lead(id, 2) OVER in_order AS id3,
-        lead(id, 3) OVER in_order AS id4,
-        lead(id, 4) OVER in_order AS id5,
-        lead(id, 5) OVER in_order AS id6,
+        nth_value(id, 2) OVER ahead AS id2,
+        nth_value(id, 3) OVER ahead AS id3,
+        nth_value(id, 4) OVER ahead AS id4,
+        nth_value(id, 5) OVER ahead AS id5,
+        nth_value(id, 6) OVER ahead AS id6,
         start_ns, end_ns
     FROM ordered
-    WINDOW in_order AS (PARTITION BY rank, device, stream ORDER BY start_ns, end_ns)
+    WINDOW
+        in_order AS (PARTITION BY rank, device, stream ORDER BY start_ns, end_ns),
+        -- not lead() with an offset, which DuckDB 1.4 does not read in a macro that 2.0 wrote
+        ahead AS (in_order ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING)
 ),
 -- sums over a sequence as differences of sums from the beginning of the stream
 placed AS (

@@ -27,7 +27,7 @@ from traceweave.replay.nodes import (
 )
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
 from traceweave.replay.rows import Columns, Names, Tables
-from traceweave.store.database import is_read_only
+from traceweave.store.database import asked_of
 
 
 class NothingToReplayError(QueryError):
@@ -70,7 +70,8 @@ class Graph:
 MOST_KEPT = 2_000_000
 """Nodes of the largest graph that is kept for the next question; they take some 100 bytes each."""
 
-_kept: WeakKeyDictionary[duckdb.DuckDBPyConnection, Graph] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, Graph]] = WeakKeyDictionary()
+"""Of each connection the graph of the database that it was asked of last."""
 
 
 def graph_of(con: duckdb.DuckDBPyConnection) -> Graph:
@@ -78,11 +79,12 @@ def graph_of(con: duckdb.DuckDBPyConnection) -> Graph:
 
     Raises QueryError as `build` does.
     """
-    if con in _kept:
-        return _kept[con]
+    database, read_only = asked_of(con)
+    if con in _kept and _kept[con][0] == database:
+        return _kept[con][1]
     graph = build(con)
-    if len(graph.nodes) <= MOST_KEPT and is_read_only(con):
-        _kept[con] = graph
+    if len(graph.nodes) <= MOST_KEPT and read_only:
+        _kept[con] = database, graph
     return graph
 
 

@@ -100,10 +100,19 @@ def _lock(con: duckdb.DuckDBPyConnection, most_mib: int | None) -> None:
 
 def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
     """Tell whether a connection's database cannot change while it is open."""
-    rows = con.execute(
-        "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
+    return asked_of(con)[1]
+
+
+def asked_of(con: duckdb.DuckDBPyConnection) -> tuple[int, bool]:
+    """Return the number that DuckDB has for a connection's database, and whether it is read-only.
+
+    The number is another one after `USE` of another database, or if it is attached again.
+    """
+    ((number, read_only),) = con.execute(
+        "SELECT database_oid, readonly FROM duckdb_databases()"
+        " WHERE database_name = current_database()"
     ).fetchall()
-    return rows == [(True,)]
+    return number, read_only
 
 
 # an alias of these types would keep them alive at exit, of which DuckDB complains
