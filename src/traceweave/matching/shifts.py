@@ -73,7 +73,7 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
     if not len(judged.shift):
         return None, "the ranks' sequences of operations do not fit each other"
-    judged = judged.where(_near(judged, same_clock))
+    judged = judged.where(_near(a, b, judged, same_clock))
     if len(judged.shift) and judged.steps.max() >= 0.9:
         judged = judged.where(judged.steps >= judged.steps.max() - 0.05)
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
@@ -83,14 +83,21 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     return _best(a, b, judged, causal, same_clock)
 
 
-def _near(judged: _Judged, same_clock: bool) -> Flags:
-    """Which shifts the clocks may lie apart by. On one clock, ends lie apart as far as they
-    scatter: threads of a host backend end when they get a core, one rank's later than another's.
+def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
+    """Which shifts the clocks may lie apart by.
+
+    On one clock ends may lie apart as well, since threads end when they get a core, one rank's
+    later than another's: where no shift brings them near, those are left under which causality
+    holds and calls have the same steps, or, without steps, that of all calls in order.
     """
     if not same_clock:
         return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
-    near = np.abs(judged.offset) <= SAME_CLOCK_NS + judged.dispersion
-    return np.asarray(near & (judged.excess_at_zero <= SAME_CLOCK_NS))
+    possible = judged.excess_at_zero <= SAME_CLOCK_NS
+    near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
+    if near.any():
+        return np.asarray(near)
+    in_order = (judged.steps < 0) & (judged.shift == 0) & (len(a) == len(b))
+    return np.asarray(possible & ((judged.steps >= 0.9) | in_order))
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
