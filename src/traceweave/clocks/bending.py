@@ -75,12 +75,14 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
 
 def _alike(blocks: list[Block], rests: list[Floats], piece: Piece, bends: Sequence[Bend]) -> Ints:
     """A number per rank, the same for those that bend alike. Clocks that were told apart before
-    stay so, or steps would be found and lost in turns.
+    stay so, or steps would be found and lost in turns. What threads of one host read is one clock.
     """
     clock = np.unique(np.column_stack([piece.host, piece.unit]), axis=0, return_inverse=True)[1]
     shared = np.asarray(np.bincount(clock)[clock] > 1)
     before = np.where(shared, -1, [bend.cluster for bend in bends])
     both = np.column_stack([before, cluster(blocks, rests, clock, shared)])
+    threads = shared & ~np.array([info.on_gpu for info in piece.ranks])
+    both[threads] = np.column_stack([np.full(threads.sum(), -2), clock[threads]])
     return np.asarray(np.unique(both, axis=0, return_inverse=True)[1])
 
 

@@ -19,7 +19,7 @@ from traceweave.arrays import Floats
 from traceweave.clocks.clusters import modes_of
 from traceweave.clocks.equations import Layout
 
-DIRECT = 2_500
+DIRECT = 2_000
 """Unknowns up to which one matrix over all of them is factored."""
 STEPS = 400
 RIDGE = 1e-10

@@ -14,6 +14,7 @@ from traceweave.clocks.near_ends import Lateness, in_order, late_against
 from traceweave.clocks.piece import (
     EPOCH_NS,
     FEW,
+    HOST_NS,
     Options,
     Piece,
     RankInfo,
@@ -291,6 +292,8 @@ def _row(answer: _Answer, rank: int) -> Clock:
         method = f"clock probes, {method}" if rank != root else method
         # what is proven of a clock is no worse than ends that scatter
         half = np.minimum(half, max(bound, round_trip / 2))
+    if _of_threads(answer, rank):
+        half = np.minimum(half, HOST_NS)
     p50, p95 = (None if np.isnan(value) else round(float(value)) for value in half)
     middle = int(piece.middle[rank])
     return Clock(
@@ -307,6 +310,17 @@ def _row(answer: _Answer, rank: int) -> Clock:
         method,
         status,
     )
+
+
+def _of_threads(answer: _Answer, rank: int) -> bool:
+    """Whether threads that read one clock time all calls of a rank, its own and the others': ends
+    that scatter say when they got a core, and nothing of the clock.
+    """
+    piece, columns = answer.piece, answer.columns[rank]
+    alone = (piece.unit == piece.unit[rank]).sum() == 1
+    if alone or piece.ranks[rank].on_gpu:
+        return False
+    return not len(of_rank(piece.blocks, answer.met, columns)[0])
 
 
 def _distances(piece: Piece, columns: list[list[tuple[int, int]]]) -> Floats:

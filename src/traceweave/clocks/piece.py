@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class RankInfo:
     first_ns: int
     """First event on the rank's own clock."""
     last_ns: int
+    on_gpu: bool = True
+    """Whether a GPU times its calls, not threads of the host."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,11 @@ class Piece:
 def fit_piece(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piece:
     """Fit lines, hosts, and what causality says of them."""
     piece = _start(ranks, blocks, options)
-    if len(np.unique(piece.host)) < len(ranks):
+    hosts = _named_hosts(ranks) if options.same_host else []
+    if hosts:
+        _tie_threads(piece, hosts)
         piece.fit = _fit(piece, TOLD_NS)
-        _tie_hosts(piece, options.reference_rank)
+        _tie_hosts(piece, hosts, options.reference_rank)
     piece.fit = _fit(piece, SETTLED_NS)
     find_bounds(piece)
     return piece
@@ -184,20 +189,58 @@ def _fit(piece: Piece, settled_ns: float) -> Fit:
         drifting[members] = drifting[members].any()
     count = np.bincount(piece.unit)[piece.unit]
     sharing = (count > 1) & ~np.isin(np.arange(len(count)), sorted(piece.roots.values()))
+    sharing &= [info.on_gpu for info in piece.ranks]
     clocks = piece.unit, fixed, drifting, sharing
     return refine(piece.blocks, piece.fit, piece.middle, *clocks, settled_ns)
 
 
-def _tie_hosts(piece: Piece, reference: int | None) -> None:
-    """Give ranks of one host one clock where the data allow it."""
+def _tie_threads(piece: Piece, hosts: list[list[int]]) -> None:
+    """Give ranks of one host whose threads time their calls its clock, before anything is fitted:
+    nothing converts what they read, and they end when they get a core, which no fit can tell from a
+    clock that is behind. Those that causality tells apart as they are, or ends by more than they
+    scatter, only have a host of the same name.
+    """
+    for members in hosts:
+        threads = [member for member in members if not piece.ranks[member].on_gpu]
+        for first, other in combinations(threads, 2):
+            tied = piece.unit[first] == piece.unit[other]
+            if not tied and _one_clock(piece.blocks, first, other):
+                piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+        _even(piece, threads)
+
+
+def _one_clock(blocks: list[Block], first: int, other: int) -> bool:
+    """Whether the calls of two ranks allow that their times are of one clock; False without any."""
+    shared = [
+        block.of_columns(np.array([_place(block, first), _place(block, other)]), np.arange(2))
+        for block in blocks
+        if {first, other} <= set(block.ranks.tolist())
+    ]
+    if not shared or pairwise(shared, 2).min() < 0:
+        return False
+    apart = np.concatenate([block.end[:, 1] - block.end[:, 0] for block in shared])
+    median = float(np.median(apart))
+    return abs(median) <= max(HOST_NS, float(np.percentile(np.abs(apart - median), 95)))
+
+
+def _place(block: Block, rank: int) -> int:
+    return int(np.flatnonzero(block.ranks == rank)[0])
+
+
+def _named_hosts(ranks: list[RankInfo]) -> list[list[int]]:
+    """The ranks of each host that has a name and several of them."""
     hosts: dict[str, list[int]] = {}
-    for position, info in enumerate(piece.ranks):
+    for position, info in enumerate(ranks):
         if info.host is not None:
             hosts.setdefault(info.host, []).append(position)
+    return [members for members in hosts.values() if len(members) > 1]
+
+
+def _tie_hosts(piece: Piece, hosts: list[list[int]], reference: int | None) -> None:
+    """Give ranks of one host one clock where the data allow it."""
     bounds = bounds_of(piece)
-    for members in hosts.values():
-        if len(members) > 1:
-            _tie(piece, bounds, members, reference)
+    for members in hosts:
+        _tie(piece, bounds, members, reference)
 
 
 def _tie(
@@ -223,8 +266,13 @@ def _tie(
             allowed = -upper[two, one] <= apart <= upper[one, two]
             if abs(apart) <= HOST_NS and allowed:
                 piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
-    numbers = np.unique(piece.unit, return_inverse=True)[1]
-    piece.unit = np.asarray(numbers, dtype=np.int64)
+    _even(piece, members)
+
+
+def _even(piece: Piece, members: list[int]) -> None:
+    """Number the clocks anew, and make the lines of those that became one the same."""
+    offset, drift = piece.fit.offset, piece.fit.drift
+    piece.unit = np.asarray(np.unique(piece.unit, return_inverse=True)[1], dtype=np.int64)
     for position in members:
         mates = piece.unit == piece.unit[position]
         if mates.sum() > 1:

@@ -21,13 +21,15 @@ CONTRADICTION = "causality_contradicts_itself"
 
 
 def read_ranks(con: duckdb.DuckDBPyConnection) -> list[RankInfo]:
-    """Read host and time span of every rank, in ascending order of ranks."""
+    """Read host, time span and whose clock times its calls of every rank, in ascending order."""
     rows = con.execute(
         # ranks in one report were recorded by one profiler on one host, named or not
         "WITH sources AS (SELECT *, count(DISTINCT rank) OVER (PARTITION BY source_id) AS together"
         " FROM base.rank_sources) SELECT rank,"
         " coalesce(min(host), min(CASE WHEN together > 1 THEN 'report ' || source_id END)),"
-        " coalesce(min(first_local_ns), 0), coalesce(max(last_local_ns), 0)"
+        " coalesce(min(first_local_ns), 0), coalesce(max(last_local_ns), 0),"
+        " rank IN (SELECT rank FROM base.collective_calls"
+        " WHERE gpu_op_id IS NOT NULL OR evidence <> 'host op')"
         " FROM sources GROUP BY rank ORDER BY rank"
     ).fetchall()
     return [RankInfo(*row) for row in rows]

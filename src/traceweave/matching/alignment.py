@@ -67,8 +67,8 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     shift, reason = choose_shift(a, b, same_clock)
     if shift is None:
         return _align_by_votes(a, b, same_clock, reason)
-    i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
-    i = i[agree(a, i, b, i + shift)]
+    shared = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+    i = shared[agree(a, shared, b, shared + shift)]
     differences = (b.end[i + shift] - a.end[i]).astype(np.float64)
     line = fit_line(a.end[i].astype(np.float64), differences)
     kept = np.zeros(len(a), dtype=np.bool_)
@@ -77,8 +77,9 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
     kept[i] |= between[i] & _possible(a, i, b, i + shift, line)
-    if shift == 0 and same_steps(a, b):  # the order is beyond doubt, however far the ends scatter
-        kept[i] |= causal(a, i, b, i, line)
+    if same_steps(a.take(shared), b.take(shared + shift)):
+        # the order is beyond doubt, however far the ends scatter
+        kept[i] |= causal(a, i, b, i + shift, line)
     apart = _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
     kept[i] |= apart
     if apart.any():

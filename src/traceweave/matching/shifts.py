@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.calls import Calls, agree
+from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
 
 SAMPLE = 256
@@ -73,10 +73,7 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
     if not len(judged.shift):
         return None, "the ranks' sequences of operations do not fit each other"
-    near = np.abs(judged.offset) <= limit
-    if same_clock:
-        near &= judged.excess_at_zero <= SAME_CLOCK_NS
-    judged = judged.where(near)
+    judged = judged.where(_near(a, b, judged, same_clock))
     if len(judged.shift) and judged.steps.max() >= 0.9:
         judged = judged.where(judged.steps >= judged.steps.max() - 0.05)
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
@@ -84,6 +81,23 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     if not causal.any():
         return None, "no shift of the ranks' sequences obeys causality"
     return _best(a, b, judged, causal, same_clock)
+
+
+def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
+    """Which shifts the clocks may lie apart by.
+
+    On one clock ends may lie apart as well, since threads end when they get a core, one rank's
+    later than another's: where no shift brings them near, those are left under which causality
+    holds and calls have the same steps, or, without steps, that of all calls in order.
+    """
+    if not same_clock:
+        return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
+    possible = judged.excess_at_zero <= SAME_CLOCK_NS
+    near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
+    if near.any():
+        return np.asarray(near)
+    in_order = (judged.steps < 0) & (judged.shift == 0) & (len(a) == len(b))
+    return np.asarray(possible & ((judged.steps >= 0.9) | in_order))
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
@@ -250,17 +264,21 @@ def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
     differences = (b.end[j] - a.end[i]).astype(np.float64)
     changes = np.abs(np.diff(differences))[np.diff(i) == 1]
     dispersion = float(np.median(changes)) if len(changes) else np.inf
+    median, pairs = float(np.median(differences)), float(len(i))
+    proving = PROVES[a.op[i]]
+    if proving.any():  # a broadcast may end at its root before others begin it
+        i, j = i[proving], j[proving]
     low, high = (b.start[j] - a.end[i]).astype(float), (b.end[j] - a.start[i]).astype(float)
     spare = int(0.02 * len(i))
     lowest, highest = np.sort(low)[len(i) - 1 - spare], np.sort(high)[spare]
     return (
         agreement,
-        float(np.median(differences)),
+        median,
         dispersion,
         steps,
         _but_for_a_step(float(lowest - highest), low, high),
         float(max(lowest, -highest)),
-        float(len(i)),
+        pairs,
     )
 
 

@@ -31,7 +31,7 @@
 -- column: reference_local_ns BIGINT | local time at which offset_ns is exact
 -- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it, unless ingest_issues has 'causality_contradicts_itself', or more where the ends near reference_local_ns leave more open; NULL if unbounded
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
--- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise; no more than what clock probes prove
+-- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise; no more than what clock probes prove, and 20 us where threads of one host time all calls
 -- column: anchors BIGINT | matched collectives in the fit, of this row's time; 0 between two anchors around a step of the clock
 -- column: method VARCHAR | how the offset was found; 'steps' and 'wander' in it where a clock is more than one line
 -- column: status VARCHAR | 'aligned', 'same host', 'wall clock' or 'unaligned'

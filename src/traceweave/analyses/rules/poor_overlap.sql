@@ -1,6 +1,6 @@
 -- rule: poor_overlap | poor overlap of communication
 -- topic: communication
--- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded (the evidence says so); never more than the run gains, by replay, without any transfer.
+-- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
 -- try: DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it.
 -- proof: exposed_comm
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
@@ -12,7 +12,7 @@ SELECT
         WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
-        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for ranks that were not recorded; {} more per {} could be hidden, at most',
+        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for ranks that were not recorded or whose calls were not matched; {} more per {} could be hidden, at most',
             tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
     END AS evidence,
     CASE e.hideable_use
