@@ -68,6 +68,8 @@ def find_bends(blocks: list[Block], piece: Piece, bends: Sequence[Bend]) -> list
         joint.settle()
     _place(joint)
     _prune(joint)
+    if first and joint.straight.all() and not joint.steps:
+        return None
     joint.steps = [_as_told(joint, step) for step in joint.steps]
     level = replace(piece, fit=replace(piece.fit, drift=piece.fit.drift - steep))
     return _of_ranks(joint, level, of_rank, blocks, whole)

@@ -95,6 +95,8 @@ class Joint:
     height_errors: Floats = field(init=False)
     turning: Floats = field(init=False)
     """Per cluster: variance of a turn, for a knot at unit distance from the next."""
+    straight: Flags = field(init=False)
+    """Per cluster: whether its curve is no more than a line's noise."""
     curving: Floats = field(init=False)
     """Per cluster: variance of how turns change, for knots at unit distance; inf: by anything."""
     rests: list[Floats] = field(init=False)
@@ -133,10 +135,11 @@ class Joint:
             self._learn(self.solve())
             self._weigh()
         self.solve()
-        straight = self._strays() < np.maximum(WORTH_NS, SURE * self.curve_errors().max(axis=0))
-        if straight.any():
-            self.turning[straight] = _turning(STRAIGHT_NS, len(self.knots))
-            self.curving[straight] = np.inf
+        least = np.maximum(WORTH_NS, SURE * self.curve_errors().max(axis=0))
+        self.straight = np.asarray(self._strays() < least)
+        if self.straight.any():
+            self.turning[self.straight] = _turning(STRAIGHT_NS, len(self.knots))
+            self.curving[self.straight] = np.inf
             for _ in range(3):
                 self.solve()
                 self._weigh()
