@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.tables import create_tables, empty_database
+from traceweave.clocks import bending
 from traceweave.clocks.bend_clusters import BENT, _behind, bends_show, cluster
 from traceweave.clocks.bending import (
     NEAREST,
@@ -22,12 +23,13 @@ from traceweave.clocks.bending import (
     _knots,
     _prune,
     _step_where_fast,
+    find_bends,
 )
 from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import RankInfo
+from traceweave.clocks.piece import Options, RankInfo, fit_piece
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
@@ -382,6 +384,18 @@ def test_what_a_host_does_is_in_its_bound_and_residual_though_its_own_calls_agre
     assert np.percentile(errors, 95) < min(
         2 * (of_rank[0].residual_p95_ns or 0) for of_rank in rows
     )
+
+
+@pytest.mark.parametrize(("wander_ns", "straight"), [(0.0, True), (80_000.0, False)])
+def test_clocks_that_are_found_straight_stay_lines(
+    monkeypatch: pytest.MonkeyPatch, wander_ns: float, straight: bool
+) -> None:
+    # where very many are compared, something always shows
+    monkeypatch.setattr(bending, "bends_show", lambda *_: True)
+    blocks, _ = mesh(wander_ns)
+    ranks = [RankInfo(rank, f"node{rank // MESH}", 0, SPAN) for rank in range(MESH**2)]
+    piece = fit_piece(ranks, blocks, Options(0, None, True))
+    assert (find_bends(blocks, piece, [Bend()] * len(ranks)) is None) == straight
 
 
 def test_bends_show_only_where_a_clock_bends() -> None:

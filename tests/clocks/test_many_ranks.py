@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pytest
 
-from traceweave.clocks import clock_system, clusters, first_estimate, piece, thin_groups
+from traceweave.clocks import clock_system, clusters, first_estimate, fit, piece, thin_groups
 from traceweave.store.schema import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, simulate_traffic
@@ -66,3 +68,22 @@ def test_many_ranks_get_the_clocks_of_few(
     monkeypatch.setattr(thin_groups, "LEAST", 1)
     many = woven(empty_run, run)
     assert np.abs(many - few).max() < 0.05
+
+
+def test_clocks_are_of_all_ends_though_few_tell_the_size_of_lags(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = simulate_traffic(replace(JOB, steps=20))
+
+    def clocks() -> np.ndarray:
+        with duckdb.connect() as con:
+            create_tables(con)
+            return woven(con, run)
+
+    whole = clocks()
+    monkeypatch.setattr(fit, "ENDS", 1)
+    monkeypatch.setattr(fit, "LEAST", 8)
+    near = np.abs(clocks() - whole).max()
+    monkeypatch.setattr(fit, "LAST_ROUNDS", 0)
+    assert 0 < near < 0.25
+    assert 4 * near < np.abs(clocks() - whole).max()
