@@ -100,7 +100,10 @@ def medians_of_parts(values: Floats, count: int) -> Floats:
     """
     size, longer = divmod(len(values), count)
     edge, shape = longer * (size + 1), values.shape[1:]
-    parts = values[:edge].reshape(longer, size + 1, *shape), values[edge:].reshape(-1, size, *shape)
+    parts = (
+        values[:edge].reshape(longer, size + 1, *shape),
+        values[edge:].reshape(count - longer, size, *shape),
+    )
     return np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
 
 
