@@ -133,3 +133,55 @@ def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
     empty_run: duckdb.DuckDBPyConnection, said: Said
 ) -> None:
     assert filled(empty_run, said) == [("unknown", None)] * 2
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        {"evidence": "metadata"},  # a label that leaves it open: coalesced sends and receives
+        {"gpu_op_id": None},
+        {"source_id": 9},  # another recording of the rank
+        {"stream": 6},
+        {"rank": 1},
+    ],
+)
+def test_what_a_stream_says_holds_for_what_says_nothing_on_it(
+    empty_run: duckdb.DuckDBPyConnection, silent: dict[str, int | str | None]
+) -> None:
+    for n in range(ENOUGH):
+        add_call(
+            empty_run, 0, 10 * n, 10 * n + 5, op="send", peer=4, stream=7, gpu_op_id=n, group=None
+        )
+    told = {"rank": 0, "op": "unknown", "stream": 7, "gpu_op_id": 99, "group": None}
+    others = {"source_id": silent.get("source_id", silent.get("rank", 0))}
+    add_call(empty_run, start_us=900, end_us=905, **told | others | silent)  # type: ignore[arg-type]
+    resolve_messages(empty_run)
+    rows = empty_run.execute("SELECT op, peer FROM base.collective_calls ORDER BY call_id")
+    assert rows.fetchall()[-1] == ("unknown", None)
+
+
+def test_a_thread_of_a_streams_number_says_nothing_of_it(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    for n in range(ENOUGH):
+        add_call(empty_run, 0, 10 * n, 10 * n + 5, op="send", peer=4, stream=7, gpu_op_id=None)
+    add_call(empty_run, 0, 900, 905, op="unknown", stream=7, gpu_op_id=99, group=None)
+    resolve_messages(empty_run)
+    rows = empty_run.execute("SELECT op FROM base.collective_calls ORDER BY call_id").fetchall()
+    assert rows[-1] == ("unknown",)
+
+
+def test_to_resolve_messages_again_changes_nothing(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """As `ingest --add` does, here with a later recording in which the stream hears from 3."""
+    first = filled(empty_run, [("send", 4)] * ENOUGH)
+    for n in range(ENOUGH):
+        add_call(
+            empty_run, 0, 900 + 10 * n, 905 + 10 * n, op="recv", peer=3, stream=7, source_id=9,
+            gpu_op_id=90_000 + n, group=None,
+        )  # fmt: skip
+    resolve_messages(empty_run)
+    rows = empty_run.execute(
+        "SELECT op, peer FROM base.collective_calls"
+        " WHERE rank = 0 AND stream = 7 AND source_id = 0 ORDER BY call_id"
+    ).fetchall()
+    assert [rows[0], rows[-1]] == first == [("send", 4)] * 2

@@ -11,6 +11,7 @@ from traceweave.arrays import Ints
 from traceweave.matching import shifts
 from traceweave.matching.alignment import _align_by_votes, _better, _drop_outdone, align_pair
 from traceweave.matching.calls import Calls
+from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
 
 CALLS = 400
 
@@ -161,3 +162,62 @@ def test_partners_whose_ends_scatter_less_are_preferred_if_they_are_as_many(
     assert _better(a, b, near, far, few=False) == better
     assert not _better(a, b, far, near, few=False)
     assert _better(a, b, far, near, few=True) == (count < 85)
+
+
+def _busy(calls: int, later_ns: int, step: bool) -> tuple[Calls, Calls]:
+    """Two ranks of one host with five sums at once per step of 100 ms; the second one's threads get
+    a core so much later."""
+    turn = np.arange(calls)
+    start = 100_000_000 * (turn // 5) + 1_000 * (turn % 5)
+    long = 60_000_000 + 5_000_000 * (turn % 5)
+    a, b = (_calls(start, long + by) for by in (0, later_ns))
+    sums = {"op": turn * 0, "size": turn * 0 + 8} | ({"step": turn // 5} if step else {})
+    return replace(a, **sums), replace(b, **sums)
+
+
+def test_equal_steps_tell_what_ends_far_apart_on_one_clock_do_not() -> None:
+    a, b = _busy(40, 12_000_000, step=True)
+    assert shifts.choose_shift(a, b, same_clock=True) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("long_ms", "lost", "shift"), [(20, (0, 0), 0), (80, (0, 0), None), (80, (1, 1), None)]
+)
+def test_without_steps_all_calls_in_order_are_told_where_no_other_shift_is_possible(
+    long_ms: int, lost: tuple[int, int], shift: int | None
+) -> None:
+    """Ends lie 12 to 24 ms apart. Of long calls others run at once: where the first rank lost its
+    first one and the second its last, causality does not tell the n-th from the n-th's."""
+    rng = np.random.default_rng(0)
+    start = np.cumsum(rng.integers(15_000_000, 45_000_000, 60))
+    long = 1_000_000 * long_ms + rng.integers(0, 15_000_000, 60)
+    a, b = (_calls(start, long + late) for late in (0, rng.integers(12_000_000, 24_000_000, 60)))
+    a, b = (replace(one, op=one.op * 0, size=one.op * 0) for one in (a, b))
+    a, b = a.take(np.arange(lost[0], 60)), b.take(np.arange(60 - lost[1]))
+    assert shifts.choose_shift(a, b, same_clock=True)[0] == shift
+
+
+def test_equal_steps_are_not_enough_where_causality_holds_under_no_shift_of_one_clock() -> None:
+    """As ranks of hosts of one name whose clocks lie a step apart."""
+    a, b = _busy(40, 12_000_000, step=True)
+    b = replace(b, start=b.start + 100_000_000, end=b.end + 100_000_000)
+    assert shifts.choose_shift(a, b, same_clock=True)[0] is None
+
+
+@pytest.mark.parametrize(("values", "parts"), [(20, 1), (20, 7), (21, 7), (7, 7), (3, 2)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_medians_and_spreads_are_those_of_the_parts_that_numpy_makes(
+    values: int, parts: int, columns: tuple[int, ...]
+) -> None:
+    table = np.random.default_rng(1).normal(size=(values, *columns))
+    split = np.array_split(table, parts)
+    medians = medians_of_parts(table, parts)
+    assert medians.tolist() == [np.median(part, axis=0).tolist() for part in split]
+    spreads = [np.median(np.abs(part - np.median(part, axis=0)), axis=0) for part in split]
+    assert spreads_of_parts(table, medians).tolist() == [one.tolist() for one in spreads]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_parts_without_values_have_no_median() -> None:
+    assert np.isnan(medians_of_parts(np.zeros(0), 1)).tolist() == [True]
+    assert np.isnan(medians_of_parts(np.zeros(2), 3)).tolist() == [False, False, True]

@@ -317,8 +317,8 @@ def _of_threads(answer: _Answer, rank: int) -> bool:
     that scatter say when they got a core, and nothing of the clock.
     """
     piece, columns = answer.piece, answer.columns[rank]
-    alone = (piece.unit == piece.unit[rank]).sum() == 1
-    if alone or piece.ranks[rank].on_gpu:
+    mates = np.flatnonzero(piece.unit == piece.unit[rank])
+    if len(mates) == 1 or any(piece.ranks[mate].on_gpu for mate in mates):
         return False
     return not len(of_rank(piece.blocks, answer.met, columns)[0])
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, product
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.bounds import Bounds, close, pairwise
 from traceweave.clocks.first_estimate import connect, rough_clocks
 from traceweave.clocks.fit import Fit, refine, unfitted
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.wide_bounds import WideBounds, bound_widely
+from traceweave.matching.coarse_clocks import distances_of_parts, medians_of_parts
 
 DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""
@@ -32,6 +34,10 @@ LEAST_ANCHORS = 32
 """No drift is fitted to fewer."""
 FEW = 20
 """Fewer ends of a clock overrule no call that contradicts them: each is more than 5 % of them."""
+PARTS = 8
+"""Stretches in which ends of threads may be of one clock, at most,"""
+PART = 16
+"""and calls in each, but for the last ones."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Piece:
     fit: Fit
     host: Ints
     """Ranks with one number are on one host, as far as names say."""
+    apart: set[tuple[int, int]] = field(default_factory=set)
+    """Ranks of one named host, the smaller first, whose threads do not read one clock."""
     bounds: Bounds | WideBounds = field(init=False)
     moved: Floats = field(init=False)
     """What the bounds make of an offset correction of 0."""
@@ -197,34 +205,54 @@ def _fit(piece: Piece, settled_ns: float) -> Fit:
 def _tie_threads(piece: Piece, hosts: list[list[int]]) -> None:
     """Give ranks of one host whose threads time their calls its clock, before anything is fitted:
     nothing converts what they read, and they end when they get a core, which no fit can tell from a
-    clock that is behind. Those that causality tells apart as they are, or ends by more than they
-    scatter, only have a host of the same name.
+    clock that is behind. Those that causality tells apart as they are, or ends of any stretch of
+    time by more than they scatter in it, only have a host of the same name.
     """
+    columns = [dict(places) for places in columns_of_ranks(piece.blocks, len(piece.ranks))]
+    said = cache(partial(_one_clock, piece.blocks, columns))
     for members in hosts:
         threads = [member for member in members if not piece.ranks[member].on_gpu]
         for first, other in combinations(threads, 2):
-            tied = piece.unit[first] == piece.unit[other]
-            if not tied and _one_clock(piece.blocks, first, other):
-                piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
+            mine, theirs = (_mates(piece, rank) for rank in (first, other))
+            if other in mine:
+                continue
+            found = {said(*sorted(pair)) for pair in product(mine, theirs)}
+            if True in found and False not in found:
+                piece.unit[theirs] = piece.unit[first]
+        piece.apart |= {pair for pair in combinations(threads, 2) if said(*pair) is False}
         _even(piece, threads)
 
 
-def _one_clock(blocks: list[Block], first: int, other: int) -> bool:
-    """Whether the calls of two ranks allow that their times are of one clock; False without any."""
-    shared = [
-        block.of_columns(np.array([_place(block, first), _place(block, other)]), np.arange(2))
-        for block in blocks
-        if {first, other} <= set(block.ranks.tolist())
-    ]
-    if not shared or pairwise(shared, 2).min() < 0:
+def _mates(piece: Piece, rank: int) -> list[int]:
+    """The ranks that share a rank's clock, itself included."""
+    return np.flatnonzero(piece.unit == piece.unit[rank]).tolist()
+
+
+def _threads_apart(piece: Piece, first: int, other: int) -> bool:
+    """Whether the clocks of two ranks have threads that do not read one clock."""
+    if not piece.apart:
         return False
-    apart = np.concatenate([block.end[:, 1] - block.end[:, 0] for block in shared])
-    median = float(np.median(apart))
-    return abs(median) <= max(HOST_NS, float(np.percentile(np.abs(apart - median), 95)))
+    pairs = product(_mates(piece, first), _mates(piece, other))
+    return not piece.apart.isdisjoint((min(pair), max(pair)) for pair in pairs)
 
 
-def _place(block: Block, rank: int) -> int:
-    return int(np.flatnonzero(block.ranks == rank)[0])
+def _one_clock(
+    blocks: list[Block], columns: list[dict[int, int]], first: int, other: int
+) -> bool | None:
+    """Whether the calls of two ranks allow that their times are of one clock; None without any."""
+    shared = [
+        blocks[n].of_columns(np.array([columns[first][n], columns[other][n]]), np.arange(2))
+        for n in columns[first].keys() & columns[other].keys()
+    ]
+    end = np.concatenate([np.zeros((0, 2)), *(block.end for block in shared)])
+    if not len(end):
+        return None
+    if pairwise([block for block in shared if len(block.end)], 2).min() < 0:
+        return False
+    apart = np.diff(end[end[:, 0].argsort()]).ravel()
+    medians = medians_of_parts(apart, min(PARTS, -(-len(apart) // PART)))
+    scatter = float(np.percentile(distances_of_parts(apart, medians), 95))
+    return bool(np.abs(medians).max() <= max(HOST_NS, scatter))
 
 
 def _named_hosts(ranks: list[RankInfo]) -> list[list[int]]:
@@ -264,7 +292,7 @@ def _tie(
                 - drift[first] * (at - piece.middle[first])
             )
             allowed = -upper[two, one] <= apart <= upper[one, two]
-            if abs(apart) <= HOST_NS and allowed:
+            if abs(apart) <= HOST_NS and allowed and not _threads_apart(piece, first, other):
                 piece.unit[piece.unit == piece.unit[other]] = piece.unit[first]
     _even(piece, members)
 

@@ -41,17 +41,17 @@ WHERE collective_calls.call_id = found.call_id AND found.peer IS NOT NULL
 
 _MESSAGES_SQL = """
 WITH said AS (
-    SELECT rank, stream, any_value(op) AS op, any_value(peer) AS peer
+    SELECT rank, source_id, stream, any_value(op) AS op, any_value(peer) AS peer
     FROM base.collective_calls
-    WHERE op <> 'unknown' AND gpu_op_id IS NOT NULL AND stream IS NOT NULL
-    GROUP BY rank, stream
+    WHERE op <> 'unknown' AND gpu_op_id IS NOT NULL
+    GROUP BY rank, source_id, stream
     HAVING count(DISTINCT op) = 1 AND any_value(op) IN ('send', 'recv')
         AND count(DISTINCT peer) = 1 AND count(peer) = count(*) AND count(*) >= $enough
 )
 UPDATE base.collective_calls SET op = said.op, peer = said.peer FROM said
-WHERE collective_calls.rank = said.rank AND collective_calls.stream = said.stream
-    AND collective_calls.op = 'unknown' AND collective_calls.gpu_op_id IS NOT NULL
-    AND collective_calls.peer IS NULL
+WHERE collective_calls.rank = said.rank AND collective_calls.source_id = said.source_id
+    AND collective_calls.stream = said.stream AND collective_calls.op = 'unknown'
+    AND collective_calls.evidence = 'name' AND collective_calls.gpu_op_id IS NOT NULL
 """
 
 
@@ -65,9 +65,11 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def resolve_messages(con: duckdb.DuckDBPyConnection) -> None:
-    """Fill in what calls of base.collective_calls are that say nothing, as those launched before
-    the window: on a stream whose others all are sends to one rank, or receives from one, they are
-    too. A communicator has a stream of its own; where two ranks' carries both, nothing tells.
+    """Fill in what calls of base.collective_calls are that say nothing but their kernel's name, as
+    those launched before the window: on a stream whose others in the same recording all are sends
+    to one rank, or receives from one, they are too. A communicator has a stream of its own; where
+    two ranks' carries both, nothing tells. What a label leaves open, as that of sends and receives
+    in one kernel, may be either.
     """
     con.execute(_MESSAGES_SQL, {"enough": ENOUGH})
 

@@ -88,7 +88,8 @@ def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
 
     On one clock ends may lie apart as well, since threads end when they get a core, one rank's
     later than another's: where no shift brings them near, those are left under which causality
-    holds and calls have the same steps, or, without steps, that of all calls in order.
+    holds and calls have the same steps, or, without steps, that of all calls in order, if causality
+    holds under no other one.
     """
     if not same_clock:
         return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
@@ -96,7 +97,8 @@ def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
     near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
     if near.any():
         return np.asarray(near)
-    in_order = (judged.steps < 0) & (judged.shift == 0) & (len(a) == len(b))
+    alone = possible.sum() == 1 and len(a) == len(b)
+    in_order = (judged.steps < 0) & (judged.shift == 0) & alone
     return np.asarray(possible & ((judged.steps >= 0.9) | in_order))
 
 
