@@ -67,9 +67,9 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
 def resolve_messages(con: duckdb.DuckDBPyConnection) -> None:
     """Fill in what calls of base.collective_calls are that say nothing but their kernel's name, as
     those launched before the window: on a stream whose others in the same recording all are sends
-    to one rank, or receives from one, they are too. A communicator has a stream of its own; where
-    two ranks' carries both, nothing tells. What a label leaves open, as that of sends and receives
-    in one kernel, may be either.
+    to one rank, or receives from one, they are too. A communicator of two ranks keeps to one
+    stream; where that carries both sends and receives, nothing tells. What a label leaves open, as
+    that of sends and receives in one kernel, may be either.
     """
     con.execute(_MESSAGES_SQL, {"enough": ENOUGH})
 
