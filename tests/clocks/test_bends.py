@@ -386,6 +386,19 @@ def test_what_a_host_does_is_in_its_bound_and_residual_though_its_own_calls_agre
     )
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_threads_of_one_clock_bend_alike(monkeypatch: pytest.MonkeyPatch, on_gpu: bool) -> None:
+    # of ranks of one host, one whose threads get a core late may seem to bend by itself
+    monkeypatch.setattr(bending, "cluster", lambda *_: np.array([0, 0, 1, 0]))
+    ranks = [RankInfo(rank, "node0", 0, SPAN, on_gpu) for rank in range(3)]
+    ranks.append(RankInfo(3, "node1", 0, SPAN, on_gpu))
+    piece = fit_piece(ranks, [], Options(0, None, True))
+    piece.host, piece.unit = np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1])
+    first, second, third, other = bending._alike([], [], piece, [Bend()] * 4)
+    assert first == second != other
+    assert (third == first) == (not on_gpu)
+
+
 @pytest.mark.parametrize(("wander_ns", "straight"), [(0.0, True), (80_000.0, False)])
 def test_clocks_that_are_found_straight_stay_lines(
     monkeypatch: pytest.MonkeyPatch, wander_ns: float, straight: bool

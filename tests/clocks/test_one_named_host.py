@@ -52,10 +52,7 @@ def test_threads_of_one_host_have_its_clock(name: str, fixtures: Path, tmp_path:
 def test_a_clock_of_another_host_of_that_name_stays_within_bounds(
     fixtures: Path, tmp_path: Path
 ) -> None:
-    """Rank 0 as of a second machine that is called the same: 0.9 ms ahead, less than ends scatter.
-
-    Clocks that lie farther apart are not matched, and have no bound.
-    """
+    # rank 0 as of a second machine that is called the same, ahead by less than ends scatter
     ahead = 900_000
     folder = fixtures / "ddp_gloo_4ranks"
     traces = named(folder, tmp_path / "traces", lambda rank: "localhost", ahead)
