@@ -91,6 +91,16 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "step=1-2 rank=2 kind=compute like=mean")[0] == 40
 
 
+def test_a_call_that_returns_with_its_collective_waits_for_it(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """Rank 0 sleeps 60 ms per step; rank 1 sums up with it by calls that wait. What ranks 2 and 3
+    wait for in pairs with those was not matched."""
+    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
+        rows = run.what_if("rank=0 kind=data_loading like=median", by="rank")
+    assert rows["gain_ns"].round(-6).tolist() == [60 * MS, 60 * MS, 0, 0]
+
+
 def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
     first, second, both = three_ranks.answers(["rank=1 name=A times=0", "rank=2 name=C times=0"])
     # alone each leaves another rank last, at 25 and 30; together rank 2 arrives at 20
@@ -295,7 +305,7 @@ def test_names_and_classes_are_those_of_collectives_and_copies_too(
 def test_bandwidth_is_that_of_matched_collectives(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
-    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
         assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
         (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
     assert row["gain_ns"] > 0
