@@ -91,6 +91,84 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "step=1-2 rank=2 kind=compute like=mean")[0] == 40
 
 
+def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    # two steps of 40: 10 of compute, which rank 2 does by another kernel; in step 2 rank 1 makes
+    # an evaluation of 20, and the others wait; R takes what is left
+    run = Builder(empty_run)
+    run.group(0, [0, 1, 2])
+    for rank in range(3):
+        run.rank(rank)
+    for step, late in ((1, 10), (2, 30)):
+        begin, end = 40 * US * (step - 1), 40 * US * step
+        spans = {r: (begin + (late if r == 1 else 10) * US, end) for r in range(3)}
+        kernels = {}
+        for rank, (arrives, _) in spans.items():
+            run.step(rank, step, (begin, end), (begin, end))
+            computed = begin + 10 * US
+            name = "A of another size" if rank == 2 else "A"
+            run.gpu(rank, (begin, computed), "compute", name, step=step)
+            if arrives > computed:
+                run.gpu(rank, (computed, arrives), "compute", "E", step=step)
+            kernels[rank] = run.gpu(rank, (arrives, end), "communication", "R", step=step)
+        run.collective(
+            spans, step=step, each={rank: {"gpu_op_id": op} for rank, op in kernels.items()}
+        )
+    model = Model(empty_run)
+    # all of R's 10 of step 2 is left after 10 of compute
+    for scenario in ("rank=1 like=median", "step=2 kind=compute like=median", "like=fastest"):
+        assert predicted(model, scenario)[0] == (40 + 20) / 2
+    # its own kernel is what the others' is; and divided evenly, nothing has to vanish
+    assert predicted(model, "rank=2 kind=compute like=fastest")[0] == 40
+    assert predicted(model, "rank=1 kind=compute like=mean")[0] == 40
+
+
+def test_extra_calls_of_a_recorded_rank_cost_what_they_take(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """Rank 1 makes 16 matrix products per step, rank 0 makes 2 and waits."""
+    with traceweave.open(database_of(fixtures / "extra_calls_gloo")) as run:
+        steps = run.sql(
+            "SELECT step, rank, sum(h.duration_ns)::BIGINT AS took,"
+            " any_value(c.start_ns) AS arrives"
+            " FROM host_ops AS h JOIN collectives AS c USING (rank, step)"
+            " WHERE h.name = 'aten::matmul' GROUP BY ALL ORDER BY step, rank"
+        )
+        other, own = (steps[steps["rank"] == rank].reset_index() for rank in (0, 1))
+        findings = run.findings()
+    longer, later = own["took"] - other["took"], own["arrives"] - other["arrives"]
+    # in ms 73.2, 66.0, 62.5 and 50.2 longer, and 70.6, 57.6, 71.4 and 42.0 later: the less counts
+    assert longer.round(-5).tolist() == [73_200_000, 66_000_000, 62_500_000, 50_200_000]
+    assert later.round(-5).tolist() == [70_600_000, 57_600_000, 71_400_000, 42_000_000]
+    gain = longer.where(longer < later, later).mean()
+    (found,) = findings[findings["rule"] == "straggler"].to_dict("records")
+    assert (found["ranks"], found["severity"]) == ([1], "critical")
+    assert found["cost_ns"] == pytest.approx(float(gain), rel=0.01)
+    assert found["cost_ns"] <= found["bound_ns"]
+
+
+def test_a_stage_keeps_the_work_that_no_other_stage_has(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    with traceweave.open(database_of(fixtures / "pipeline_1f1b")) as run:
+        removed, alike = run.what_if(
+            "name=aten::mse_loss times=0", "name=aten::mse_loss like=median"
+        )["gain_ns"][:2]
+    assert removed > 0
+    assert alike == 0
+
+
+def test_a_call_that_returns_with_its_collective_waits_for_it(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """Rank 0 sleeps 60 ms per step; rank 1 sums up with it by calls that wait. What ranks 2 and 3
+    wait for in pairs with those was not matched."""
+    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
+        rows = run.what_if("rank=0 kind=data_loading like=median", by="rank")
+    assert rows["gain_ns"].round(-6).tolist() == [60 * MS, 60 * MS, 0, 0]
+
+
 def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
     first, second, both = three_ranks.answers(["rank=1 name=A times=0", "rank=2 name=C times=0"])
     # alone each leaves another rank last, at 25 and 30; together rank 2 arrives at 20
@@ -295,7 +373,7 @@ def test_names_and_classes_are_those_of_collectives_and_copies_too(
 def test_bandwidth_is_that_of_matched_collectives(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
-    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
         assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
         (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
     assert row["gain_ns"] > 0

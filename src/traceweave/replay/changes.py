@@ -27,6 +27,7 @@ from traceweave.replay.nodes import (
     Nodes,
 )
 from traceweave.replay.scenario import Scenario
+from traceweave.replay.slowdown import places_of
 from traceweave.words import named
 
 COLUMNS = {
@@ -50,6 +51,12 @@ ON_CPU = {
     "device_delay": (),
 }
 """The same in a run without a GPU."""
+
+
+_UNKNOWN_STAGE = """
+SELECT 1 FROM collectives
+WHERE rank = ? AND collective_id IS NULL AND op IN ('send', 'recv', 'send_recv') LIMIT 1
+"""
 
 
 @dataclass
@@ -235,7 +242,30 @@ class Changer:
             of_step, steps = _numbered(self.step[rows])
             thing = _numbered(thing)[0] * steps + of_step
         wanted = chosen[rows]
-        return rows[wanted], _factors(old[rows], thing, who, s.like or "median", wanted)
+        of_thing, _ = _numbered(thing)
+        of_owner, _ = _numbered(who - who.min(initial=0))
+        like = s.like or "median"
+        compared = _factors(old[rows], of_thing, of_owner, like)
+        factor = compared[of_thing, of_owner]
+        if kind in _AS_A_WHOLE and like != "mean":
+            work = _Work(old[rows], of_thing, of_owner, self.step[rows])
+            for owner in np.unique(of_owner[wanted & np.isnan(factor)]).tolist():
+                mine = (of_owner == owner) & np.isnan(factor)
+                alone = np.isnan(compared[:, owner])
+                peers = self._peers(np.unique(who), owner)
+                factor[mine] = work.factors(owner, alone, peers, like, s.steps is None)[mine]
+        np.nan_to_num(factor, copy=False, nan=1)
+        return rows[wanted], factor[wanted]
+
+    def _peers(self, owners: Ints, owner: int) -> Flags:
+        """Return which ranks are in the same stage of a pipeline: others have other work.
+
+        Where messages are not matched it is not known who is, and only the rank itself is.
+        """
+        stage = places_of(self.graph).stage[np.searchsorted(self.graph.ranks, owners)]
+        same: Flags = stage == stage[owner]
+        unknown = self.con.execute(_UNKNOWN_STAGE, [int(owners[owner])]).fetchall()
+        return np.arange(len(owners)) == owner if unknown else same
 
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
@@ -287,6 +317,10 @@ def _codes(column: Ints) -> Ints:
     return codes
 
 
+_AS_A_WHOLE = frozenset({"compute", "copy", "data_loading"})
+"""Kinds of which less of one thing may stand for more of another. Calls of the host are not: among
+those that ranks make unequally often are those of threads that only look whether there is work."""
+
 _SUMMARIES: dict[str, Callable[[Floats], float]] = {
     # of an even number the lower one: of two ranks the slow one is to be like the other
     "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
@@ -295,30 +329,64 @@ _SUMMARIES: dict[str, Callable[[Floats], float]] = {
 }
 
 
-def _factors(values: Ints, thing: Ints, who: Ints, like: str, wanted: Flags) -> Floats:
-    """Return for each wanted value the factor that makes its owner's mean that of its peers.
+def _factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
+    """Return for each thing and owner the factor that makes the owner's mean that of its peers;
+    NaN: nobody else has it as often, which may be never.
 
     Means are compared of the same thing among owners that have it as often. Nobody becomes slower
     by being like others, unless the same work is divided evenly.
     """
     summary = _SUMMARIES[like]
-    of_thing, things = _numbered(thing)
-    of_owner, owners = _numbered(who - who.min(initial=0))
+    things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
     cell = of_thing * owners + of_owner
     count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
     total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
-    factor = np.ones(count.shape)
+    factor = np.full(count.shape, np.nan)
     for row in range(things):
-        for often in np.unique(count[row][count[row] > 0]).tolist():
+        for often in np.unique(count[row]).tolist():
             peers = np.flatnonzero(count[row] == often)
-            means = total[row, peers] / often
             if len(peers) > 1:
+                means = total[row, peers] / max(often, 1)
                 usual = summary(means)
                 factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
     if like != "mean":
         np.minimum(factor, 1.0, out=factor)
-    found: Floats = factor.ravel()[cell[wanted]]
-    return found
+    return factor
+
+
+class _Work:
+    """What ranks have to do, of which some do parts more often than any other."""
+
+    def __init__(self, values: Ints, of_thing: Ints, of_owner: Ints, step: Ints) -> None:
+        self._values, self._of_thing = values.astype(np.float64), of_thing
+        self._in_step = step >= 0 if np.any(step >= 0) else np.ones(len(step), bool)
+        self._of_step, self._steps = _numbered(step + 1)
+        self._owners = int(of_owner.max(initial=-1)) + 1
+        self._cell = self._of_step * self._owners + of_owner
+        self._there = self._sums(self._in_step, np.ones(len(values))) > 0
+
+    def _sums(self, rows: Flags, values: Floats) -> Floats:
+        size = self._steps * self._owners
+        sums = np.bincount(self._cell[rows], values[rows], minlength=size).astype(np.float64)
+        return sums.reshape(self._steps, self._owners)
+
+    def factors(self, owner: int, alone: Flags, peers: Flags, like: str, at_all: bool) -> Floats:
+        """Return by what factor each row has to change for an owner to take as long as its peers
+        for these things together, step by step.
+
+        `at_all`: what it takes longer in some steps and shorter in others is not longer.
+        """
+        total = self._sums(self._in_step & alone[self._of_thing], self._values)
+        own = total[:, owner]
+        longer = np.zeros(self._steps)
+        for step in np.flatnonzero(self._there[:, owner]).tolist():
+            beside = total[step, self._there[step] & peers]
+            longer[step] = own[step] - _SUMMARIES[like](beside)
+        in_some = np.maximum(longer, 0)
+        if at_all:
+            in_some *= max(longer.sum(), 0) / max(in_some.sum(), 1e-9)
+        factor: Floats = (1 - in_some / np.maximum(own, 1e-9))[self._of_step]
+        return factor
 
 
 def _numbered(keys: Ints) -> tuple[Ints, int]:

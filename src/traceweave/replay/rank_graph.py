@@ -293,9 +293,14 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
     place = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + EARLY_NS, side="right") - 1
     last = by_end[np.maximum(place, 0)]
-    target = np.flatnonzero(
-        (place >= 0) & (comm["end_ns"][last] > free) & (comm["start_ns"][last] <= free)
+    end, called = comm["end_ns"][last], comm["called"][last]
+    # a call that returns when it is over begins in a gap of its thread, which ends with it
+    returned = (
+        (comm["caller"][last] == cpu["chain"]) & (called >= free) & (called < cpu["start_ns"])
     )
+    returned &= cpu["start_ns"] <= end + EARLY_NS
+    began = comm["start_ns"][last] <= free
+    target = np.flatnonzero((place >= 0) & (end > free) & (began | returned))
     return last[target], target
 
 
