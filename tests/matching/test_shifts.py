@@ -11,7 +11,6 @@ from traceweave.arrays import Ints
 from traceweave.matching import shifts
 from traceweave.matching.alignment import _align_by_votes, _better, _drop_outdone, align_pair
 from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
 
 CALLS = 400
 
@@ -202,22 +201,3 @@ def test_equal_steps_are_not_enough_where_causality_holds_under_no_shift_of_one_
     a, b = _busy(40, 12_000_000, step=True)
     b = replace(b, start=b.start + 100_000_000, end=b.end + 100_000_000)
     assert shifts.choose_shift(a, b, same_clock=True)[0] is None
-
-
-@pytest.mark.parametrize(("values", "parts"), [(20, 1), (20, 7), (21, 7), (7, 7), (3, 2)])
-@pytest.mark.parametrize("columns", [(), (2,)])
-def test_medians_and_spreads_are_those_of_the_parts_that_numpy_makes(
-    values: int, parts: int, columns: tuple[int, ...]
-) -> None:
-    table = np.random.default_rng(1).normal(size=(values, *columns))
-    split = np.array_split(table, parts)
-    medians = medians_of_parts(table, parts)
-    assert medians.tolist() == [np.median(part, axis=0).tolist() for part in split]
-    spreads = [np.median(np.abs(part - np.median(part, axis=0)), axis=0) for part in split]
-    assert spreads_of_parts(table, medians).tolist() == [one.tolist() for one in spreads]
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_parts_without_values_have_no_median() -> None:
-    assert np.isnan(medians_of_parts(np.zeros(0), 1)).tolist() == [True]
-    assert np.isnan(medians_of_parts(np.zeros(2), 3)).tolist() == [False, False, True]

@@ -11,7 +11,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import steps_show
-from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
+from traceweave.medians import medians_of_parts, spreads_of_parts
 
 LEAST = 40
 """Instances that a bend needs."""

@@ -13,9 +13,10 @@ from traceweave.arrays import Floats, Ints
 from traceweave.clocks.bend_clusters import bends_show, cluster, thinned
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
-from traceweave.clocks.matrices import Block, columns_of_ranks, row_medians
+from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.piece import Piece
 from traceweave.clocks.steps import LEAST_NS, WINDOW, clearest_step
+from traceweave.medians import row_medians
 
 KNOTS = 64
 PER_KNOT = 6

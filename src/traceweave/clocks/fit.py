@@ -31,7 +31,7 @@ from traceweave.clocks.equations import (
     lay_out,
     right_side,
 )
-from traceweave.clocks.matrices import Block, row_medians
+from traceweave.clocks.matrices import Block
 from traceweave.clocks.residuals import drift_errors
 from traceweave.clocks.ring_lags import (
     GPU_NS,
@@ -47,6 +47,7 @@ from traceweave.clocks.ring_lags import (
 )
 from traceweave.clocks.scatter import Scatter, measure_scatter
 from traceweave.clocks.transfer_classes import Cell, make_cells
+from traceweave.medians import row_medians
 
 ROUNDS = 40
 GENTLE = 3

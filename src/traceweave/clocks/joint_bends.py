@@ -16,9 +16,8 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.knots import Between, KnotSums
-from traceweave.clocks.matrices import row_medians
 from traceweave.clocks.scatter import measure_scatter
-from traceweave.matching.coarse_clocks import running_median
+from traceweave.medians import row_medians, running_median
 
 REACH = 4
 """Knots whose values one equation may hold together."""

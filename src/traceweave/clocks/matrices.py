@@ -141,13 +141,3 @@ def columns_of_ranks(blocks: list[Block], ranks: int) -> list[list[tuple[int, in
         for column, rank in enumerate(block.ranks.tolist()):
             found[rank].append((number, column))
     return found
-
-
-def row_medians(values: Floats) -> Floats:
-    """Median of every row, NaN left out, as a column; by sorting, which numpy.nanmedian is slow
-    at."""
-    ranked = np.sort(values, axis=1)
-    count = np.isfinite(values).sum(axis=1)
-    row = np.arange(len(values))
-    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
-    return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)

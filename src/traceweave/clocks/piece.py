@@ -14,7 +14,7 @@ from traceweave.clocks.first_estimate import connect, rough_clocks
 from traceweave.clocks.fit import Fit, refine, unfitted
 from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.wide_bounds import WideBounds, bound_widely
-from traceweave.matching.coarse_clocks import distances_of_parts, medians_of_parts
+from traceweave.medians import distances_of_parts, medians_of_parts
 
 DRIFT_SPAN_NS = 200_000_000
 """No drift is fitted to anchors that span less."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block, columns_of_ranks
-from traceweave.matching.coarse_clocks import medians_of_parts, spreads_of_parts
+from traceweave.medians import medians_of_parts, spreads_of_parts
 
 STEP_NS = 125.0
 """Medians of stretches are never trusted to better than this."""

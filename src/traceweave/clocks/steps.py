@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.matching.coarse_clocks import running_median
+from traceweave.medians import running_median
 
 WINDOW = 16
 """Anchors on either side that a step is judged by,"""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.medians import medians_of_parts, running_median
 
 DRIFT_LIMIT = 2e-4
 """Clocks of one cluster run at rates closer than this."""
@@ -57,10 +58,6 @@ def slope(x: Floats, y: Floats) -> float:
     return found if abs(found) <= DRIFT_LIMIT else 0.0
 
 
-NEIGHBOURS = 9
-"""Differences that a curve takes the median of: it follows a clock, not its noise."""
-
-
 @dataclass(frozen=True)
 class Curve:
     """A coarse clock: b's time = a's time + what is ahead at that time."""
@@ -83,37 +80,3 @@ def fit_curve(at: Floats, differences: Floats) -> Curve:
     return Curve(
         at, np.r_[smooth[0] - line.drift * beyond, smooth, smooth[-1] + line.drift * beyond]
     )
-
-
-def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
-    """Median of every value and its neighbours; at the edges, of those that there are."""
-    width = min(neighbours, len(values) - 1 + len(values) % 2)
-    windows = np.lib.stride_tricks.sliding_window_view(values, max(width, 1))
-    inner = np.median(windows, axis=1)
-    lead = (len(values) - len(inner)) // 2
-    return np.pad(inner, (lead, len(values) - len(inner) - lead), mode="edge")
-
-
-def medians_of_parts(values: Floats, count: int) -> Floats:
-    """Median of each of `count` parts of values, one as long as the other to within one (as
-    numpy.array_split makes them); of a table, of each part of its rows.
-    """
-    size, longer = divmod(len(values), count)
-    edge, shape = longer * (size + 1), values.shape[1:]
-    parts = (
-        values[:edge].reshape(longer, size + 1, *shape),
-        values[edge:].reshape(count - longer, size, *shape),
-    )
-    return np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
-
-
-def spreads_of_parts(values: Floats, medians: Floats) -> Floats:
-    """Median distance of the values of each part from their median."""
-    return medians_of_parts(distances_of_parts(values, medians), len(medians))
-
-
-def distances_of_parts(values: Floats, medians: Floats) -> Floats:
-    """Distance of every value from the median of its part."""
-    size, longer = divmod(len(values), len(medians))
-    lengths = size + (np.arange(len(medians)) < longer)
-    return np.abs(values - np.repeat(medians, lengths, axis=0))

@@ -19,7 +19,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
 from traceweave.matching.causal_ties import confirms
-from traceweave.matching.coarse_clocks import Line, running_median
+from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
@@ -40,6 +40,7 @@ from traceweave.matching.ties import (
     strays,
     weigh,
 )
+from traceweave.medians import running_median
 
 GAP = 3.0
 """A strand whose ends scatter this many times more than those of the others is of another group,"""

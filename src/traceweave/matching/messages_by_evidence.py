@@ -20,7 +20,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.by_time import match_by_time
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
-from traceweave.matching.coarse_clocks import Line, running_median
+from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.send_recv import SameClock
@@ -37,6 +37,7 @@ from traceweave.matching.ties import (
     weigh,
 )
 from traceweave.matching.turns import Turns
+from traceweave.medians import running_median
 
 EXACT = Line(0.0, 0.0, 0.0, 0.0)
 """Both sides are on one time already."""

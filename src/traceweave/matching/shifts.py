@@ -16,6 +16,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
+from traceweave.medians import row_medians
 
 SAMPLE = 256
 """Pairs of calls that a candidate shift is judged by."""
@@ -114,17 +115,10 @@ def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
     j = np.clip(j, 0, len(b) - 1)
     fits = inside & agree(a, i, b, j)
     ahead = np.where(fits, b.end[j] - a.end[i], np.nan)
-    scatter = _medians(np.abs(np.diff(ahead, axis=1)))
-    possible = (2 * fits.sum(axis=1) >= inside.sum(axis=1)) & (np.abs(_medians(ahead)) <= limit)
+    scatter = np.nan_to_num(row_medians(np.abs(np.diff(ahead, axis=1))).ravel(), nan=np.inf)
+    near = np.abs(row_medians(ahead).ravel()) <= limit
+    possible = near & (2 * fits.sum(axis=1) >= inside.sum(axis=1))
     return int(shifts[possible][scatter[possible].argmin()]) if possible.any() else None
-
-
-def _medians(rows: Floats) -> Floats:
-    """Median of what is known in every row; inf where that is nothing."""
-    known = np.isfinite(rows).sum(axis=1)
-    rows = np.sort(np.c_[rows, np.full(len(rows), np.inf)], axis=1)  # NaN last
-    every = np.arange(len(rows))
-    return np.asarray((rows[every, np.maximum(known - 1, 0) // 2] + rows[every, known // 2]) / 2)
 
 
 def _best(

@@ -22,8 +22,9 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.coarse_clocks import fit_curve, fit_line, running_median
+from traceweave.matching.coarse_clocks import fit_curve, fit_line
 from traceweave.matching.strands import Strand
+from traceweave.medians import running_median
 
 LEAST = 8
 """Calls below which nothing is proven."""

@@ -1,0 +1,56 @@
+"""Medians of many at once: of rows, of parts, of neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from traceweave.arrays import Floats
+
+NEIGHBOURS = 9
+"""Differences that a curve takes the median of: it follows a clock, not its noise."""
+
+
+def row_medians(values: Floats) -> Floats:
+    """Median of every row, NaN left out, as a column; NaN where that leaves none. By sorting, which
+    numpy.nanmedian is slow at."""
+    if not values.shape[1]:
+        return np.full((len(values), 1), np.nan)
+    ranked = np.sort(values, axis=1)
+    count = np.isfinite(values).sum(axis=1)
+    row = np.arange(len(values))
+    low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
+    return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)
+
+
+def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
+    """Median of every value and its neighbours; at the edges, of those that there are."""
+    width = min(neighbours, len(values) - 1 + len(values) % 2)
+    windows = np.lib.stride_tricks.sliding_window_view(values, max(width, 1))
+    inner = np.median(windows, axis=1)
+    lead = (len(values) - len(inner)) // 2
+    return np.pad(inner, (lead, len(values) - len(inner) - lead), mode="edge")
+
+
+def medians_of_parts(values: Floats, count: int) -> Floats:
+    """Median of each of `count` parts of values, one as long as the other to within one (as
+    numpy.array_split makes them); of a table, of each part of its rows.
+    """
+    size, longer = divmod(len(values), count)
+    edge, shape = longer * (size + 1), values.shape[1:]
+    parts = (
+        values[:edge].reshape(longer, size + 1, *shape),
+        values[edge:].reshape(count - longer, size, *shape),
+    )
+    return np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
+
+
+def spreads_of_parts(values: Floats, medians: Floats) -> Floats:
+    """Median distance of the values of each part from their median."""
+    return medians_of_parts(distances_of_parts(values, medians), len(medians))
+
+
+def distances_of_parts(values: Floats, medians: Floats) -> Floats:
+    """Distance of every value from the median of its part."""
+    size, longer = divmod(len(values), len(medians))
+    lengths = size + (np.arange(len(medians)) < longer)
+    return np.abs(values - np.repeat(medians, lengths, axis=0))
