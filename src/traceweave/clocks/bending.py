@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.clocks import residuals
 from traceweave.clocks.bend_clusters import bends_show, cluster, thinned
 from traceweave.clocks.bends import Bend, Step, ahead
 from traceweave.clocks.joint_bends import Joint, Moment, Rows, made
@@ -324,6 +325,10 @@ def _of_ranks(
     """Every rank's bend against that of the common clock of its component, on its own clock."""
     whole, gaps = _of_clusters(joint), _gaps(joint)
     columns = columns_of_ranks(blocks, len(of_rank))
+    ended = [
+        np.broadcast_to(moment[:, None], block.end.shape)
+        for block, moment in zip(blocks, moments, strict=True)
+    ]
     result = []
     for rank in range(len(of_rank)):
         mine = int(of_rank[rank])
@@ -334,8 +339,7 @@ def _of_ranks(
         against = replace(against, steps=tuple(steps))
         own = _on_own_clock(against, piece, rank)
         if own.steps:
-            end, at = _ends_of(columns[rank], blocks, moments)
-            own = _between_anchors(own, against, end, at)
+            own = _between_anchors(own, against, *residuals.of_rank(blocks, ended, columns[rank]))
         result.append(replace(own, cluster=mine))
     return result
 
@@ -425,16 +429,6 @@ def _on_own_clock(bend: Bend, piece: Piece, rank: int) -> Bend:
         for step, (since, until) in zip(bend.steps, edges, strict=True)
     )
     return replace(bend, at=own(bend.at), steps=steps)
-
-
-def _ends_of(
-    columns: list[tuple[int, int]], blocks: list[Block], moments: list[Floats]
-) -> tuple[Floats, Floats]:
-    """The ends of a rank, and when their instances ended on the common clock."""
-    end = np.concatenate([np.zeros(0), *(blocks[n].end[:, column] for n, column in columns)])
-    at = np.concatenate([np.zeros(0), *(moments[n] for n, _ in columns)])
-    known = np.isfinite(end)
-    return end[known], at[known]
 
 
 def _between_anchors(own: Bend, common: Bend, end: Floats, at: Floats) -> Bend:

@@ -20,6 +20,7 @@ from traceweave.clocks.piece import (
     RankInfo,
     find_bounds,
     fit_piece,
+    mates_of,
     on_common_clock,
 )
 from traceweave.clocks.probes import quickest
@@ -317,7 +318,7 @@ def _of_threads(answer: _Answer, rank: int) -> bool:
     that scatter say when they got a core, and nothing of the clock.
     """
     piece, columns = answer.piece, answer.columns[rank]
-    mates = np.flatnonzero(piece.unit == piece.unit[rank])
+    mates = mates_of(piece, rank)
     if len(mates) == 1 or any(piece.ranks[mate].on_gpu for mate in mates):
         return False
     return not len(of_rank(piece.blocks, answer.met, columns)[0])
@@ -362,12 +363,11 @@ def _status(piece: Piece, rank: int, reference: int | None) -> tuple[str, str]:
         return _without_connection(piece, rank, piece.roots[main])
     if rank == root:
         return "aligned", "reference"
-    mates = piece.unit == piece.unit[rank]
     if piece.unit[rank] == piece.unit[root]:
         return "same host", "host clock"
     if piece.anchors[rank] == 0:
         return "same host", "clock of the host's other ranks"
-    if mates.sum() > 1:
+    if len(mates_of(piece, rank)) > 1:
         return "aligned", "collective ends, one clock per host"
     return "aligned", "collective ends"
 

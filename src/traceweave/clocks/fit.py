@@ -135,8 +135,11 @@ class _Problem:
     """Per unknown: 1 / variance of its prior."""
     unit: Floats = field(init=False)
     """Per unknown, what it is told in where sizes are learned: a wave in transfers."""
+    longest: float = field(init=False)
+    """Transfer time, ns."""
 
     def __post_init__(self) -> None:
+        self.longest = max((float(cell.transfer.max()) for cell in self.cells), default=0.0)
         self.unit = np.ones(self.layout.size)
         for cell in self.cells:
             self.unit[self.layout.wave[cell.number]] = max(1.0, float(cell.transfer[0]))
@@ -239,8 +242,7 @@ def _sample(cells: list[Cell]) -> list[Cell]:
 
 def _changed(problem: _Problem, sort: Hashable, old: float, new: float, settled_ns: float) -> bool:
     """Whether a variance is not learned yet: it has changed, and its lags by what counts."""
-    longest = max(float(cell.transfer.max()) for cell in problem.cells)
-    size = longest if sort in (SLOPES, HEIGHTS) else 1.0
+    size = problem.longest if sort in (SLOPES, HEIGHTS) else 1.0
     far = size * abs(np.sqrt(new) - np.sqrt(old)) > settled_ns
     return bool(far and abs(np.log(new / old)) > LEARNED)
 

@@ -213,7 +213,7 @@ def _tie_threads(piece: Piece, hosts: list[list[int]]) -> None:
     for members in hosts:
         threads = [member for member in members if not piece.ranks[member].on_gpu]
         for first, other in combinations(threads, 2):
-            mine, theirs = (_mates(piece, rank) for rank in (first, other))
+            mine, theirs = (mates_of(piece, rank) for rank in (first, other))
             if other in mine:
                 continue
             found = {said(*sorted(pair)) for pair in product(mine, theirs)}
@@ -223,8 +223,8 @@ def _tie_threads(piece: Piece, hosts: list[list[int]]) -> None:
         _even(piece, threads)
 
 
-def _mates(piece: Piece, rank: int) -> list[int]:
-    """The ranks that share a rank's clock, itself included."""
+def mates_of(piece: Piece, rank: int) -> list[int]:
+    """Return the ranks that share a rank's clock, itself included."""
     return np.flatnonzero(piece.unit == piece.unit[rank]).tolist()
 
 
@@ -232,7 +232,7 @@ def _threads_apart(piece: Piece, first: int, other: int) -> bool:
     """Whether the clocks of two ranks have threads that do not read one clock."""
     if not piece.apart:
         return False
-    pairs = product(_mates(piece, first), _mates(piece, other))
+    pairs = product(mates_of(piece, first), mates_of(piece, other))
     return not piece.apart.isdisjoint((min(pair), max(pair)) for pair in pairs)
 
 

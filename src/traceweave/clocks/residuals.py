@@ -119,12 +119,13 @@ def scatter_of_few(values: Floats) -> float:
 def of_rank(
     blocks: list[Block], values: list[Floats], columns: list[tuple[int, int]]
 ) -> tuple[Floats, Floats]:
-    """Ends of one rank, which has these columns of blocks, and the values beside them."""
+    """Ends of one rank, which has these columns of blocks, and the values beside them, where both
+    are known."""
     at, found = [np.empty(0)], [np.empty(0)]
     if values:
         for number, column in columns:
-            value = values[number][:, column]
-            known = np.isfinite(value)
-            at.append(blocks[number].end[known, column])
+            end, value = blocks[number].end[:, column], values[number][:, column]
+            known = np.isfinite(end) & np.isfinite(value)
+            at.append(end[known])
             found.append(value[known])
     return np.concatenate(at), np.concatenate(found)
