@@ -62,26 +62,38 @@ def test_by_hand(three_ranks: Model) -> None:
     )
 
 
+Kernels = list[tuple[str, int]]
+"""Names, and when each ends, in us of its step."""
+
+
+def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Kernels]) -> Model:
+    """Two steps of 40 on three ranks: what is `computed` of a step and rank, then R of all."""
+    run = Builder(con)
+    run.group(0, [0, 1, 2])
+    for rank in range(3):
+        run.rank(rank)
+    for step in (1, 2):
+        begin, end = 40 * US * (step - 1), 40 * US * step
+        spans, gathers = {}, {}
+        for rank in range(3):
+            run.step(rank, step, (begin, end), (begin, end))
+            at = begin
+            for name, until in computed(step, rank):
+                run.gpu(rank, (at, begin + until * US), "compute", name, step=step)
+                at = begin + until * US
+            spans[rank] = (at, end)
+            gathers[rank] = run.gpu(rank, (at, end), "communication", "R", step=step)
+        each = {rank: {"gpu_op_id": op} for rank, op in gathers.items()}
+        run.collective(spans, step=step, each=each)
+    return Model(con)
+
+
 def test_steps_that_are_named_are_compared_one_by_one(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     # A takes 30 on rank 1 in step 1, on rank 0 in step 2, else 10; then R takes 10: 40 per step
-    run = Builder(empty_run)
-    run.group(0, [0, 1, 2])
-    for rank in range(3):
-        run.rank(rank)
-    for step, slow in ((1, 1), (2, 0)):
-        begin, end = 40 * US * (step - 1), 40 * US * step
-        spans = {r: (begin + (30 if r == slow else 10) * US, end) for r in range(3)}
-        kernels = {}
-        for rank, (arrives, _) in spans.items():
-            run.step(rank, step, (begin, end), (begin, end))
-            run.gpu(rank, (begin, arrives), "compute", "A", step=step)
-            kernels[rank] = run.gpu(rank, (arrives, end), "communication", "R", step=step)
-        run.collective(
-            spans, step=step, each={rank: {"gpu_op_id": op} for rank, op in kernels.items()}
-        )
-    model = Model(empty_run)
+    slow = {1: 1, 2: 0}
+    model = two_steps(empty_run, lambda step, rank: [("A", 30 if rank == slow[step] else 10)])
     # means of 20, 20 and 10 over the whole recording: the median is 20
     assert predicted(model, "kind=compute like=median")[0] == 40
     assert predicted(model, "step=1 kind=compute like=median")[0] == (20 + 40) / 2
@@ -94,28 +106,13 @@ def test_steps_that_are_named_are_compared_one_by_one(
 def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    # two steps of 40: 10 of compute, which rank 2 does by another kernel; in step 2 rank 1 makes
-    # an evaluation of 20, and the others wait; R takes what is left
-    run = Builder(empty_run)
-    run.group(0, [0, 1, 2])
-    for rank in range(3):
-        run.rank(rank)
-    for step, late in ((1, 10), (2, 30)):
-        begin, end = 40 * US * (step - 1), 40 * US * step
-        spans = {r: (begin + (late if r == 1 else 10) * US, end) for r in range(3)}
-        kernels = {}
-        for rank, (arrives, _) in spans.items():
-            run.step(rank, step, (begin, end), (begin, end))
-            computed = begin + 10 * US
-            name = "A of another size" if rank == 2 else "A"
-            run.gpu(rank, (begin, computed), "compute", name, step=step)
-            if arrives > computed:
-                run.gpu(rank, (computed, arrives), "compute", "E", step=step)
-            kernels[rank] = run.gpu(rank, (arrives, end), "communication", "R", step=step)
-        run.collective(
-            spans, step=step, each={rank: {"gpu_op_id": op} for rank, op in kernels.items()}
-        )
-    model = Model(empty_run)
+    # 10 of compute, which rank 2 does by another kernel; in step 2 rank 1 makes an evaluation of
+    # 20, and the others wait; R takes what is left
+    def computed(step: int, rank: int) -> Kernels:
+        evaluation = [("E", 30)] if (step, rank) == (2, 1) else []
+        return [("A of another size" if rank == 2 else "A", 10), *evaluation]
+
+    model = two_steps(empty_run, computed)
     # all of R's 10 of step 2 is left after 10 of compute
     for scenario in ("rank=1 like=median", "step=2 kind=compute like=median", "like=fastest"):
         assert predicted(model, scenario)[0] == (40 + 20) / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -12,6 +12,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.graph import Graph
+from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, numbered
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -27,6 +28,7 @@ from traceweave.replay.nodes import (
     Nodes,
 )
 from traceweave.replay.scenario import Scenario
+from traceweave.replay.single_steps import positions
 from traceweave.replay.slowdown import places_of
 from traceweave.words import named
 
@@ -54,8 +56,8 @@ ON_CPU = {
 
 
 _UNKNOWN_STAGE = """
-SELECT 1 FROM collectives
-WHERE rank = ? AND collective_id IS NULL AND op IN ('send', 'recv', 'send_recv') LIMIT 1
+SELECT DISTINCT rank FROM collectives
+WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
 """
 
 
@@ -239,33 +241,35 @@ class Changer:
             # one by one: ranks that are late by turns are alike in all of them together
             named = np.isin(self.step[rows], list(s.steps))
             rows, thing, who = rows[named], thing[named], who[named]
-            of_step, steps = _numbered(self.step[rows])
-            thing = _numbered(thing)[0] * steps + of_step
+            of_step, steps = numbered(self.step[rows])
+            thing = numbered(thing)[0] * steps + of_step
         wanted = chosen[rows]
-        of_thing, _ = _numbered(thing)
-        of_owner, _ = _numbered(who - who.min(initial=0))
+        of_thing, _ = numbered(thing)
+        of_owner, _ = numbered(who - who.min(initial=0))
         like = s.like or "median"
-        compared = _factors(old[rows], of_thing, of_owner, like)
+        compared = factors(old[rows], of_thing, of_owner, like)
         factor = compared[of_thing, of_owner]
-        if kind in _AS_A_WHOLE and like != "mean":
-            work = _Work(old[rows], of_thing, of_owner, self.step[rows])
-            for owner in np.unique(of_owner[wanted & np.isnan(factor)]).tolist():
-                mine = (of_owner == owner) & np.isnan(factor)
-                alone = np.isnan(compared[:, owner])
-                peers = self._peers(np.unique(who), owner)
-                factor[mine] = work.factors(owner, alone, peers, like, s.steps is None)[mine]
+        alone = np.isnan(factor)
+        if kind in AS_A_WHOLE and like != "mean" and (wanted & alone).any():
+            work = Work(old[rows], of_thing, of_owner, self.step[rows])
+            peers = self._peers(np.unique(who))
+            for owner in np.unique(of_owner[wanted & alone]).tolist():
+                mine, things = alone & (of_owner == owner), np.isnan(compared[:, owner])
+                whole = work.factors(owner, things, peers[owner], like, s.steps is None)
+                factor[mine] = whole[mine]
         np.nan_to_num(factor, copy=False, nan=1)
         return rows[wanted], factor[wanted]
 
-    def _peers(self, owners: Ints, owner: int) -> Flags:
-        """Return which ranks are in the same stage of a pipeline: others have other work.
+    def _peers(self, ranks: Ints) -> Flags:
+        """Return for each of these ranks which of them are in the same stage of a pipeline: others
+        have other work.
 
-        Where messages are not matched it is not known who is, and only the rank itself is.
+        Where a rank's messages are not matched it is not known who is, and only the rank itself is.
         """
-        stage = places_of(self.graph).stage[np.searchsorted(self.graph.ranks, owners)]
-        same: Flags = stage == stage[owner]
-        unknown = self.con.execute(_UNKNOWN_STAGE, [int(owners[owner])]).fetchall()
-        return np.arange(len(owners)) == owner if unknown else same
+        stage = places_of(self.graph).stage[positions(self.graph, ranks)]
+        unmatched = [rank for (rank,) in self.con.execute(_UNKNOWN_STAGE).fetchall()]
+        same, itself = stage[:, None] == stage, np.eye(len(ranks), dtype=bool)
+        return np.where(np.isin(ranks, unmatched)[:, None], itself, same)
 
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
@@ -315,86 +319,6 @@ def _known(what: str, wanted: frozenset[int], known: Collection[int]) -> None:
 def _codes(column: Ints) -> Ints:
     codes: Ints = np.unique(column.astype(str), return_inverse=True)[1]
     return codes
-
-
-_AS_A_WHOLE = frozenset({"compute", "copy", "data_loading"})
-"""Kinds of which less of one thing may stand for more of another. Calls of the host are not: among
-those that ranks make unequally often are those of threads that only look whether there is work."""
-
-_SUMMARIES: dict[str, Callable[[Floats], float]] = {
-    # of an even number the lower one: of two ranks the slow one is to be like the other
-    "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
-    "fastest": lambda means: float(np.min(means)),
-    "mean": lambda means: float(np.mean(means)),
-}
-
-
-def _factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
-    """Return for each thing and owner the factor that makes the owner's mean that of its peers;
-    NaN: nobody else has it as often, which may be never.
-
-    Means are compared of the same thing among owners that have it as often. Nobody becomes slower
-    by being like others, unless the same work is divided evenly.
-    """
-    summary = _SUMMARIES[like]
-    things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
-    cell = of_thing * owners + of_owner
-    count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
-    total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
-    factor = np.full(count.shape, np.nan)
-    for row in range(things):
-        for often in np.unique(count[row]).tolist():
-            peers = np.flatnonzero(count[row] == often)
-            if len(peers) > 1:
-                means = total[row, peers] / max(often, 1)
-                usual = summary(means)
-                factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
-    if like != "mean":
-        np.minimum(factor, 1.0, out=factor)
-    return factor
-
-
-class _Work:
-    """What ranks have to do, of which some do parts more often than any other."""
-
-    def __init__(self, values: Ints, of_thing: Ints, of_owner: Ints, step: Ints) -> None:
-        self._values, self._of_thing = values.astype(np.float64), of_thing
-        self._in_step = step >= 0 if np.any(step >= 0) else np.ones(len(step), bool)
-        self._of_step, self._steps = _numbered(step + 1)
-        self._owners = int(of_owner.max(initial=-1)) + 1
-        self._cell = self._of_step * self._owners + of_owner
-        self._there = self._sums(self._in_step, np.ones(len(values))) > 0
-
-    def _sums(self, rows: Flags, values: Floats) -> Floats:
-        size = self._steps * self._owners
-        sums = np.bincount(self._cell[rows], values[rows], minlength=size).astype(np.float64)
-        return sums.reshape(self._steps, self._owners)
-
-    def factors(self, owner: int, alone: Flags, peers: Flags, like: str, at_all: bool) -> Floats:
-        """Return by what factor each row has to change for an owner to take as long as its peers
-        for these things together, step by step.
-
-        `at_all`: what it takes longer in some steps and shorter in others is not longer.
-        """
-        total = self._sums(self._in_step & alone[self._of_thing], self._values)
-        own = total[:, owner]
-        longer = np.zeros(self._steps)
-        for step in np.flatnonzero(self._there[:, owner]).tolist():
-            beside = total[step, self._there[step] & peers]
-            longer[step] = own[step] - _SUMMARIES[like](beside)
-        in_some = np.maximum(longer, 0)
-        if at_all:
-            in_some *= max(longer.sum(), 0) / max(in_some.sum(), 1e-9)
-        factor: Floats = (1 - in_some / np.maximum(own, 1e-9))[self._of_step]
-        return factor
-
-
-def _numbered(keys: Ints) -> tuple[Ints, int]:
-    """Return numbers in place of keys that are not negative, and how many different there are."""
-    there = np.zeros(int(keys.max(initial=0)) + 1, bool)
-    there[keys] = True
-    numbers = np.cumsum(there) - 1
-    return numbers[keys], int(numbers[-1]) + 1
 
 
 def _latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:

@@ -1,0 +1,88 @@
+"""How long ranks take for the same, and by what factor one has to change to be like the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+
+AS_A_WHOLE = frozenset({"compute", "copy", "data_loading"})
+"""Kinds of which less of one thing may stand for more of another. Calls of the host are not: among
+those that ranks make unequally often are those of threads that only look whether there is work."""
+
+_SUMMARIES: dict[str, Callable[[Floats], float]] = {
+    # of an even number the lower one: of two ranks the slow one is to be like the other
+    "median": lambda means: float(np.sort(means)[(len(means) - 1) // 2]),
+    "fastest": lambda means: float(np.min(means)),
+    "mean": lambda means: float(np.mean(means)),
+}
+
+
+def factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
+    """Return for each thing and owner the factor that makes the owner's mean that of its peers;
+    NaN: nobody else has it as often, which may be never.
+
+    Means are compared of the same thing among owners that have it as often. Nobody becomes slower
+    by being like others, unless the same work is divided evenly.
+    """
+    summary = _SUMMARIES[like]
+    things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
+    cell = of_thing * owners + of_owner
+    count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
+    total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
+    factor = np.full(count.shape, np.nan)
+    for row in range(things):
+        for often in np.unique(count[row]).tolist():
+            peers = np.flatnonzero(count[row] == often)
+            if len(peers) > 1:
+                means = total[row, peers] / max(often, 1)
+                usual = summary(means)
+                factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
+    if like != "mean":
+        np.minimum(factor, 1.0, out=factor)
+    return factor
+
+
+class Work:
+    """What ranks have to do, of which some do parts more often than any other."""
+
+    def __init__(self, values: Ints, of_thing: Ints, of_owner: Ints, step: Ints) -> None:
+        self._values, self._of_thing = values.astype(np.float64), of_thing
+        self._in_step = step >= 0 if np.any(step >= 0) else np.ones(len(step), bool)
+        self._of_step, self._steps = numbered(step + 1)
+        self._owners = int(of_owner.max(initial=-1)) + 1
+        self._cell = self._of_step * self._owners + of_owner
+        self._there = self._sums(self._in_step, np.ones(len(values))) > 0
+
+    def _sums(self, rows: Flags, values: Floats) -> Floats:
+        size = self._steps * self._owners
+        sums = np.bincount(self._cell[rows], values[rows], minlength=size).astype(np.float64)
+        return sums.reshape(self._steps, self._owners)
+
+    def factors(self, owner: int, alone: Flags, peers: Flags, like: str, at_all: bool) -> Floats:
+        """Return by what factor each row has to change for an owner to take as long as its peers
+        for these things together, step by step.
+
+        `at_all`: what it takes longer in some steps and shorter in others is not longer.
+        """
+        total = self._sums(self._in_step & alone[self._of_thing], self._values)
+        own = total[:, owner]
+        longer = np.zeros(self._steps)
+        for step in np.flatnonzero(self._there[:, owner]).tolist():
+            beside = total[step, self._there[step] & peers]
+            longer[step] = own[step] - _SUMMARIES[like](beside)
+        in_some = np.maximum(longer, 0)
+        if at_all:
+            in_some *= max(longer.sum(), 0) / max(in_some.sum(), 1e-9)
+        factor: Floats = (1 - in_some / np.maximum(own, 1e-9))[self._of_step]
+        return factor
+
+
+def numbered(keys: Ints) -> tuple[Ints, int]:
+    """Return numbers in place of keys that are not negative, and how many different there are."""
+    there = np.zeros(int(keys.max(initial=0)) + 1, bool)
+    there[keys] = True
+    numbers = np.cumsum(there) - 1
+    return numbers[keys], int(numbers[-1]) + 1
