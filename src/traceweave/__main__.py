@@ -1,10 +1,12 @@
 """`python -m traceweave` is the command `traceweave`, in a process of its own."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
 
-from traceweave.cli import main
+from traceweave.interrupts import after_imports
 
 NEW_OBJECTS = 50_000
 """After so many Python looks for cycles. Its 700 suit what runs for long: here, nearly all of them
@@ -16,7 +18,10 @@ def run() -> int:
     # before numpy is imported, whose BLAS starts a thread per core: there is little for them to do
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(NEW_OBJECTS)
-    return main()
+    with after_imports():
+        from traceweave.cli import main
+
+        return main()
 
 
 if __name__ == "__main__":  # Dask's workers import it under another name

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from traceweave.errors import InputError
+from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import Place, place_of
 
@@ -96,7 +97,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
             yield draft
             _move_folder(draft, final)
         finally:
-            remove(draft)
+            with held_back():
+                remove(draft)
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -149,7 +151,8 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
             yield file
         os.replace(draft, target)
     finally:
-        remove(draft)
+        with held_back():
+            remove(draft)
 
 
 def _take_over_mode(target: Path, file: IO[bytes]) -> None:

@@ -26,6 +26,13 @@ from traceweave.places import place_of
 from traceweave.store.database import open_database
 from traceweave.store.manifest import MANIFEST, read_manifest
 
+_COMMAND = """
+import sys
+from traceweave.__main__ import run
+print("begun", flush=True)  # what comes before is Python's own start, which Ctrl-C may end anyhow
+sys.exit(run())
+"""
+
 
 def state(database: Path) -> tuple[object, ...]:
     """Return what tells the runs apart: the events stored, and rows that are counted anew."""
@@ -53,8 +60,8 @@ def start(traces: list[Path], database: Path) -> subprocess.Popen[bytes]:
         # a shell's background job ignores it, and so would the child, and nothing would be tested
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
-        [sys.executable, "-m", "traceweave", "ingest", *names, "-o", str(database), "-q"],
-        stdout=subprocess.DEVNULL,
+        [sys.executable, "-c", _COMMAND, "ingest", *names, "-o", str(database), "-q"],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
@@ -81,6 +88,8 @@ class Rounds:
     def round(self, number: signal.Signals) -> str:
         """Kill one ingest; return 'old' or 'new'. Raises AssertionError if a promise is broken."""
         with start(self._new, self.database) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
             try:
                 child.wait(self._random.uniform(0, self._seconds * 1.1))
             except subprocess.TimeoutExpired:

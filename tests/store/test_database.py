@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import traceweave
@@ -221,3 +223,34 @@ def test_a_time_limit_reaches_the_cursors_that_do_a_part(database: Path) -> None
         cursor_of(con) as part,
     ):
         part.execute("SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3")
+
+
+class Asked:
+    """Rows that the user breaks off when they are asked for."""
+
+    def __arrow_c_stream__(self, _: object = None) -> object:
+        raise KeyboardInterrupt
+
+
+def broken_off() -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"a": [1]})
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [Asked(), pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), broken_off())],
+    ids=["schema", "stream"],
+)
+def test_ctrl_c_while_duckdb_asks_python_for_rows_is_what_it_is(
+    rows: object, tmp_path: Path
+) -> None:
+    def ask() -> None:
+        with drafting(tmp_path / "run.duckdb") as draft:
+            draft.con.register("rows", rows)
+            draft.con.execute("SELECT * FROM rows").fetchall()
+
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+
+    assert list(tmp_path.iterdir()) == []

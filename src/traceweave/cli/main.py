@@ -97,13 +97,13 @@ for command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors go to stderr."""
-    for stream in (sys.stdout, sys.stderr):
-        write_whatever_comes(stream)
-    if how := os.environ.get(_COMPLETE):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(cli, {}, "traceweave", _COMPLETE, how)
     try:
+        for stream in (sys.stdout, sys.stderr):
+            write_whatever_comes(stream)
+        if how := os.environ.get(_COMPLETE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(cli, {}, "traceweave", _COMPLETE, how)
         # not cli.main(): it would turn a closed pipe into exit code 1, "a check failed"
         given = list(sys.argv[1:] if arguments is None else arguments)
         with cli.make_context("traceweave", given) as context:

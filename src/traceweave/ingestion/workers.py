@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion.batches import Batch, Batched, load_batch
 from traceweave.ingestion.load import Progress
+from traceweave.interrupts import held_back
 from traceweave.places import Place
 from traceweave.store.draft import draft_memory_mib
 
@@ -159,21 +159,14 @@ def _undisturbed() -> Iterator[None]:
     """Keep Ctrl-C from a cluster that is starting, until it can be closed; its processes, which a
     terminal interrupts too, never see it.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pressed: list[int] = []
     # where it starts it unblocks the signal again: not in the thread that starts the processes
     resource_tracker.ensure_running()
-    handler = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-        if pressed:
-            signal.raise_signal(signal.SIGINT)
+    with held_back():
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _load(batch: Batch, folder: Place) -> Batched:

@@ -168,10 +168,13 @@ def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]
 def was_interrupted(error: BaseException | None) -> bool:
     """Tell whether an error is what DuckDB makes of Ctrl-C, or came while it was cleaned up after.
 
-    Its Python package raises a RuntimeError in place of KeyboardInterrupt.
+    Its Python package raises a RuntimeError in place of KeyboardInterrupt; where that came while it
+    asked a Python object for rows, an error of its own, whose text ends with it.
     """
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
+            return True
+        if str(error).rstrip(": \n").endswith("KeyboardInterrupt"):
             return True
         error = error.__context__
     return False

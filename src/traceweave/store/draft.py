@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError, InputError
+from traceweave.interrupts import held_back
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store.database import (
     InUseError,
@@ -99,8 +100,9 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             os.replace(file, target)
             _sync(target.parent)
     finally:
-        remove(file)
-        remove(scratch)
+        with held_back():
+            remove(file)
+            remove(scratch)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError, InputError
+from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.places import Place, place_of
@@ -99,9 +100,10 @@ def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iter
             if new:
                 os.rename(scratch / "run", target.path)
     finally:
-        if not new:
-            sweep(target)
-        remove(scratch)
+        with held_back():
+            if not new:
+                sweep(target)
+            remove(scratch)
 
 
 def commit(folder: Place, old: Manifest | None, shards: Sequence[Part], file: Path) -> None:
