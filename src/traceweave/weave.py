@@ -35,6 +35,7 @@ from traceweave.matching.tables import (
     write_groups,
     write_matches,
 )
+from traceweave.matching.worker_threads import resolve_threads
 from traceweave.words import name_ranks
 
 METHODS = ("ends", "wall clock")
@@ -58,8 +59,14 @@ class WeaveSummary:
 
 def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     """Fill groups, base.matches and clocks of `con`, replacing what an earlier call wrote there."""
+    clock_of = read_known_clocks(con)
+
+    def same_clock(rank: int, other: int) -> bool:
+        return bool(clock_of[rank] & clock_of[other])
+
     resolve_peers(con)
     resolve_messages(con)
+    resolve_threads(con, same_clock)
     ranks = read_ranks(con)
     calls = read_calls(con)
     groups, group_of_label = find_groups(
@@ -67,12 +74,11 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     )
     if len(calls):
         calls.label[:] = group_of_label[calls.label]
-    clock_of = read_known_clocks(con)
     size = read_world_size(con)
     # of a rank without calls nothing is recorded that matching could miss
     known = [info.rank for info in ranks] if size is None else np.unique(calls.rank).tolist()
     job = Job(tuple(sorted(known)), size)
-    matches = match_calls(calls, groups, lambda i, j: bool(clock_of[i] & clock_of[j]), job)
+    matches = match_calls(calls, groups, same_clock, job)
     clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
     groups = [*groups, *recorded_groups(con, groups)]
     state_roles(con, groups)

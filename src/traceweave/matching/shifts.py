@@ -38,6 +38,10 @@ PARTS = 8
 """in one of so many parts of the calls."""
 WALL_CLOCK_NS = 5_000_000_000
 """Wall clocks of one cluster differ by less than this."""
+SLACK_NS = 100_000
+"""By how much calls may contradict causality without that telling anything."""
+SURELY_ALIKE = 0.9
+"""Share of the calls, and of those in steps, that have to be alike in what is surely one group."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,26 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     if len(judged.shift) and judged.steps.max() >= 0.9:
         judged = judged.where(judged.steps >= judged.steps.max() - 0.05)
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
-    causal = judged.excess <= 100_000 + DRIFT_LIMIT * span
+    causal = judged.excess <= SLACK_NS + DRIFT_LIMIT * span
     if not causal.any():
         return None, "no shift of the ranks' sequences obeys causality"
     return _best(a, b, judged, causal, same_clock)
+
+
+def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
+    """Whether two ranks' calls could be all that they did in one group: under some shift operations
+    and steps are alike and causality holds.
+    """
+    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
+    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
+    alike = (judged.agreement >= SURELY_ALIKE) & (
+        (judged.steps < 0) | (judged.steps >= SURELY_ALIKE)
+    )
+    if not PROVES[a.op].any():
+        return bool(alike.any())
+    span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
+    excess = judged.excess_at_zero if same_clock else judged.excess - DRIFT_LIMIT * span
+    return bool((alike & (excess <= SLACK_NS)).any())
 
 
 def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:

@@ -353,6 +353,17 @@ CREATE TABLE base.clock_probes (
     received_local_ns BIGINT NOT NULL
 );
 
+-- the process groups of a rank in the order they were made, where its trace lists several and its calls name none
+CREATE TABLE base.listed_groups (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    group_name VARCHAR NOT NULL,
+    group_desc VARCHAR,
+    group_ranks INTEGER[],                             -- ascending; NULL: all ranks
+    world_size INTEGER NOT NULL
+);
+
 -- what the job said its process groups are for, as traceweave.capture was told
 CREATE TABLE base.group_roles (
     rank INTEGER NOT NULL,

@@ -1,6 +1,21 @@
 -- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, only_groups (of the file's
 -- pg_config), new_source.
 
+-- Of several groups, gloo's threads may tell which one a call belongs to, once all files are there: if they are all known.
+INSERT INTO base.listed_groups BY NAME
+WITH listed AS (
+    SELECT
+        s.rank, source_id, row_number() OVER (PARTITION BY source_id ORDER BY g.rowid) AS place,
+        g.name AS group_name, g.description AS group_desc, g.ranks AS group_ranks, s.world_size,
+        len(g.ranks) > 0 OR g.size = s.world_size AS known
+    FROM new_groups AS g
+    JOIN new_source AS s USING (source_id)
+    SEMI JOIN (SELECT source_of(op_id) AS source_id FROM new_host_ops WHERE kind = 'annotation' AND starts_with(name, 'gloo:')) AS o USING (source_id)
+)
+SELECT * EXCLUDE (known) REPLACE (nullif(group_ranks, CAST(range(world_size) AS INTEGER[])) AS group_ranks)
+FROM listed
+SEMI JOIN (FROM listed SELECT source_id GROUP BY source_id HAVING count(*) > 1 AND count(rank) > 0 AND bool_and(coalesce(known, false))) AS whole USING (source_id);
+
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
 INSERT INTO new_collective_calls BY NAME

@@ -1,0 +1,184 @@
+"""Which group gloo's worker threads serve: as the job's flight recorder says, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.collective_calls import add_call, add_rank
+from traceweave.store.database import open_database
+from traceweave.weave import weave
+
+RECORDED = ("pairs_gloo", "two_groups_gloo", "tp2_dp2_gloo", "slow_rank_2x2_gloo")
+"""Fixtures of several groups, with the flight recorder's dumps of the same processes beside them;
+of the first the host is known, and a group is listed that nobody uses."""
+
+GROUPS = """
+    SELECT k.rank, k.start_local_ns, k.op, k.bytes, g.name, g.ranks
+    FROM collectives AS k JOIN groups AS g USING (group_id)
+    GROUP BY ALL ORDER BY ALL
+"""
+INSTANCES = """
+    SELECT list((rank, start_local_ns) ORDER BY ALL) AS calls
+    FROM collectives GROUP BY collective_id ORDER BY calls
+"""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_threads_tell_what_the_flight_recorder_says(
+    fixtures: Path, database_of: Callable[..., Path], name: str
+) -> None:
+    dumps = fixtures / "flight_recorder" / name
+    with (
+        open_database(database_of(fixtures / name)) as told,
+        open_database(database_of(fixtures / name, dumps)) as recorded,
+    ):
+        for query in (GROUPS, INSTANCES):
+            found = recorded.execute(query).fetchall()
+            assert told.execute(query).fetchall() == found
+            assert len(found) > 24
+        assert told.execute("FROM collectives WHERE collective_id IS NULL").fetchall() == []
+
+
+WORLD, NEAR, FAR = (0, 1, 2, 3), {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}, {
+    0: (0, 2), 1: (1, 3), 2: (0, 2), 3: (1, 3)
+}  # fmt: skip
+
+
+def _job(con: duckdb.DuckDBPyConnection, host: str | None = "node0") -> None:
+    """Four ranks that list the groups 'world', 'near' and 'far', in this order."""
+    for rank in range(4):
+        add_rank(con, rank, host=host, world_size=4, last_us=100_000)
+        for place, (name, ranks) in enumerate(
+            [("world", None), ("near", NEAR[rank]), ("far", FAR[rank])]
+        ):
+            con.execute(
+                "INSERT INTO base.listed_groups VALUES ($1, $1, $2, $3, NULL, $4, 4)",
+                [rank, place, name, None if ranks is None else list(ranks)],
+            )
+
+
+def _call(
+    con: duckdb.DuckDBPyConnection,
+    rank: int,
+    thread: int,
+    start: float,
+    end: float,
+    op: str = "all_reduce",
+) -> None:
+    # threads of later ranks have higher numbers, as those of processes do that start one by one
+    add_call(
+        con, rank, start, end, op=op, group=None, size=4, bytes=1024, stream=100 * rank + thread,
+        evidence="host op",
+    )  # fmt: skip
+
+
+def _told(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str | None, list[int] | None, int]]:
+    """Thread, group and calls of all ranks' threads, by what is the same in all."""
+    weave(con)
+    return con.execute(
+        "SELECT stream % 100, group_name, list(DISTINCT group_ranks ORDER BY group_ranks)"
+        " FILTER (group_ranks IS NOT NULL), count(*)"
+        " FROM base.collective_calls GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+
+
+PAIRS_NEAR, PAIRS_FAR = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+
+
+def _pairs(con: duckdb.DuckDBPyConnection, apart_us: float) -> None:
+    """Sums in near and far pairs by turns, 20 of each; near ones of ranks 2 and 3 `apart_us` later
+    than those of 0 and 1."""
+    for n in range(20):
+        for rank in range(4):
+            at = 1_000 * n + apart_us * (rank // 2)
+            _call(con, rank, 1 + n % 2, at, at + 50)
+            _call(con, rank, 3 + n % 2, 1_000 * n + 600, 1_000 * n + 650)
+
+
+def test_a_group_that_nobody_uses_is_told_from_those_that_are(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    _job(empty_run)
+    # 300 us later: not one operation of all four, by far more than clocks of one host are apart
+    _pairs(empty_run, 300)
+
+    assert _told(empty_run) == [
+        (1, "near", PAIRS_NEAR, 40), (2, "near", PAIRS_NEAR, 40),
+        (3, "far", PAIRS_FAR, 40), (4, "far", PAIRS_FAR, 40),
+    ]  # fmt: skip
+    assert _told(empty_run)[0] == (1, "near", PAIRS_NEAR, 40)  # woven again, the same
+    assert empty_run.execute(
+        "SELECT count(*) FROM base.matches WHERE collective_id IS NULL"
+    ).fetchone() == (0,)
+
+
+def test_what_could_be_read_in_two_ways_stays_open(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run)
+    # in step: near and far pairs, or all four of them and then near ones
+    _pairs(empty_run, 20)
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_clocks_that_differ_leave_less_to_causality(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run, host=None)
+    # always as much later, which clocks that lie apart explain as well
+    _pairs(empty_run, 300)
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_a_thread_of_no_listed_group_leaves_all_open(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300)
+    for thread in (5, 6, 7):  # of groups that were given up before the trace was written
+        _call(empty_run, 0, thread, 30_000 + thread, 30_100, op="barrier")
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_a_rank_whose_recording_ended_early_belongs_to_the_groups_all_the_same(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300)
+    # the last two calls are the only ones of all ranks: rank 3 has stopped by then
+    for rank in range(3):
+        _call(empty_run, rank, 0, 21_000, 21_050, op="barrier")
+
+    found = _told(empty_run)
+    assert (0, "world", [[0, 1, 2, 3]], 3) in found
+    assert (1, "near", PAIRS_NEAR, 40) in found
+
+
+def test_groups_of_the_same_members_have_members_and_no_name(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    for member in range(2):
+        add_rank(empty_run, member, host="node0", world_size=2)
+        for place, name in enumerate(["world", "checkpoints"]):
+            empty_run.execute(
+                "INSERT INTO base.listed_groups VALUES ($1, $1, $2, $3, NULL, NULL, 2)",
+                [member, place, name],
+            )
+        for n in range(10):
+            _call(empty_run, member, 1 + n % 2, 1_000 * n, 1_000 * n + 50, op="all_gather")
+
+    assert _told(empty_run) == [(1, None, [[0, 1]], 10), (2, None, [[0, 1]], 10)]
+    sizes = empty_run.execute("SELECT DISTINCT bytes FROM base.collective_calls").fetchall()
+    assert sizes == [(512,)]  # of 1,024 with four
+
+
+def test_calls_that_records_name_are_left_to_them(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300)
+    empty_run.execute(
+        "UPDATE base.collective_calls SET group_name = 'recorded', seq = call_id // 4,"
+        " group_ranks = [0, 1, 2, 3]"
+    )
+
+    assert {group for _, group, *_ in _told(empty_run)} == {"recorded"}
