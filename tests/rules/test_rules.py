@@ -43,6 +43,8 @@ class Rule(NamedTuple):
 
 
 REAL: dict[str, Rule] = {
+    # ranks of one host beside each other on two cores: no link is slow
+    "slow_link": Rule((), ("slow_rank_2x2_gloo", "tp2_dp2_gloo", "pairs_gloo")),
     "straggler": Rule(
         (
             # shipped: rank 2 sleeps 40 ms in every step, in its data loader

@@ -1,12 +1,14 @@
 -- rule: slow_link | a slow link
 -- topic: communication
--- finds: A group's transfers take `slow_link` (1.3) times as long as those of other groups with the same operation, size and number of ranks (`peer_ratio` of `bandwidth`). If exactly one rank is in slow groups only, it is named. Cost: the exposed part of the excess. A single group has no peers: a slow link in it cannot be distinguished from a slow network.
+-- finds: A group's transfers take `slow_link` (1.3) times as long as those of other groups with the same operation, size and number of ranks (`peer_ratio` of `bandwidth`). If exactly one rank is in slow groups only, it is named. Cost: the exposed part of the excess. A single group has no peers: a slow link in it cannot be distinguished from a slow network. Nor can it where host threads time the calls (gloo, MPI): they may have waited for a core.
 -- try: nccl-tests on the pair, `nvidia-smi nvlink`, port and cable counters.
 -- proof: bandwidth
 -- param: slow_link DOUBLE = 1.3 | a group is slow if its transfers take this many times as long as those of its peers
 WITH rates AS MATERIALIZED (
     SELECT op, group_id, ranks, instances, measured, transfer_p50_ns, peer_ratio, bytes
     FROM analysis_bandwidth()
+    -- threads that time calls themselves (gloo, MPI) may only have waited for a core
+    SEMI JOIN (SELECT group_id FROM collectives WHERE evidence <> 'host op') USING (group_id)
     -- with a member missing, waiting for it looks like transfer
     WHERE peer_ratio IS NOT NULL AND group_id IS NOT NULL AND op <> 'send_recv' AND incomplete = 0
 ),
