@@ -92,8 +92,11 @@ def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
     """Whether two ranks' calls could be all that they did in one group: under some shift operations
     and steps are alike and causality holds.
     """
+    shifts = _candidates(a, b)
+    if same_clock:
+        shifts = shifts[_meeting(a, b, shifts)]
     limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
+    judged = _judge(a, b, _shortlist(a, b, shifts, limit))
     alike = (judged.agreement >= SURELY_ALIKE) & (
         (judged.steps < 0) | (judged.steps >= SURELY_ALIKE)
     )
@@ -102,6 +105,20 @@ def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
     excess = judged.excess_at_zero if same_clock else judged.excess - DRIFT_LIMIT * span
     return bool((alike & (excess <= SLACK_NS)).any())
+
+
+def _meeting(a: Calls, b: Calls, shifts: Ints) -> Flags:
+    """Under which shifts of sequences on one clock half of the calls that wait for all ranks may
+    meet: a quick look, at the first that had not ended and the last that had begun.
+    """
+    inside = PROVES[a.op] & (a.end >= b.start.min()) & (a.start <= b.end.max())
+    i = np.flatnonzero(inside)
+    if not len(i):
+        return np.ones(len(shifts), dtype=np.bool_)
+    ends, starts = np.maximum.accumulate(b.end), np.sort(b.start)
+    first = np.searchsorted(ends, a.start[i] - SLACK_NS) - i
+    last = np.searchsorted(starts, a.end[i] + SLACK_NS, side="right") - 1 - i
+    return np.asarray((shifts >= np.median(first)) & (shifts <= np.median(last)))
 
 
 def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:

@@ -9,8 +9,10 @@ holds; the rest stays open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import duckdb
@@ -21,14 +23,11 @@ from traceweave.matching.calls import RECV, SEND, Calls, read_calls
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import could_be_one
 
-MOST_THREADS = 2
-"""Of a group: what ProcessGroupGloo makes, unless its options say otherwise, which nobody sets."""
+ALONE = 8
+"""Calls that one of a group's two threads may have done while the other had nothing to do; of more,
+both do some."""
 FEW = 3
-"""Other members that each member of a group is compared with."""
-MOST_READINGS = 64
-"""More of them have nothing in common."""
-MOST_STEPS = 20_000
-"""Of the search; then it is given up."""
+"""Members on either side that each member of a group is compared with."""
 
 
 class Listed(NamedTuple):
@@ -58,12 +57,8 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> No
         " ORDER BY rank, start_local_ns, call_id"
     ).fetchnumpy()
     search = _Search(calls, np.asarray(found["thread"], np.int64), listed, same_clock)
-    rows = list(_in_common(search.readings()))
-    if rows:
-        ranks, threads, groups = zip(*rows, strict=True)
-        names, descriptions, members = zip(*groups, strict=True)
-        given = [list(of) for of in (ranks, threads, names, descriptions, members)]
-        con.execute(_RESOLVE_SQL, given)
+    if rows := list(search.groups()):
+        con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
 
 
 # What records number, they name as well. The size of an all_gather's buffer is that of what all
@@ -108,28 +103,9 @@ def _read_listed(con: duckdb.DuckDBPyConnection) -> dict[int, list[Listed]]:
     return listed
 
 
-def _in_common(
-    readings: list[dict[int, Reading]],
-) -> Iterator[tuple[int, int, tuple[str | None, str | None, list[int]]]]:
-    """A rank, a thread and its group, for every thread whose group has the same members in all
-    readings; without a name where it may be one of several.
-    """
-    serves: dict[tuple[int, int], set[Listed]] = {}
-    for ranks in readings:
-        for rank, reading in ranks.items():
-            for group, threads in reading.items():
-                for thread in threads:
-                    serves.setdefault((rank, thread), set()).add(group)
-    for (rank, thread), groups in serves.items():
-        if len({group.ranks for group in groups}) == 1:
-            (name, description, members), *others = groups
-            named = (None, None) if others else (name, description)
-            yield rank, thread, (*named, list(members))
-
-
 @dataclass
 class _Search:
-    """Readings of the threads of all ranks that do not contradict each other."""
+    """Readings of the threads of every rank that do not contradict those of others."""
 
     calls: Calls
     thread: Ints
@@ -137,42 +113,62 @@ class _Search:
     same_clock: SameClock
     threads: dict[int, Threads] = field(init=False)
     """Of every rank, by number."""
+    sets: dict[int, list[Threads]] = field(default_factory=dict)
     known: dict[tuple[int, Threads, int, Threads], bool] = field(default_factory=dict)
-    steps: int = 0
 
     def __post_init__(self) -> None:
         messages = (self.calls.op == SEND) | (self.calls.op == RECV)  # run where they are called
-        self.on_threads = ~self.calls.on_gpu & ~messages
-        self.threads = {
-            rank: tuple(
-                np.unique(self.thread[self.on_threads & (self.calls.rank == rank)]).tolist()
-            )
-            for rank in self.listed
-        }
+        self.on_threads = ~self.calls.on_gpu & ~messages & (self.calls.seq < 0)
+        of_rank = {rank: np.unique(self.thread[self._at(rank)]).tolist() for rank in self.listed}
+        self.threads = {rank: tuple(its) for rank, its in of_rank.items() if its}
 
-    def readings(self) -> list[dict[int, Reading]]:
-        """All of them; none if there are too many to have anything in common."""
-        found: list[dict[int, Reading]] = []
-        for reading in self._extended({}, [rank for rank in self.threads if self.threads[rank]]):
-            found.append(reading)
-            if len(found) > MOST_READINGS:
-                return []
-        return [] if self.steps > MOST_STEPS else found
+    def groups(self) -> Iterator[tuple[int, int, str | None, str | None, list[int]]]:
+        """A rank, a thread, and the name, description and members of its group, for every thread
+        whose group has the same members in all readings; without a name where it may be one of
+        several.
+        """
+        for rank, readings in self._consistent().items():
+            for thread in self.threads[rank]:
+                served = {g for of in readings for g, its in of.items() if thread in its}
+                if len({group.ranks for group in served}) == 1:
+                    (name, description, members), *others = served
+                    named = (None, None) if others else (name, description)
+                    yield rank, thread, *named, list(members)
 
-    def _extended(
-        self, known: dict[int, Reading], left: Sequence[int]
-    ) -> Iterator[dict[int, Reading]]:
-        """Readings of the ranks that are left which go with what is known of others."""
-        if not left:
-            yield dict(known)
-            return
-        rank, *others = left
-        for reading in self._own(rank, 0, 0):
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                return
-            if self._agrees(rank, reading, known):
-                yield from self._extended(known | {rank: reading}, others)
+    def _consistent(self) -> dict[int, list[Reading]]:
+        """The readings of each rank for which every other rank has one that goes with them; none at
+        all if a rank is left without.
+
+        What holds in all of these holds in every reading of the whole run (arc consistency).
+        """
+        left = {rank: list(self._own(rank, 0, 0)) for rank in self.threads}
+        beside = {rank: self._beside(rank, self.listed[rank]) for rank in left}
+        asked = deque(left)
+        while asked:
+            rank = asked.popleft()
+            for other in beside[rank]:
+                kept = [
+                    reading
+                    for reading in left[other]
+                    if any(self._agree(other, reading, rank, mine) for mine in left[rank])
+                ]
+                if not kept:
+                    return {}
+                if len(kept) < len(left[other]):
+                    left[other] = kept
+                    if other not in asked:
+                        asked.append(other)
+        return left
+
+    def _beside(self, rank: int, groups: list[Listed]) -> list[int]:
+        """The ranks that a rank is compared with: the next and the last few members of groups."""
+        found: dict[int, None] = {}
+        for group in groups:
+            members = [member for member in group.ranks if member in self.threads]
+            place = members.index(rank)
+            near = [members[(place + n) % len(members)] for n in range(-FEW, FEW + 1)]
+            found |= dict.fromkeys(near)
+        return [other for other in found if other != rank]
 
     def _own(self, rank: int, group: int, first: int) -> Iterator[Reading]:
         """Readings of a rank's threads from the `first` on, by its groups from `group` on."""
@@ -183,40 +179,37 @@ class _Search:
         if group == len(self.listed[rank]):
             return
         yield from self._own(rank, group + 1, first)
-        for count in range(1, min(MOST_THREADS, len(left)) + 1):
-            if self._supported(rank, self.listed[rank][group], left[:count]):
-                for rest in self._own(rank, group + 1, first + count):
-                    yield {self.listed[rank][group]: left[:count]} | rest
+        for threads in self._sets(rank):
+            if threads[0] == left[0] and self._supported(rank, self.listed[rank][group], threads):
+                for rest in self._own(rank, group + 1, first + len(threads)):
+                    yield {self.listed[rank][group]: threads} | rest
 
     def _supported(self, rank: int, group: Listed, threads: Threads) -> bool:
         """Whether other members have threads that may serve the group if these do."""
-        others = [r for r in group.ranks if r != rank and self.threads.get(r)]
         return all(
             self._idle(other, rank, threads)
             or any(self._fit(rank, threads, other, theirs) for theirs in self._sets(other))
-            for other in others[:FEW]
+            for other in self._beside(rank, [group])
         )
 
     def _sets(self, rank: int) -> list[Threads]:
-        all_ = self.threads[rank]
-        return [
-            all_[i : i + n] for n in range(MOST_THREADS, 0, -1) for i in range(len(all_) + 1 - n)
-        ]
+        """What of a rank's threads may serve one group."""
+        its = self.threads[rank]
+        if rank not in self.sets:
+            lone = [(thread,) for thread in its if len(self._of(rank, (thread,))) <= ALONE]
+            self.sets[rank] = [*pairwise(its), *lone]
+        return self.sets[rank]
 
-    def _agrees(self, rank: int, reading: Reading, known: dict[int, Reading]) -> bool:
-        """Whether a reading of a rank's threads goes with those of other ranks."""
-        for group in self.listed[rank]:
-            others = [r for r in group.ranks if r in known]
-            mine = reading.get(group)
-            for other in others[:FEW]:
-                theirs = known[other].get(group)
-                if mine is None and theirs is None:
-                    continue
-                if mine is None or theirs is None:
-                    idle = rank if mine is None else other
-                    if not self._idle(idle, rank + other - idle, mine or theirs or ()):
-                        return False
-                elif not self._fit(rank, mine, other, theirs):
+    def _agree(self, rank: int, mine: Reading, other: int, theirs: Reading) -> bool:
+        """Whether readings of two ranks' threads go together."""
+        for group in set(self.listed[rank]) & set(self.listed[other]):
+            one, another = mine.get(group), theirs.get(group)
+            if one and another:
+                if not self._fit(rank, one, other, another):
+                    return False
+            elif one or another:
+                idle, busy = (rank, other) if another else (other, rank)
+                if not self._idle(idle, busy, one or another or ()):
                     return False
         return True
 
