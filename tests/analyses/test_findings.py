@@ -181,7 +181,7 @@ def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:
         build = Builder(con)
         build.rank(0)
         build.gpu(0, (0, 2000 * US))
-        con.execute(
+        build.con.execute(
             "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns,"
             " value, total_allocated_bytes, total_reserved_bytes)"
             " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 600000, 600000, 1000000)"

@@ -100,7 +100,9 @@ def clocks(once: MakeOnce) -> Iterator[list[duckdb.DuckDBPyConnection]]:
     def write(path: Path, offset_ns: int, drift_ppm: float) -> None:
         with duckdb.connect(path) as con:
             create_tables(con)
-            _run(Builder(con), offset_ns, drift_ppm)
+            run = Builder(con)
+            _run(run, offset_ns, drift_ppm)
+            run.write()
 
     perfect = once("a perfect clock", ".duckdb", lambda path: write(path, 0, 0.0))
     drifting = once(

@@ -36,6 +36,7 @@ def _two_gaps(build: Builder) -> None:
     build.rank(0)
     for start in (0, 20, 100):
         build.gpu(0, (start, start + 10))
+    build.write()
 
 
 @pytest.fixture

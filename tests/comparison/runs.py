@@ -36,8 +36,10 @@ def run_of(
         path = Path(folder) / "run.duckdb"
         with duckdb.connect(path) as con:
             create_tables(con)
-            _build(Builder(con), lengths, ranks, gemm, extra, grid)
-            change(Builder(con))
+            build = Builder(con)
+            _build(build, lengths, ranks, gemm, extra, grid)
+            change(build)
+            build.write()
         with open_database(path) as con:
             yield con
 

@@ -85,7 +85,7 @@ def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Ker
             gathers[rank] = run.gpu(rank, (at, end), "communication", "R", step=step)
         each = {rank: {"gpu_op_id": op} for rank, op in gathers.items()}
         run.collective(spans, step=step, each=each)
-    return Model(con)
+    return Model(run.con)
 
 
 def test_steps_that_are_named_are_compared_one_by_one(
