@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, Interval
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
+from traceweave.store.empty import create_tables
 
 RELEASE = 5
 

@@ -13,9 +13,9 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave.analyses import find, rules, runner
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 US = 1_000
 

@@ -12,9 +12,9 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
 from tests.conftest import MakeOnce
-from tests.tables import create_tables
 from traceweave.analyses import find
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 MS = 1_000_003
 """About a millisecond, and no round number: a drift would show in every product."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 
 from tests.analyses.builders import Builder
-from tests.tables import create_tables
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 LENGTHS = (1500, 1010, 990, 1000, 700)
 """Step lengths in ns: a warm-up, three that count with mean 1000 and deviation 10, a cut one."""
