@@ -15,6 +15,7 @@ import pytest
 
 from traceweave import analyses
 from traceweave.analyses import common
+from traceweave.analyses.parsed import parsed
 from traceweave.analyses.runner import prepare
 
 Interval = tuple[int, int]
@@ -235,7 +236,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
     analysis = analyses.find(name)
     with _read_only(con):
         sql, left = prepare(con, analysis, analysis.bind(params))
-        cursor = con.execute(sql, left or None)
+        cursor = con.execute(parsed(con, sql), left or None)
         columns = [column for column, *_ in cursor.description or ()]
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
