@@ -7,6 +7,7 @@ import gc
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import pytest
 import traceweave
 from tests.chromium import Chromium, find_chromium, launch
 from tests.comparison.runs import run_of
-from tests.tables import create_tables, empty_database, with_tables
-from traceweave.store import draft, folder
+from tests.tables import empty_database
+from traceweave.store.empty import create_tables
 from traceweave_simulator import Config, simulate, write_kineto
 
 # a busy machine takes longer now and then, which is no fault of what is tested
@@ -27,6 +28,9 @@ hypothesis.settings.load_profile("any machine")
 
 # thousands of imported functions are no garbage: to look for some took a quarter of the collection
 gc.set_threshold(50_000)
+
+# as `make test` has it: where it is set, every process compiles what it imports, creates its tables
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -60,17 +64,6 @@ def pytest_unconfigure() -> None:
 def _nights(config: pytest.Config) -> bool:
     """Tell whether nightly tests are asked for: by --nightly, or by name in -m."""
     return bool(config.option.nightly) or "nightly" in config.option.markexpr
-
-
-@pytest.fixture(scope="session", autouse=True)
-def copied_tables() -> Iterator[None]:
-    """What this process ingests begins with copied tables; what commands do in one of their own, as
-    users run them, creates them. To create them takes a third of the ingest of a small file.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (draft, folder):
-            patch.setattr(module, "with_tables", with_tables)
-        yield
 
 
 def _shared(name: str) -> Path:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import duckdb
 
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
+from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, simulate_traffic
 from traceweave_simulator.traffic_jobs import Job

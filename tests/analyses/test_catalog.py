@@ -20,8 +20,9 @@ from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
 from traceweave.analyses.runner import create_macros, macros, materialize
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.errors import QueryError, UsageError
+from traceweave.store.empty import create_tables
 from traceweave.store.schema import create_macros as create_store_macros
-from traceweave.store.schema import create_tables, public_relations
+from traceweave.store.schema import public_relations
 
 every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
 STATEMENTS: list[Statement] = [*catalog(), *shared(), *rules()]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, Interval
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
+from traceweave.store.empty import create_tables
 
 RELEASE = 5
 
@@ -39,7 +39,9 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
         create_tables(con)
         con.execute("SET asof_loop_join_threshold = 0")
-        Builder(con).rank(0)
+        build = Builder(con)
+        build.rank(0)
+        build.write()
         create_macros(con, "tw_collective_exposure")
         yield con
 
@@ -57,6 +59,7 @@ def test_exposed_and_blocked_time(
         build.gpu(0, at)
     for at in calls:
         build.collective({0: at})
+    build.write()
     statement = f"FROM tw_collective_exposure('collectives', {RELEASE}) ORDER BY call_id"
     got = [row[1:3] for row in con.execute(statement).fetchall()]
     assert got == [_counted(compute, at) for at in calls]

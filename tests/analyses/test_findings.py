@@ -13,9 +13,9 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave.analyses import find, rules, runner
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 US = 1_000
 
@@ -181,7 +181,7 @@ def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:
         build = Builder(con)
         build.rank(0)
         build.gpu(0, (0, 2000 * US))
-        con.execute(
+        build.con.execute(
             "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns,"
             " value, total_allocated_bytes, total_reserved_bytes)"
             " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 600000, 600000, 1000000)"

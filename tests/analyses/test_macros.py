@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import rows
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave.analyses.runner import create_macros
+from traceweave.store.empty import create_tables
 
 Op = tuple[int, str, int, int]
 """Rank, category, start and end."""

@@ -12,9 +12,9 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
 from tests.conftest import MakeOnce
-from tests.tables import create_tables
 from traceweave.analyses import find
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 MS = 1_000_003
 """About a millisecond, and no round number: a drift would show in every product."""
@@ -100,7 +100,9 @@ def clocks(once: MakeOnce) -> Iterator[list[duckdb.DuckDBPyConnection]]:
     def write(path: Path, offset_ns: int, drift_ppm: float) -> None:
         with duckdb.connect(path) as con:
             create_tables(con)
-            _run(Builder(con), offset_ns, drift_ppm)
+            run = Builder(con)
+            _run(run, offset_ns, drift_ppm)
+            run.write()
 
     perfect = once("a perfect clock", ".duckdb", lambda path: write(path, 0, 0.0))
     drifting = once(

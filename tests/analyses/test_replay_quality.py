@@ -20,7 +20,7 @@ def test_a_delay_that_nothing_explains_is_counted(empty_run: duckdb.DuckDBPyConn
     late = run.launch(0, (20_000, 25_000))
     # the stream is free at 40 us and the launch long done, yet it starts at 100 us
     run.gpu(0, (100_000, 140_000), launch=late)
-    (row,) = rows(empty_run, "replay_quality")
+    (row,) = rows(run.con, "replay_quality")
     assert row["unexplained_ns"] == 60_000
     assert row["explained"] == 1 - 60 / 134
     assert (row["ops"], row["launched"], row["dropped"]) == (2, 1.0, 0)

@@ -10,13 +10,13 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, rows
-from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
 from traceweave.analyses.runner import create_macros, materialize, prepare
 from traceweave.errors import QueryError
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 READER = """\
 -- analysis: reader | gaps of others
@@ -36,6 +36,7 @@ def _two_gaps(build: Builder) -> None:
     build.rank(0)
     for start in (0, 20, 100):
         build.gpu(0, (start, start + 10))
+    build.write()
 
 
 @pytest.fixture

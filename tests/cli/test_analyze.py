@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.test_commands import FIXTURES, call
 from tests.marks import nightly
-from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.store.database import connect
+from traceweave.store.empty import create_tables
 
 
 @pytest.fixture

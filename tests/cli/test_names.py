@@ -10,11 +10,11 @@ import pytest
 
 from tests.cli.test_commands import call
 from tests.marks import first_at_once, nightly
-from tests.tables import create_tables
 from traceweave import analyses
 from traceweave.cli.names import analysis_names
 from traceweave.errors import nearest, suggest
 from traceweave.store.database import connect
+from traceweave.store.empty import create_tables
 
 
 @pytest.fixture

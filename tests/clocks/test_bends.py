@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
 from traceweave.clocks import bending
 from traceweave.clocks.bend_clusters import BENT, _behind, bends_show, cluster
 from traceweave.clocks.bending import (
@@ -33,6 +33,7 @@ from traceweave.clocks.piece import Options, RankInfo, fit_piece
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of
+from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op

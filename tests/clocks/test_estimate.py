@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import first_at_once, nightly
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
 from tests.traffic import woven
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
 from traceweave.matching.misnumbered import WINDOW
 from traceweave.matching.outcome import MISNUMBERED
+from traceweave.store.empty import create_tables
 from traceweave.weave import align, weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from traceweave.clocks import clock_system, clusters, first_estimate, fit, piece, thin_groups
-from traceweave.store.schema import create_tables
+from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, simulate_traffic
 from traceweave_simulator.traffic_jobs import Job, three_axes

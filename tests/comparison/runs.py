@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 
 from tests.analyses.builders import Builder
-from tests.tables import create_tables
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 LENGTHS = (1500, 1010, 990, 1000, 700)
 """Step lengths in ns: a warm-up, three that count with mean 1000 and deviation 10, a cut one."""
@@ -36,8 +36,10 @@ def run_of(
         path = Path(folder) / "run.duckdb"
         with duckdb.connect(path) as con:
             create_tables(con)
-            _build(Builder(con), lengths, ranks, gemm, extra, grid)
-            change(Builder(con))
+            build = Builder(con)
+            _build(build, lengths, ranks, gemm, extra, grid)
+            change(build)
+            build.write()
         with open_database(path) as con:
             yield con
 

@@ -22,7 +22,7 @@ from traceweave.explorer import levels, views
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.views import NEVER, Stretch
-from traceweave.store.schema import create_tables
+from traceweave.store.empty import create_tables
 
 T0 = 1_700_000_000_000_000_000
 

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.mesh import axis_of, holds, odd_axes, one_mesh
 from traceweave.matching.rival_messages import NEAR_NS, rivalled
+from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import Job, pipeline

@@ -7,7 +7,8 @@ import duckdb
 import pytest
 
 from tests.marks import nightly
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
+from traceweave.store.empty import create_tables
 from traceweave.weave import WeaveSummary, weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP_ALIKE, TWO_STREAMS, UNIFORM, Job, pipeline

@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.marks import at_once, first_at_once, nightly
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.calls import Calls
 from traceweave.matching.causal_ties import confirms
@@ -24,6 +24,7 @@ from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
 from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
+from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline, pipeline_dp

@@ -42,3 +42,4 @@ def write(con: duckdb.DuckDBPyConnection) -> None:
         step=1,
         each={rank: {"gpu_op_id": op} for rank, op in kernels.items()},
     )
+    run.write()

@@ -16,11 +16,12 @@ from tests.marks import at_once, first_at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
-from tests.tables import create_tables, empty_database
+from tests.tables import empty_database
 from traceweave.cli import main, what_if
 from traceweave.errors import UsageError
 from traceweave.replay import answers
 from traceweave.replay.model import Answer, Model
+from traceweave.store.empty import create_tables
 from traceweave_simulator import Config, Gap
 
 FSDP = replace(FOUR_RANKS, parallelism="fsdp")
@@ -85,7 +86,7 @@ def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Ker
             gathers[rank] = run.gpu(rank, (at, end), "communication", "R", step=step)
         each = {rank: {"gpu_op_id": op} for rank, op in gathers.items()}
         run.collective(spans, step=step, each=each)
-    return Model(con)
+    return Model(run.con)
 
 
 def test_steps_that_are_named_are_compared_one_by_one(

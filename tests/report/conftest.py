@@ -10,10 +10,10 @@ import pytest
 
 from tests.conftest import MakeOnce
 from tests.report import handmade
-from tests.tables import create_tables
 from traceweave.report import write_report
 from traceweave.report.render import Report, build_report
 from traceweave.store.database import open_database
+from traceweave.store.empty import create_tables
 
 MakeRun = Callable[..., duckdb.DuckDBPyConnection]
 MakePage = Callable[..., Path]

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests.robustness.loading import Outcome, forget, load_file
-from tests.tables import create_tables
+from traceweave.store.empty import create_tables
 
 Load = Callable[..., Outcome]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import duckdb
 
-from tests.tables import create_tables
 from traceweave.sources import nsys
 from traceweave.sources.model import Loaded, Trace
+from traceweave.store.empty import create_tables
 
 
 @dataclasses.dataclass(frozen=True)

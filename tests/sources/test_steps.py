@@ -9,10 +9,10 @@ import duckdb
 import pytest
 
 from tests.sources.nsys_export import nvtx, write_export
-from tests.tables import create_tables
 from traceweave.errors import UsageError
 from traceweave.ingestion import ingest
 from traceweave.sources import nsys
+from traceweave.store.empty import create_tables
 
 
 def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[int, int, str]]:

@@ -33,6 +33,7 @@ def test_each_moment_is_aligned_by_the_clock_that_holds_where_its_op_starts(
         for at in range(0, 100_000, 7_001):
             launch = build.launch(rank, (at - 3_000, at - 100))
             build.gpu(rank, (at, at + 6_000), launch=launch)
+    build.write()
     empty_run.execute(
         "INSERT INTO clocks SELECT clocks.* REPLACE (20_000 * i AS from_local_ns,"
         " 1_000 * i + rank AS offset_ns, -30.0 * i AS drift_ppm, 777 * i AS reference_local_ns)"

@@ -35,14 +35,14 @@ def test_the_clocks_tell_who_came_last_down_to_their_resolution(
     for rank, residual in enumerate(residuals):
         build.rank(rank, residual_ns=residual)
     build.collective({rank: (start, 100) for rank, start in enumerate(starts)})
-    assert empty_run.execute(LAST).fetchall() == [last]
+    assert build.con.execute(LAST).fetchall() == [last]
 
 
 def test_every_rank_has_a_span_of_its_clock(empty_run: duckdb.DuckDBPyConnection) -> None:
     build = Builder(empty_run)
     build.rank(0, offset_ns=7, drift_ppm=2.0)
     build.rank(1)
-    empty_run.execute("DELETE FROM clocks WHERE rank = 1")
+    build.con.execute("DELETE FROM clocks WHERE rank = 1")
     empty_run.execute(
         "INSERT INTO clocks SELECT clocks.* REPLACE (1000 AS from_local_ns, 9 AS offset_ns)"
         " FROM clocks"

@@ -1,11 +1,15 @@
-"""The tables of a database, and the copies of them that tests begin with."""
+"""The tables of a database, and the copies of them that a run begins with."""
 
 from __future__ import annotations
 
-import duckdb
+import sys
+from importlib.util import cache_from_source
+from pathlib import Path
 
-from tests import tables
-from traceweave.store import schema
+import duckdb
+import pytest
+
+from traceweave.store import empty, schema
 
 EVERYTHING = (
     "SELECT schema_name, table_name, comment, sql FROM duckdb_tables() ORDER BY ALL",
@@ -23,11 +27,59 @@ EVERYTHING = (
 def test_tests_begin_with_the_tables_that_an_ingest_creates() -> None:
     with duckdb.connect() as created, duckdb.connect() as copied:
         schema.create_tables(created)
-        tables.create_tables(copied)
+        empty.create_tables(copied)
         for query in EVERYTHING:
             rows = created.execute(query).fetchall()
             assert rows
             assert rows == copied.execute(query).fetchall()
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for bytecode that has none yet."""
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    folder = Path(cache_from_source(empty.__file__)).parent
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _columns() -> int:
+    """Count the public columns of tables that are created."""
+    with duckdb.connect() as con:
+        empty.create_tables(con)
+        return len(con.execute("FROM duckdb_columns() WHERE schema_name = 'main'").fetchall())
+
+
+def test_the_copy_is_kept_for_one_version_of_the_tables(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = _columns()
+    (first,) = kept.iterdir()
+    written = first.stat().st_mtime_ns
+    assert _columns() == columns
+    assert first.stat().st_mtime_ns == written
+    monkeypatch.setattr(duckdb, "__version__", "of another day")
+    assert _columns() == columns
+    (second,) = kept.iterdir()
+    assert second != first
+
+
+@pytest.mark.parametrize("why", ["no bytecode", "no folder", "damaged"])
+def test_where_no_copy_can_be_kept_the_tables_are_created(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    columns = _columns()
+    (copy,) = kept.iterdir()
+    if why == "damaged":
+        copy.write_bytes(b"no database")
+    else:
+        copy.unlink()
+    if why == "no bytecode":
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    if why == "no folder":
+        kept.rmdir()
+    assert _columns() == columns
+    assert [*kept.parent.glob("*/*")] == ([copy] if why == "damaged" else [])
 
 
 def test_every_public_column_says_what_it_means(empty_run: duckdb.DuckDBPyConnection) -> None:

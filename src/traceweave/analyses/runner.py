@@ -27,6 +27,7 @@ from traceweave.analyses.catalog import called, find, rules
 from traceweave.analyses.common import forget_others, hold
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
+from traceweave.analyses.parsed import parsed
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
@@ -68,7 +69,7 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
         if divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         sql, left = prepare(con, analysis, values)
-        return con.sql(sql, params=left) if left else con.sql(sql)
+        return con.sql(parsed(con, sql), params=left or None)
 
 
 def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
@@ -158,7 +159,8 @@ def materialize(
             _write_through(con, statement, values, made, name)
         else:
             sql, left = prepare(con, statement, values, made)
-            con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}", left or None).fetchall()
+            create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
+            con.execute(parsed(con, create), left or None).fetchall()
     made.add(name)
     return name
 
@@ -246,10 +248,10 @@ def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | Non
         _create_functions(con, definition, there)
         if definition.startswith(_TABLE):
             if name not in made:
-                con.execute(definition)
+                con.execute(parsed(con, definition))
             made.add(name)
         elif name not in there:
-            con.execute(definition)
+            con.execute(parsed(con, definition))
             there.add(name)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from traceweave.store.database import (
     schema_version,
     was_interrupted,
 )
-from traceweave.store.schema import create_tables
+from traceweave.store.empty import create_tables
 
 DRAFT_MEMORY_MIB = (576, 192)
 """DuckDB's memory while a draft is written: a base and a part per job; more goes to disk.
@@ -47,12 +46,8 @@ class Draft:
 
     scratch: Path
     """An empty folder on the same disk that disappears with the draft."""
-    _created: Future[duckdb.DuckDBPyConnection]
-
-    @property
-    def con(self) -> duckdb.DuckDBPyConnection:
-        """Connection to the draft, tables created and empty; waits until they are."""
-        return self._created.result()
+    con: duckdb.DuckDBPyConnection
+    """Connection to the draft, tables created and empty."""
 
 
 def check_target(path: Path) -> None:
@@ -89,11 +84,9 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
             con = duckdb.connect()
             try:
                 attach_draft(con, file, scratch, jobs)
-                # views and comments take a tenth of a second, in which files can be looked at
-                with ThreadPoolExecutor(1, "tables") as thread:
-                    draft = Draft(scratch, thread.submit(with_tables, con))
-                    yield draft
-                draft.con.execute("CHECKPOINT")
+                create_tables(con)
+                yield Draft(scratch, con)
+                con.execute("CHECKPOINT")
             finally:
                 con.close()
             _fold_log(target)
@@ -160,14 +153,6 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def with_tables(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Create all tables in the database that `con` uses, and return `con`."""
-    con.begin()
-    create_tables(con)
-    con.commit()
-    return con
 
 
 def _is_ours(path: Path) -> bool:

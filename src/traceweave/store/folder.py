@@ -22,7 +22,8 @@ from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.places import Place, place_of
-from traceweave.store.draft import attach_draft, explaining, with_tables
+from traceweave.store.draft import attach_draft, explaining
+from traceweave.store.empty import create_tables
 from traceweave.store.manifest import (
     DATABASE,
     Manifest,
@@ -90,7 +91,8 @@ def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iter
                 attach_draft(con, file, scratch, jobs)
                 find_shards(con, folder)
                 if not keep:
-                    prepare(with_tables(con))
+                    create_tables(con)
+                    prepare(con)
                 draft = FolderDraft(scratch, con, folder, [*old.shards] if old and keep else [])
                 yield draft
                 con.execute("CHECKPOINT")
