@@ -127,17 +127,26 @@ def bundle(
     return Bundle(np.array([s.rank for s in strands]), start, end)
 
 
-def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
-    """Weigh one group against the groups that `parts` (columns) would be, neighbour by
-    neighbour."""
+def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) -> Tie:
+    """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
+    `recorded`: which of them would have no other members. Who seems to wait for another part may
+    wait for a member that was not recorded and comes in step with that part.
+    """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
-    pairs = [pair for pair in pairs if np.isfinite(pair[0]).sum() >= LEAST]
-    if not pairs:
+    enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
+    if not enough:
         return Tie(0, np.inf, np.inf, 0.0, np.zeros(len(whole.end)))
-    y, z, took = (np.abs(np.stack(of)) for of in zip(*pairs, strict=True))
+    y, z, took, longer = (np.stack(of) for of in zip(*(pairs[n] for n in enough), strict=True))
+    y, z, took = np.abs(y), np.abs(z), np.abs(took)
+    if recorded is not None and not all(recorded):
+        # a part that waits in half of the calls moves what is usual in the others
+        z = np.minimum(z, np.abs(longer))
     known = np.isfinite(y)
     nearer = np.zeros(y.shape)
     nearer[known] = likelier(y[known], z[known], took[known])
+    if recorded is not None:
+        waits = np.array(enough)[:, None] + (longer > 0)
+        nearer[~np.array(recorded)[waits] & (nearer > 0)] = 0
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
@@ -156,9 +165,9 @@ def ends_apart(whole: Bundle, one: Ints, other: Ints) -> Floats:
     return np.abs(_differences(whole, one, other)[0])
 
 
-def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats, Floats]:
-    """How far the ends of two parts lie apart, row by row, how far their transfers do, and how
-    long the shorter of them is; NaN where one has no call.
+def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, ...]:
+    """How far the ends of two parts lie apart, row by row, how far their transfers do, how long the
+    shorter of them is, and how much longer the other's is; NaN where one has no call.
     """
     ends, transfers = [], []
     for part in (one, other):
@@ -167,12 +176,13 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats,
         transfers.append(end - whole.start[:, part].max(axis=1))
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
     y, z, took = ends[1] - ends[0], transfers[1] - transfers[0], np.minimum(*transfers)
+    longer = z.copy()
     y[~known] = z[~known] = np.nan
     if known.any():
         # slow clocks are in the one, sizes that take turns in both
         y[known] -= running_median(y[known])
         z[known] -= running_median(z[known])
-    return y, z, took
+    return y, z, took, longer
 
 
 def strays(whole: Bundle, parts: list[Ints]) -> Floats:
