@@ -248,3 +248,16 @@ def test_order_is_told_only_where_no_shift_of_all_is_possible_beside_it(seed: in
     a, b = (_calls(start, 1_000_000 + by) for by in (0, late))
     a, b = (replace(one, op=one.op * 0, size=one.op * 0) for one in (a, b))
     assert align_pair(a.take(np.arange(1, 60)), b.take(np.arange(59)), same_clock=True).line is None
+
+
+@pytest.mark.parametrize(("scatter_us", "shift"), [(50, 1), (12_000, None)])
+def test_where_ends_lie_apart_a_window_of_fewer_calls_needs_them_to_lie_evenly(
+    scatter_us: int, shift: int | None
+) -> None:
+    """The first rank lacks its first call. Ends lie 12 ms apart, and causality leaves one shift."""
+    rng = np.random.default_rng(0)
+    start = np.cumsum(rng.integers(25_000_000, 45_000_000, 60))
+    late = 12_000_000 + rng.integers(0, 1_000 * scatter_us, 60)
+    a, b = (_calls(start, 5_000_000 + by) for by in (0, late))
+    a, b = (replace(one, op=one.op * 0, size=one.op * 0) for one in (a, b))
+    assert shifts.choose_shift(a.take(np.arange(1, 60)), b, same_clock=True)[0] == shift

@@ -77,7 +77,7 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
     most = 100_000 + DRIFT_LIMIT * span
     only = _only(judged, most)
-    judged = judged.where(_near(a, b, judged, same_clock))
+    judged = judged.where(_near(judged, same_clock))
     judged = judged.where(_in_step(judged))
     causal = judged.excess <= most
     if not causal.any():
@@ -101,13 +101,13 @@ def _only(judged: _Judged, most: float) -> int | None:
     return int(left[0]) if len(left) == 1 else None
 
 
-def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
+def _near(judged: _Judged, same_clock: bool) -> Flags:
     """Which shifts the clocks may lie apart by.
 
     On one clock ends may lie apart as well, since threads end when they get a core, one rank's
     later than another's: where no shift brings them near, those are left under which causality
-    holds and calls have the same steps, or, without steps, that of all calls in order, if causality
-    holds under no other one.
+    holds and calls have the same steps, or, without steps, the one under which causality holds, if
+    it holds under no other.
     """
     if not same_clock:
         return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
@@ -115,9 +115,8 @@ def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
     near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
     if near.any():
         return np.asarray(near)
-    alone = possible.sum() == 1 and len(a) == len(b)
-    in_order = (judged.steps < 0) & (judged.shift == 0) & alone
-    return np.asarray(possible & ((judged.steps >= 0.9) | in_order))
+    alone = (judged.steps < 0) & (possible.sum() == 1)
+    return np.asarray(possible & ((judged.steps >= 0.9) | alone))
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
