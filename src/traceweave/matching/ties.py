@@ -129,8 +129,8 @@ def bundle(
 
 def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) -> Tie:
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
-    `recorded`: which of them would have no other members. Who seems to wait for another part may
-    wait for a member that was not recorded and comes in step with that part.
+    `recorded`: which of them would have no other members. Where others were not recorded, a part
+    that seems to wait for a rank of another may wait for them, if they come in step with that rank.
     """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
     enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
@@ -138,15 +138,13 @@ def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) 
         return Tie(0, np.inf, np.inf, 0.0, np.zeros(len(whole.end)))
     y, z, took, longer = (np.stack(of) for of in zip(*(pairs[n] for n in enough), strict=True))
     y, z, took = np.abs(y), np.abs(z), np.abs(took)
-    if recorded is not None and not all(recorded):
-        # a part that waits in half of the calls moves what is usual in the others
-        z = np.minimum(z, np.abs(longer))
     known = np.isfinite(y)
     nearer = np.zeros(y.shape)
     nearer[known] = likelier(y[known], z[known], took[known])
-    if recorded is not None:
-        waits = np.array(enough)[:, None] + (longer > 0)
-        nearer[~np.array(recorded)[waits] & (nearer > 0)] = 0
+    if recorded is not None and not all(recorded):
+        waits = np.array(recorded)[np.array(enough)[:, None] + (longer > 0)]
+        sure = waits & (2 * np.abs(longer) >= z)
+        nearer = np.where((nearer > 0) & ~sure, _of_several(whole, nearer), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
@@ -157,6 +155,16 @@ def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) 
         # neighbours share ranks, so each has its say in proportion
         by_call=nearer.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
     )
+
+
+def _of_several(whole: Bundle, nearer: Floats) -> Floats:
+    """What calls say in which one rank alone came last, without the rank for which that is most."""
+    start = np.where(np.isfinite(whole.start), whole.start, -np.inf)
+    by_start = np.sort(start, axis=1)
+    last, alone = start.argmax(axis=1), by_start[:, -1] - by_start[:, -2] > STRAY_NS
+    says = np.maximum(nearer, 0) * alone
+    most = np.bincount(last, says.sum(axis=0), minlength=start.shape[1]).argmax()
+    return np.asarray(says * (last != most))
 
 
 def ends_apart(whole: Bundle, one: Ints, other: Ints) -> Floats:
