@@ -11,7 +11,7 @@ from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.groups_by_evidence import Job, StrandSet
-from traceweave.matching.messages_by_evidence import Channel, Messages, _left_over
+from traceweave.matching.messages_by_evidence import Channel, Messages, _left_over, _settle
 from traceweave.matching.open_calls import _OpenCalls
 from traceweave.matching.outcome import Matches
 from traceweave.matching.strands import strand_of
@@ -136,3 +136,19 @@ def test_a_stage_between_may_have_passed_messages_on(
     tie = Tie(20, 15_000.0, 100_000.0, 10.0, np.ones(20))
     channel = Channel(4, 12, sent, sent + 20, np.zeros(20), tie)
     assert search._direct([channel]) == ([channel] if kept else [])
+
+
+# what was wrong: kernels that do not say whether they send or receive stayed with both of two pairs
+@pytest.mark.parametrize(
+    ("scatter_us", "ranks"), [(40, [(0, 4)]), (2, [(0, 4), (4, 8)]), (0.05, [(4, 8)])]
+)
+def test_a_kernel_of_either_side_is_of_the_pair_that_it_ends_clearly_nearer_to(
+    scatter_us: float, ranks: list[tuple[int, int]]
+) -> None:
+    """What 4 exchanges fits both 0, to within 2 us, and 8. One kernel may be of both."""
+    rng = np.random.default_rng(0)
+    tie = Tie(30, 2_000.0, 100_000.0, 10.0, np.ones(30))
+    zero, four, eight = np.arange(90).reshape(3, 30)
+    one = Channel(0, 4, zero, four, rng.normal(0, 2_000, 30), tie)
+    other = Channel(4, 8, four, eight, rng.normal(0, 1_000 * scatter_us, 30), tie)
+    assert [(c.source, c.target) for c in _settle([one, other])] == ranks

@@ -375,11 +375,14 @@ def _settle(channels: list[Channel]) -> list[Channel]:
     kept = [np.full(len(c.sent), True) for c in channels]
     for m, one in enumerate(channels):
         for n, other in enumerate(channels[:m]):
-            for i, j in _shared(one, other):
+            for i, j, may_be_both in _shared(one, other):
                 nearer = float(likelier(one.apart[i], other.apart[j]).sum())
-                if nearer < 0 or not clear(nearer, len(i)):
+                told = clear(nearer, len(i))
+                if not told and may_be_both:
+                    continue
+                if nearer < 0 or not told:
                     kept[m][i] = False
-                if nearer > 0 or not clear(nearer, len(i)):
+                if nearer > 0 or not told:
                     kept[n][j] = False
     return [
         channel.only(mine)
@@ -388,13 +391,17 @@ def _settle(channels: list[Channel]) -> list[Channel]:
     ]
 
 
-def _shared(one: Channel, other: Channel) -> Iterator[tuple[Ints, Ints]]:
-    """Places of calls that two channels claim both, those of either side."""
-    for mine, theirs, possible in (
-        (one.sent, other.sent, one.source == other.source),
-        (one.received, other.received, one.target == other.target),
+def _shared(one: Channel, other: Channel) -> Iterator[tuple[Ints, Ints, bool]]:
+    """Places of calls that two channels claim both, and whether they may be of both: one kernel may
+    send to one rank and receive from another.
+    """
+    for mine, rank, theirs, other_rank, either in (
+        (one.sent, one.source, other.sent, other.source, False),
+        (one.received, one.target, other.received, other.target, False),
+        (one.sent, one.source, other.received, other.target, True),
+        (one.received, one.target, other.sent, other.source, True),
     ):
-        if possible:
+        if rank == other_rank:
             _, i, j = np.intersect1d(mine, theirs, return_indices=True)
             if len(i):
-                yield i, j
+                yield i, j, either
