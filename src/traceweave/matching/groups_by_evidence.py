@@ -105,7 +105,7 @@ class Job:
         group = np.array(self.group_of(ranks) or self.everyone)
         for parts in layouts(len(group)):
             recorded = [np.flatnonzero(np.isin(ranks, group[part])) for part in parts]
-            whole = [len(own) == len(part) for own, part in zip(recorded, parts, strict=True)]
+            whole = [bool(np.isin(group[part], self.ranks).all()) for part in parts]
             kept = [number for number, own in enumerate(recorded) if len(own)]
             if len(kept) > 1:
                 yield [recorded[number] for number in kept], [whole[number] for number in kept]
