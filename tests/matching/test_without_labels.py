@@ -101,8 +101,8 @@ def test_real_runs_are_matched_without_labels_as_with_them(
 
 
 # what was wrong: of eight ranks of one tensor parallel group, any two or four were matched, and any
-# five, six or seven were not; of three, of which one mostly comes last, either may have waited for a
-# mate that came with it
+# five, six or seven were not; of three of which one mostly comes last others may have waited for
+# mates that came with it
 @pytest.mark.parametrize("missing", at_once([(3,), (0,), (7,), (1, 5), (0, 1, 2, 3, 5)], (3,)))
 def test_ranks_that_were_not_recorded_leave_the_others_matched(
     corpus: Path, database_of: DatabaseOf, missing: tuple[int, ...]
