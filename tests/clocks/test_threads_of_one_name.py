@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from traceweave.arrays import Floats
 from traceweave.clocks.estimate import Clock, fit_clocks
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.piece import HOST_NS, RankInfo
+from traceweave.clocks.tables import read_ranks
 
 ORIGIN = 1_760_000_000_000_000_000
 SPAN = 100_000_000_000
@@ -96,3 +98,22 @@ def test_only_where_threads_time_all_calls_is_their_scatter_no_matter(
     clock = clocks_of([block_of(end, 5_000_000)], on_gpu)[1]
     assert clock.residual_p95_ns is not None
     assert (clock.residual_p95_ns <= HOST_NS) == known
+
+
+def test_what_times_calls_is_told_by_what_the_trace_says_of_any_of_them(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Threads; a call with a kernel; calls whose kernels were lost, of which only NCCL's labels are
+    left; and no calls."""
+    empty_run.execute(
+        "INSERT INTO base.rank_sources BY NAME"
+        " SELECT range AS rank, range AS source_id, 'argument' AS rank_source, 'kineto' AS format"
+        " FROM range(5)"
+    )
+    empty_run.execute(
+        "INSERT INTO base.collective_calls BY NAME SELECT 0 AS call_id, rank, rank AS source_id,"
+        " gpu_op_id, 'all_reduce' AS op, 0 AS start_local_ns, 1 AS duration_ns, evidence"
+        " FROM (VALUES (0, NULL, 'host op'), (1, NULL, 'host op'), (1, 7, 'host op'),"
+        " (2, NULL, 'metadata'), (3, NULL, 'nvtx')) AS t (rank, gpu_op_id, evidence)"
+    )
+    assert [info.on_gpu for info in read_ranks(empty_run)] == [False, True, True, True, False]

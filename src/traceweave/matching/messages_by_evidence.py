@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -74,6 +74,11 @@ class Channel:
     """How far the ends of both sides lie apart, ns, slow clocks aside."""
     tie: Tie
 
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Both ranks, ascending."""
+        return min(self.source, self.target), max(self.source, self.target)
+
     def only(self, kept: Flags) -> Channel:
         """Return the channel with some of its messages."""
         sent, received, apart = self.sent[kept], self.received[kept], self.apart[kept]
@@ -109,7 +114,8 @@ class Messages:
         channels = list(self._channels(time, tied=False))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
-        found = [c for c in tight if self._confirmed(c, tight, time)]
+        direct = self._direct(tight)
+        found = [c for c in direct if self._confirmed(c, direct, time)]
         instance = self.instance.copy()
         parts = time.parts()
         for channel in sorted(found, key=lambda c: c.tie.ends_ns):
@@ -180,24 +186,52 @@ class Messages:
         so far apart, or one at a distance of others.
         """
         ranks = set(self.calls.rank[self.index].tolist())
-        pairs = Turns.of(self.calls, self.index, self.instance).pairs() | {
-            (min(c.source, c.target), max(c.source, c.target)) for c in channels
-        }
+        pairs, even = self._even(channels)
+        pairs_at = Counter(high - low for low, high in pairs)
+        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
+        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
+        direct = {high - low for (low, high), hops in near.items() if not hops}
+        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
+        return self._direct(
+            [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
+        )
+
+    def _even(self, channels: list[Channel]) -> tuple[set[tuple[int, int]], set[int]]:
+        """Every two ranks that are known to have met, with those of `channels`, and the distances
+        at which most have."""
+        ranks = set(self.calls.rank[self.index].tolist())
+        pairs = Turns.of(self.calls, self.index, self.instance).pairs()
+        pairs |= {c.pair for c in channels}
         pairs_at = Counter(high - low for low, high in pairs)
         room_at = {far: sum(rank + far in ranks for rank in ranks) for far in pairs_at}
         # where ranks were not recorded, one pair alone may belong to two that are not there
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
-        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
-        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
-        direct = {high - low for (low, high), hops in near.items() if not hops}
-        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
-        return [
-            c
-            for c in channels
-            if abs(c.source - c.target) in kept
-            and not kept & near[min(c.source, c.target), max(c.source, c.target)]
-        ]
+        return pairs, even
+
+    def _direct(self, channels: list[Channel]) -> list[Channel]:
+        """The channels without those that stages between may have passed on: stages that lie as far
+        apart as others that met, of which two never did, and one of which has so many messages
+        that have no other side yet.
+        """
+        pairs, even = self._even(channels)
+        matched = self.instance.copy()
+        for one in channels:
+            matched[one.sent] = matched[one.received] = 0
+        left = Counter(self.calls.rank[self.index[matched[self.index] < 0]].tolist())
+        kept = []
+        for one in channels:
+            low, high = one.pair
+            hops = [n for n in even if n < high - low and (high - low) % n == 0]
+            chains = [range(low, high + 1, n) for n in hops]
+            passed = any(
+                not pairs.issuperset(pairwise(chain))
+                and max(left[rank] for rank in chain[1:-1]) >= len(one.sent)
+                for chain in chains
+            )
+            if not passed:
+                kept.append(one)
+        return kept
 
     def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
         """The distances of stages of which none between two ranks was recorded."""
@@ -341,11 +375,14 @@ def _settle(channels: list[Channel]) -> list[Channel]:
     kept = [np.full(len(c.sent), True) for c in channels]
     for m, one in enumerate(channels):
         for n, other in enumerate(channels[:m]):
-            for i, j in _shared(one, other):
+            for i, j, may_be_both in _shared(one, other):
                 nearer = float(likelier(one.apart[i], other.apart[j]).sum())
-                if nearer < 0 or not clear(nearer, len(i)):
+                told = clear(nearer, len(i))
+                if not told and may_be_both:
+                    continue
+                if nearer < 0 or not told:
                     kept[m][i] = False
-                if nearer > 0 or not clear(nearer, len(i)):
+                if nearer > 0 or not told:
                     kept[n][j] = False
     return [
         channel.only(mine)
@@ -354,13 +391,17 @@ def _settle(channels: list[Channel]) -> list[Channel]:
     ]
 
 
-def _shared(one: Channel, other: Channel) -> Iterator[tuple[Ints, Ints]]:
-    """Places of calls that two channels claim both, those of either side."""
-    for mine, theirs, possible in (
-        (one.sent, other.sent, one.source == other.source),
-        (one.received, other.received, one.target == other.target),
+def _shared(one: Channel, other: Channel) -> Iterator[tuple[Ints, Ints, bool]]:
+    """Places of calls that two channels claim both, and whether they may be of both: one kernel may
+    send to one rank and receive from another.
+    """
+    for mine, rank, theirs, other_rank, either in (
+        (one.sent, one.source, other.sent, other.source, False),
+        (one.received, one.target, other.received, other.target, False),
+        (one.sent, one.source, other.received, other.target, True),
+        (one.received, one.target, other.sent, other.source, True),
     ):
-        if possible:
+        if rank == other_rank:
             _, i, j = np.intersect1d(mine, theirs, return_indices=True)
             if len(i):
-                yield i, j
+                yield i, j, either

@@ -78,14 +78,15 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
     if not len(judged.shift):
         return None, "the ranks' sequences of operations do not fit each other"
-    judged = judged.where(_near(a, b, judged, same_clock))
-    if len(judged.shift) and judged.steps.max() >= 0.9:
-        judged = judged.where(judged.steps >= judged.steps.max() - 0.05)
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
-    causal = judged.excess <= SLACK_NS + DRIFT_LIMIT * span
+    most = SLACK_NS + DRIFT_LIMIT * span
+    only = _only(judged, most)
+    judged = judged.where(_near(judged, same_clock))
+    judged = judged.where(_in_step(judged))
+    causal = judged.excess <= most
     if not causal.any():
         return None, "no shift of the ranks' sequences obeys causality"
-    return _best(a, b, judged, causal, same_clock)
+    return _best(a, b, judged, causal, only, same_clock)
 
 
 def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
@@ -121,13 +122,29 @@ def _meeting(a: Calls, b: Calls, shifts: Ints) -> Flags:
     return np.asarray((shifts >= np.median(first)) & (shifts <= np.median(last)))
 
 
-def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
+def _in_step(judged: _Judged) -> Flags:
+    """The shifts under which most calls have the same steps; all of them if there is none."""
+    if not len(judged.shift) or judged.steps.max() < 0.9:
+        return np.full(len(judged.shift), True)
+    return np.asarray(judged.steps >= judged.steps.max() - 0.05)
+
+
+def _only(judged: _Judged, most: float) -> int | None:
+    """The shift that steps and causality leave for clocks that are one, if it is the only one:
+    partners are among those of a shift that they leave, however far their ends lie apart.
+    """
+    possible = (judged.excess_at_zero <= SAME_CLOCK_NS) & (judged.excess <= most)
+    left = judged.shift[possible & _in_step(judged)]
+    return int(left[0]) if len(left) == 1 else None
+
+
+def _near(judged: _Judged, same_clock: bool) -> Flags:
     """Which shifts the clocks may lie apart by.
 
     On one clock ends may lie apart as well, since threads end when they get a core, one rank's
     later than another's: where no shift brings them near, those are left under which causality
-    holds and calls have the same steps, or, without steps, that of all calls in order, if causality
-    holds under no other one.
+    holds and calls have the same steps, or, without steps, the one under which causality holds, if
+    it holds under no other.
     """
     if not same_clock:
         return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
@@ -135,9 +152,8 @@ def _near(a: Calls, b: Calls, judged: _Judged, same_clock: bool) -> Flags:
     near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
     if near.any():
         return np.asarray(near)
-    alone = possible.sum() == 1 and len(a) == len(b)
-    in_order = (judged.steps < 0) & (judged.shift == 0) & alone
-    return np.asarray(possible & ((judged.steps >= 0.9) | in_order))
+    alone = (judged.steps < 0) & (possible.sum() == 1)
+    return np.asarray(possible & ((judged.steps >= 0.9) | alone))
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
@@ -159,9 +175,10 @@ def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
 
 
 def _best(
-    a: Calls, b: Calls, judged: _Judged, causal: Flags, same_clock: bool
+    a: Calls, b: Calls, judged: _Judged, causal: Flags, only: int | None, same_clock: bool
 ) -> tuple[int | None, str]:
-    """The candidate whose ends scatter clearly least, if causality allows it and chance does not.
+    """The candidate whose ends scatter clearly least, if causality allows it and chance does not;
+    the `only` one that is possible need not, on one clock.
 
     Where one scatters least that causality forbids, calls are missing in between: then no other is
     right.
@@ -175,29 +192,56 @@ def _best(
     judged, misfit = judged.where(causal), misfit[causal]
     order = np.argsort(misfit, kind="stable")
     best = int(order[0])
-    if len(order) == 1 and same_clock:
-        return int(judged.shift[best]), ""
-    if len(order) == 1 and judged.shift[best] == 0 and same_steps(a, b):
+    shift = int(judged.shift[best])
+    told = shift == only and same_steps(a, b, shift)
+    if len(order) == 1 and same_clock and told and not _others(a, b, shift):
+        return shift, ""
+    if len(order) == 1 and shift == 0 and same_steps(a, b, 0):
         return 0, ""
     if _chance(b, judged, best) > CHANCE:
-        return _plain_order(a, b, judged)
+        return _plain_order(a, b, judged, only)
     margin = (CLEAR + 100 / judged.pairs[best]) * misfit[best] + 2_000
     if len(order) == 1 or misfit[order[1]] > margin:
-        return int(judged.shift[best]), ""
+        return shift, ""
     near = np.sort(np.abs(judged.offset))
     if same_clock and near[0] < 0.25 * near[1]:
         return int(judged.shift[np.abs(judged.offset).argmin()]), ""
-    return _plain_order(a, b, judged)
+    return _plain_order(a, b, judged, only)
 
 
-def same_steps(a: Calls, b: Calls) -> bool:
+def _others(a: Calls, b: Calls, chosen: int) -> bool:
+    """Whether steps and causality leave another shift for clocks that are one, of all that there
+    are: the right one may not be on the shortlist, where ends are far apart."""
+    shifts = _candidates(a, b)
+    for first in range(0, len(shifts), AT_A_TIME):
+        here = shifts[first : first + AT_A_TIME]
+        i = _looked_at(a, b, here)
+        seems = ~_forbidden(a, i, b, i + here[:, None]).any(axis=1) & (here != chosen)
+        for shift in here[seems].tolist():
+            i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+            if not _forbidden(a, i, b, i + shift).any():
+                return True
+    return False
+
+
+def _forbidden(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
+    """Whether calls cannot be one if clocks are: of other steps, or one after the other."""
+    late = np.maximum(a.start[i] - b.end[j], b.start[j] - a.end[i]) > SAME_CLOCK_NS
+    apart = (a.step[i] != b.step[j]) & (a.step[i] >= 0) & (b.step[j] >= 0)
+    return np.asarray(agree(a, i, b, j) & (apart | (late & PROVES[a.op[i]])))
+
+
+def same_steps(a: Calls, b: Calls, shift: int) -> bool:
     """Whether both ranks show the same operations in the same steps, call by call, over several
-    steps.
+    steps, of which neither has more calls: in a step that one rank recorded in part, or of which it
+    lost calls, order tells nothing.
     """
-    if len(a) != len(b) or len(np.unique(a.step)) < 2:
+    i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
+    j = i + shift
+    steps = np.unique(a.step[i])
+    if len(steps) < 2 or np.isin(a.step, steps).sum() + np.isin(b.step, steps).sum() > 2 * len(i):
         return False
-    everything = np.arange(len(a))
-    same = (a.step == b.step) & (a.step >= 0) & agree(a, everything, b, everything)
+    same = (a.step[i] == b.step[j]) & (a.step[i] >= 0) & agree(a, i, b, j)
     return bool(same.all())
 
 
@@ -215,13 +259,14 @@ def _chance(b: Calls, judged: _Judged, best: int) -> float:
     return float(len(judged.shift) * base ** ((pairs - 1) / 2))
 
 
-def _plain_order(a: Calls, b: Calls, judged: _Judged) -> tuple[int | None, str]:
+def _plain_order(a: Calls, b: Calls, judged: _Judged, only: int | None) -> tuple[int | None, str]:
     """The n-th call with the n-th: only for windows of one length that the wall clocks pin to each
     other.
     """
-    possible = judged.shift[judged.excess_at_zero <= SAME_CLOCK_NS]
-    if len(a) == len(b) and len(possible) == 1 and possible[0] == 0:
-        return 0, ""
+    if only == 0 and 0 in judged.shift and len(a) == len(b):
+        known = (a.step >= 0) & (b.step >= 0)
+        if (a.step == b.step)[known].all() and not _others(a, b, 0):
+            return 0, ""
     return None, "the sequence repeats itself and fits in several ways"
 
 
@@ -259,10 +304,7 @@ def _shortlist(a: Calls, b: Calls, shifts: Ints, limit: float) -> Ints:
 
 def _look(a: Calls, b: Calls, shifts: Ints, limit: float) -> tuple[Floats, Floats, Floats, Flags]:
     """What makes shifts less promising, as one value per shift, the most important last."""
-    first = np.maximum(0, -shifts)
-    last = np.minimum(len(a), len(b) - shifts) - 2
-    i = first[:, None] + ((last - first)[:, None] * np.linspace(0.0, 1.0, 24)).astype(np.int64)
-    i = np.maximum(i, 0)
+    i = _looked_at(a, b, shifts)
     j = i + shifts[:, None]
     here = b.end[j] - a.end[i]
     later = np.minimum(i + 1, len(a) - 1)
@@ -272,6 +314,14 @@ def _look(a: Calls, b: Calls, shifts: Ints, limit: float) -> tuple[Floats, Float
     steps = -((a.step[i] == b.step[j]) & (a.step[i] >= 0)).mean(axis=1)
     misfit = 1.0 - agree(a, i, b, j).mean(axis=1)
     return scatter, np.round(steps, 1), np.round(misfit, 1), ~near
+
+
+def _looked_at(a: Calls, b: Calls, shifts: Ints) -> Ints:
+    """Calls of a that have partners under each shift, some of them from the first to the last."""
+    first = np.maximum(0, -shifts)
+    last = np.minimum(len(a), len(b) - shifts) - 2
+    i = first[:, None] + ((last - first)[:, None] * np.linspace(0.0, 1.0, 24)).astype(np.int64)
+    return np.asarray(np.maximum(i, 0))
 
 
 def _judge(a: Calls, b: Calls, shifts: Ints) -> _Judged:

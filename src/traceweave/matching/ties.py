@@ -127,17 +127,24 @@ def bundle(
     return Bundle(np.array([s.rank for s in strands]), start, end)
 
 
-def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
-    """Weigh one group against the groups that `parts` (columns) would be, neighbour by
-    neighbour."""
+def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) -> Tie:
+    """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
+    `recorded`: which of them would have no other members. Where others were not recorded, a part
+    that seems to wait for a rank of another may wait for them, if they come in step with that rank.
+    """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
-    pairs = [pair for pair in pairs if np.isfinite(pair[0]).sum() >= LEAST]
-    if not pairs:
+    enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
+    if not enough:
         return Tie(0, np.inf, np.inf, 0.0, np.zeros(len(whole.end)))
-    y, z, took = (np.abs(np.stack(of)) for of in zip(*pairs, strict=True))
+    y, z, took, longer = (np.stack(of) for of in zip(*(pairs[n] for n in enough), strict=True))
+    y, z, took = np.abs(y), np.abs(z), np.abs(took)
     known = np.isfinite(y)
     nearer = np.zeros(y.shape)
     nearer[known] = likelier(y[known], z[known], took[known])
+    if recorded is not None and not all(recorded):
+        waits = np.array(recorded)[np.array(enough)[:, None] + (longer > 0)]
+        sure = waits & (2 * np.abs(longer) >= z)
+        nearer = np.where((nearer > 0) & ~sure, _of_several(whole, nearer), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
@@ -150,15 +157,25 @@ def weigh(whole: Bundle, parts: list[Ints]) -> Tie:
     )
 
 
+def _of_several(whole: Bundle, nearer: Floats) -> Floats:
+    """What calls say in which one rank alone came last, without the rank for which that is most."""
+    start = np.where(np.isfinite(whole.start), whole.start, -np.inf)
+    by_start = np.sort(start, axis=1)
+    last, alone = start.argmax(axis=1), by_start[:, -1] - by_start[:, -2] > STRAY_NS
+    says = np.maximum(nearer, 0) * alone
+    most = np.bincount(last, says.sum(axis=0), minlength=start.shape[1]).argmax()
+    return np.asarray(says * (last != most))
+
+
 def ends_apart(whole: Bundle, one: Ints, other: Ints) -> Floats:
     """Return how far the ends of two parts lie apart, row by row and whatever their clocks do; NaN
     where one has no call."""
     return np.abs(_differences(whole, one, other)[0])
 
 
-def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats, Floats]:
-    """How far the ends of two parts lie apart, row by row, how far their transfers do, and how
-    long the shorter of them is; NaN where one has no call.
+def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, ...]:
+    """How far the ends of two parts lie apart, row by row, how far their transfers do, how long the
+    shorter of them is, and how much longer the other's is; NaN where one has no call.
     """
     ends, transfers = [], []
     for part in (one, other):
@@ -167,12 +184,13 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, Floats,
         transfers.append(end - whole.start[:, part].max(axis=1))
     known = np.isfinite(ends[0]) & np.isfinite(ends[1])
     y, z, took = ends[1] - ends[0], transfers[1] - transfers[0], np.minimum(*transfers)
+    longer = z.copy()
     y[~known] = z[~known] = np.nan
     if known.any():
         # slow clocks are in the one, sizes that take turns in both
         y[known] -= running_median(y[known])
         z[known] -= running_median(z[known])
-    return y, z, took
+    return y, z, took, longer
 
 
 def strays(whole: Bundle, parts: list[Ints]) -> Floats:

@@ -1,0 +1,69 @@
+"""Ranks that wait for members which were not recorded are not taken for one group."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from traceweave.matching.calls import Calls
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups_by_evidence import Job, Search
+from traceweave.matching.strands import strands_of
+
+CALLS = 100
+WORLD, HALVES = [[*range(8)]], [[0, 1, 2, 3], [4, 5, 6, 7]]
+ACROSS = [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def found(groups: list[list[int]], recorded: list[int], in_step: str) -> list[list[int]]:
+    """The groups that are found of eight ranks on two hosts, of which some were recorded.
+
+    Calls of a group end 100 us after its last member began, to within 2 us; `in_step`: no ranks
+    begin together ("none"), those of a host do to within 2 us ("hosts"), or those of the second do,
+    which comes last ("second").
+    """
+    rng = np.random.default_rng(1)
+    moment = np.cumsum(rng.integers(8_000_000, 12_000_000, CALLS))[:, None]
+    late = rng.integers(0, 200_000, (CALLS, 8))
+    if in_step == "hosts":
+        late = np.repeat(late[:, :2], 4, axis=1) + rng.integers(0, 2_000, (CALLS, 8))
+    if in_step == "second":
+        late[:, 4:] = 200_000 + rng.integers(0, 2_000, (CALLS, 4))
+    start = moment + late
+    end = 100_000 + rng.integers(-2_000, 2_000, (CALLS, 8))
+    for group in groups:
+        end[:, group] += start[:, group].max(axis=1, keepdims=True)
+    rank, zero = np.repeat(recorded, CALLS), np.zeros(CALLS * len(recorded), dtype=np.int64)
+    numbers = {f.name: zero - 1 for f in fields(Calls)} | {
+        "call_id": np.arange(len(rank)),
+        "rank": rank,
+        "op": zero,
+        "computing": zero > 0,
+        "start": start[:, recorded].T.ravel(),
+        "end": end[:, recorded].T.ravel(),
+    }
+    calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
+    time = CommonTime(calls, zero - 1, lambda one, other: one // 4 == other // 4)
+    search = Search(time, Job(ranks=tuple(recorded), size=8), lambda _one, _other: True)
+    strands = strands_of(calls, np.arange(len(rank)), zero, -1, None)
+    return sorted(one.ranks() for one in search.find(strands))
+
+
+# what was wrong: five such ranks were one group, six two groups of three, and of seven those were
+# one that share no group, since the mates of each came in step with a rank that was recorded
+@pytest.mark.parametrize("in_step", ["hosts", "second"])
+@pytest.mark.parametrize(
+    "recorded", [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 4, 5, 6, 7]]
+)
+def test_groups_across_hosts_in_step_are_not_joined(recorded: list[int], in_step: str) -> None:
+    pairs = found(ACROSS, recorded, in_step)
+    assert all(pair in ACROSS for pair in pairs)
+
+
+@pytest.mark.parametrize("recorded", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5], [0, 2, 3, 4, 6]])
+def test_of_ranks_that_come_each_at_its_own_time_most_are_enough(recorded: list[int]) -> None:
+    assert found(WORLD, recorded, "none") == [recorded]
+    halves = [[rank for rank in half if rank in recorded] for half in HALVES]
+    assert found(HALVES, recorded, "none") == halves
