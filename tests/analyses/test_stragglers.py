@@ -414,6 +414,32 @@ def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Bui
     assert (got[2]["cause"], got[2]["note"]) == (None, NOTHING_BEFORE)
 
 
+def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
+    # rank 0 waits 130 us for rank 1, and is 10 us late for the next collective, which rank 1 had
+    # queued: since the first, rank 0 had 130 us more of communication, 130 less of compute, and
+    # idled 10 us longer
+    for rank in (0, 1):
+        build.rank(rank)
+    build.collective({0: (0, 10_000), 1: (0, 10_000)})
+    build.collective({0: (50_000, 200_000), 1: (180_000, 200_000)})
+    build.collective({0: (215_000, 230_000), 1: (205_000, 230_000)})
+    build.gpu(0, (10_000, 50_000))
+    build.gpu(0, (50_000, 200_000), category="communication")
+    build.gpu(1, (10_000, 180_000))
+    build.gpu(1, (180_000, 200_000), category="communication")
+    got = {row["rank"]: row for row in rows(build.con, "stragglers")}
+    assert (got[1]["cause"], got[1]["times_last"], got[1]["caused_wait_ns"]) == (
+        "compute",
+        1,
+        130_000,
+    )
+    assert (got[0]["cause"], got[0]["cause_share"], got[0]["caused_wait_ns"]) == (
+        "unknown_idle",
+        1.0,
+        10_000,
+    )
+
+
 def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Builder) -> None:
     # rank 0 loads data for 100 us; rank 1 computes on while its collective waits for rank 0,
     # so rank 0 is as late for the next one, though it only computed since

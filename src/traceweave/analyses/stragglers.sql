@@ -302,15 +302,39 @@ traced AS (
     )
 ),
 stretches AS MATERIALIZED (
-    SELECT collective_id, previous_id, rank, step, group_id, is_last, delay_ns, waiting_ranks, from_ns, start_ns
-    FROM traced
-    WHERE is_late AND previous_id >= 0 AND from_ns < start_ns
+    SELECT
+        t.collective_id, t.previous_id, t.rank, t.step, t.group_id, t.is_last, t.delay_ns, t.waiting_ranks, t.from_ns, t.start_ns,
+        till.passed > since.passed AS is_elsewhere
+    FROM (FROM traced WHERE is_late AND previous_id >= 0 AND from_ns < start_ns) AS t
+    JOIN elsewhere AS since
+        ON since.rank = t.rank AND since.group_id = t.group_id AND since.pair IS NOT DISTINCT FROM t.pair AND since.at_ns = t.from_ns
+    JOIN elsewhere AS till
+        ON till.rank = t.rank AND till.group_id = t.group_id AND till.pair IS NOT DISTINCT FROM t.pair AND till.at_ns = t.start_ns
 ),
 entered AS MATERIALIZED (
     SELECT s.*, a AS before
     FROM stretches AS s JOIN totals AS a ON a.rank = s.rank AND a.at_ns = s.from_ns
 ),
 spent AS MATERIALIZED (
+-- Only what runs in another group can hold a rank up there: in its own, who waits longest was first. How many collectives
+-- of others have begun or ended by each edge.
+elsewhere AS MATERIALIZED (
+    SELECT DISTINCT
+        rank,
+        group_id,
+        pair,
+        at_ns,
+        count(*) OVER (PARTITION BY rank ORDER BY at_ns)
+            - count(*) OVER (PARTITION BY rank, group_id, pair ORDER BY at_ns) AS passed
+    FROM (
+        SELECT a.rank, a.group_id, d.pair, unnest([a.own_start_ns, a.own_end_ns]) AS at_ns
+        FROM arrivals AS a JOIN delays AS d USING (collective_id)
+        UNION ALL
+        SELECT rank, group_id, NULL, unnest([start_local_ns, start_local_ns + duration_ns])
+        FROM collectives
+        WHERE collective_id IS NULL
+    )
+),
     SELECT
         s.* EXCLUDE (before),
         z.compute_ns - before.compute_ns AS compute_ns,
@@ -410,7 +434,7 @@ compared AS MATERIALIZED (
         l.waiting_ranks,
         l.delay_ns,
         l.compute_ns - o.compute_ns AS compute_ns,
-        l.comm_ns - o.comm_ns AS comm_ns,
+        CASE WHEN l.is_elsewhere THEN l.comm_ns - o.comm_ns ELSE 0 END AS comm_ns,
         l.copies_ns - o.copies_ns AS copies_ns,
         l.launch_ns - o.launch_ns AS launch_ns,
         l.sync_ns - o.sync_ns AS sync_ns,
