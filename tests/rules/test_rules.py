@@ -49,6 +49,8 @@ REAL: dict[str, Rule] = {
             True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.7 ms.*for data"),
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
+            # 8 times the rows in every step
+            True_("slow_and_uneven_gloo", [2], "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer"),
             # its GPU is in the hands of another process
             True_(
                 "kineto/megatron_tp2",
@@ -76,6 +78,21 @@ REAL: dict[str, Rule] = {
                 "Not the amount of work",
             ),
         ),
+            # beside a rank that computes longer in every step
+            True_(
+                "slow_and_uneven_gloo",
+                None,
+                "Beyond .* their compute is uneven",
+                "Balance the work",
+            ),
+            # who sleeps comes last, and has less to compute
+            True_(
+                "idle_by_turns_gloo",
+                None,
+                r"Ranks wait .* does not explain it \(load balance 52.5%\): whoever is late,"
+                " mostly it idles longer",
+                "Not the amount of work",
+            ),
         ("kineto/diff_control", "nsys/jacobi__2023.4.sqlite"),
     ),
     "pipeline_wait": Rule(
