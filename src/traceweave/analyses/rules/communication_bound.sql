@@ -14,7 +14,7 @@ SELECT
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
             CASE WHEN p.cost_ns > 0 THEN ' or could hide' ELSE '' END,
-            CASE WHEN w.may_wait THEN '; it may include waiting for ranks that were not recorded or whose calls were not matched' ELSE '' END)
+            CASE WHEN w.may_wait THEN '; it may include waiting for ' || e.unseen ELSE '' END)
         ELSE format('{} of each {} is communication that no compute hides; it includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,
