@@ -103,7 +103,7 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
 
 
-def test_a_finding_costs_no_more_than_its_bound(
+def test_what_another_finding_claims_is_not_counted_twice(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
     """In tp2_dp2_gloo poor_overlap claims most of the transfer that the scenario of
@@ -112,8 +112,6 @@ def test_a_finding_costs_no_more_than_its_bound(
     with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
         found = run.findings().set_index("rule")
         gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]
-    costly = found.dropna(subset=["cost_ns"])
-    assert (costly["cost_ns"] <= costly["bound_ns"]).all()
     bound = found.loc["communication_bound"]
     assert bound["cost_ns"] == bound["bound_ns"] < 0.4 * gain
     assert bound["cost_is"] == "bound"

@@ -145,17 +145,16 @@ def findings_markdown() -> str:
 _HOW_TO_READ = """\
 - **cost_ns** is what the mean step gains if this alone is fixed. Where the rule can say its fix
   as a **scenario**, the run is replayed with it, and the cost is the gain that `traceweave
-  what-if` gives for the same scenario (**cost_is** `replayed`), but never more than **bound_ns**;
-  else it is **bound_ns** (`bound`). Findings that are not about time have none.
+  what-if` gives for the same scenario (**cost_is** `replayed`); else it is **bound_ns**
+  (`bound`). Findings that are not about time have none.
 - **bound_ns** is what the rule puts on it by itself: what the step would gain *at most* if nothing
   else stood in the way. "Cost:" below says how it is worked out.
 - Costs do not add up: a late rank costs waiting, and its late host is idle time too. `traceweave
   analyze fixes` replays the best fixes together, one after the other.
 - **note** says why a cost is a bound although there is a scenario, or how far to trust the replay:
-  the scenario gains more, as it changes more than what the finding counts; it selects nothing;
-  replay is refused; or the run has more than `replay_ops` operations (1,000,000).
-  `-p replay_ops=20000000` replays it all the same. Of very many findings, the scenarios of the ten
-  costliest are replayed.
+  the scenario changes more than what the finding counts, it selects nothing, replay is refused, or
+  the run has more than `replay_ops` operations (1,000,000). `-p replay_ops=20000000` replays it all
+  the same. Of very many findings, the scenarios of the ten costliest are replayed.
 - **step_share** is the cost as a share of the mean step (the device window of `breakdown`). A run
   without marked steps counts the whole recording of a rank as one step.
 - **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for
