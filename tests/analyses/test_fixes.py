@@ -103,6 +103,41 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
 
 
+def test_what_another_finding_claims_is_not_counted_twice(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """In tp2_dp2_gloo poor_overlap claims most of the transfer that the scenario of
+    communication_bound removes.
+    """
+    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+        found = run.findings().set_index("rule")
+        gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]
+    bound = found.loc["communication_bound"]
+    assert bound["cost_ns"] == bound["bound_ns"] < 0.4 * gain
+    assert bound["cost_is"] == "bound"
+    assert (
+        bound["note"]
+        == "by replay its scenario gains 14.2 ms more: it changes more than this counts"
+    )
+    assert gain - bound["bound_ns"] == pytest.approx(14.2 * 1e6, abs=0.05e6)
+
+
+def test_what_gains_less_than_the_bound_needs_no_note(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "slow_and_uneven_gloo")) as run:
+        found = run.findings().set_index("rule")
+    straggler, imbalance = found.loc["straggler"], found.loc["imbalance"]
+    for row in (straggler, imbalance):
+        assert row["cost_is"] == "replayed"
+        assert pd.isna(row["note"])
+        assert 0 < row["cost_ns"] < row["bound_ns"]
+    # what rank 2 computes longer is its own
+    assert straggler["scenario"] == "rank=2 kind=compute like=median"
+    assert imbalance["scenario"] == "rank=0,1 step=3-6 kind=compute like=mean"
+    assert imbalance["cost_ns"] < straggler["cost_ns"]
+
+
 @nightly
 def test_overlap_is_worth_no_more_than_no_transfer_at_all(
     corpus: Path, database_of: Callable[..., Path]

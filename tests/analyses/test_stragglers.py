@@ -16,7 +16,7 @@ NAMES = (
     "resolved_wait_ns", "delay_max_ns", "last_share", "note", "cause_detail", "cause_share",
     "times_shortest", "shortest_share", "worst_steps", "worst_share", "host", "host_share", "stage",
     "known_instances", "known_last", "waited_ns", "waited_free_ns", "inside_ns",
-    "origin_wait_ns", "passed_on_ns", "origin_rank",
+    "origin_wait_ns", "passed_on_ns", "origin_rank", "chance",
 )  # fmt: skip
 NEVER = "it was never last"
 TOO_SMALL = "at least half of its lateness is below the clock resolution"
@@ -75,6 +75,9 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 117,
                 0,
                 None,
+                # the worst of three in both steps: 3 times the normal curve beyond
+                # sqrt(2 * 2 * ln 3)
+                pytest.approx(0.0540, abs=0.0005),
             ),
             (
                 0,
@@ -105,6 +108,7 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 40,
                 0,
                 None,
+                1.0,
             ),
             (
                 1,
@@ -135,6 +139,7 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 8,
                 0,
                 None,
+                1.0,
             ),
         )
     ]
@@ -412,6 +417,86 @@ def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Bui
     )
     # nothing of its past is recorded
     assert (got[2]["cause"], got[2]["note"]) == (None, NOTHING_BEFORE)
+
+
+def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
+    # rank 0 waits 130 us for rank 1, and is 10 us late for the next collective, which rank 1 had
+    # queued: since the first, rank 0 had 130 us more of communication, 130 less of compute, and
+    # idled 10 us longer
+    for rank in (0, 1):
+        build.rank(rank)
+    build.collective({0: (0, 10_000), 1: (0, 10_000)})
+    build.collective({0: (50_000, 200_000), 1: (180_000, 200_000)})
+    build.collective({0: (215_000, 230_000), 1: (205_000, 230_000)})
+    build.gpu(0, (10_000, 50_000))
+    build.gpu(0, (50_000, 200_000), category="communication")
+    build.gpu(1, (10_000, 180_000))
+    build.gpu(1, (180_000, 200_000), category="communication")
+    got = {row["rank"]: row for row in rows(build.con, "stragglers")}
+    assert (got[1]["cause"], got[1]["times_last"], got[1]["caused_wait_ns"]) == (
+        "compute",
+        1,
+        130_000,
+    )
+    assert (got[0]["cause"], got[0]["cause_share"], got[0]["caused_wait_ns"]) == (
+        "unknown_idle",
+        1.0,
+        10_000,
+    )
+
+
+def test_the_more_often_the_same_rank_is_last_the_less_it_is_chance(build: Builder) -> None:
+    # two ranks: one that is 10 us late in each of 1, 2, 4 and 8 steps
+    for rank in (0, 1):
+        build.rank(rank)
+    chances = {}
+    for step in range(8):
+        at = step * 1_000_000
+        build.collective({0: (at, at + 50_000), 1: (at + 10_000, at + 50_000)}, step=step)
+        late = {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
+        assert late[0] == 1.0
+        chances[step + 1] = late[1]
+    # the normal curve beyond sqrt(2 * steps * ln 2), times two ranks
+    assert chances[1] == pytest.approx(2 * 0.1195, abs=0.001)
+    assert chances[2] == pytest.approx(2 * 0.0479, abs=0.001)
+    assert chances[4] == pytest.approx(2 * 0.0093, abs=0.001)
+    assert chances[8] == pytest.approx(2 * 0.0004, abs=0.0005)
+
+
+def test_long_lateness_is_less_by_chance_than_short(build: Builder) -> None:
+    # rank 0 is 10 and 20 us late, rank 1 100 us twice: both are last as often. The means of four
+    # steps are 7.5 and 50, the standard deviation of rank 0 is 9.574: t = 42.5 / 6.770 with three
+    # degrees of freedom, whose tail is 0.0041
+    for rank in (0, 1):
+        build.rank(rank)
+    for step, late in enumerate((-10_000, -20_000, 100_000, 100_000)):
+        at = step * 1_000_000
+        build.collective(
+            {0: (at - min(late, 0), at + 200_000), 1: (at + max(late, 0), at + 200_000)}, step=step
+        )
+    got = {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
+    assert got == {0: 1.0, 1: pytest.approx(2 * 0.0041, abs=0.001)}
+
+
+@pytest.mark.parametrize(
+    ("case", "rank", "is_chance"),
+    [
+        # one collective of a balanced run
+        ("ddp_gloo_4ranks", 3, True),
+        ("two_groups_gloo", 0, True),
+        # in every step
+        ("ddp_gloo_straggler", 2, False),
+        ("slow_and_uneven_gloo", 2, False),
+        ("slow_rank_2x2_gloo", 0, False),
+    ],
+)
+def test_who_was_late_by_chance_alone_is_told_from_who_is_slow(
+    fixtures: Path, database_of: Callable[..., Path], case: str, rank: int, is_chance: bool
+) -> None:
+    with traceweave.open(database_of(fixtures / case)) as run:
+        late = run.stragglers().set_index("rank").loc[rank]
+    assert late["known_last"] > 0
+    assert (late["chance"] > 0.05) == is_chance
 
 
 def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Builder) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import traceweave
 from tests.marks import nightly
 from traceweave.api import Run
 
@@ -35,6 +38,31 @@ def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
         assert [f"gloo:{op}" for op in made["op"]] == [e["profiling_name"] for e in entries]
         assert made["collective_id"].is_unique
     assert calls.groupby("rank")["collective_id"].agg(tuple).nunique() == 1
+
+
+def test_flight_recorder_dumps_help_where_groups_are_not_named(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Two groups that overlap, which gloo's events do not name; rank 1 sleeps before each step."""
+    traces = fixtures / "odd_groups_gloo"
+    calls = "SELECT count(*) AS calls, count(collective_id) AS matched FROM collectives"
+    for path in traces.iterdir():
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        del trace["distributedInfo"]["pg_config"]  # nor does the trace list them, as older ones
+        (tmp_path / path.name).write_bytes(gzip.compress(json.dumps(trace).encode()))
+    with traceweave.open(database_of(tmp_path)) as run:
+        assert run.sql(calls).to_dict("records") == [{"calls": 40, "matched": 0}]
+        [why] = run.issues()["message"]
+    assert why.endswith("may be several; flight recorder dumps name them")
+    dumps = fixtures / "flight_recorder" / "odd_groups_gloo"
+    with traceweave.open(database_of(traces, dumps)) as run:
+        assert run.sql(calls).to_dict("records") == [{"calls": 40, "matched": 40}]
+        late = run.stragglers().set_index("rank")
+    assert late.index[0] == 1
+    assert late.loc[1, "cause"] == "unknown_idle"
+    # it is late in one group because it waited for rank 1 in another
+    assert late.loc[3, "cause"] == "other_group"
+    assert late.loc[3, "cause_detail"].endswith("waiting for rank 1")
 
 
 @nightly

@@ -12,9 +12,15 @@ from tests.collective_calls import add_call, add_rank
 from traceweave.store.database import open_database
 from traceweave.weave import weave
 
-RECORDED = ("pairs_gloo", "two_groups_gloo", "tp2_dp2_gloo", "slow_rank_2x2_gloo")
+RECORDED = (
+    "pairs_gloo",
+    "odd_groups_gloo",
+    "two_groups_gloo",
+    "tp2_dp2_gloo",
+    "slow_rank_2x2_gloo",
+)
 """Fixtures of several groups, with the flight recorder's dumps of the same processes beside them;
-of the first the host is known, and a group is listed that nobody uses."""
+of the first two the host is known, and in the first a group is listed that nobody uses."""
 
 GROUPS = """
     SELECT k.rank, k.start_local_ns, k.op, k.bytes, g.name, g.ranks
@@ -39,7 +45,7 @@ def test_threads_tell_what_the_flight_recorder_says(
         for query in (GROUPS, INSTANCES):
             found = recorded.execute(query).fetchall()
             assert told.execute(query).fetchall() == found
-            assert len(found) > 24
+            assert len(found) >= 12
         assert told.execute("FROM collectives WHERE collective_id IS NULL").fetchall() == []
 
 

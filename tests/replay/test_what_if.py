@@ -102,6 +102,8 @@ def test_steps_that_are_named_are_compared_one_by_one(
     # 50 of work divided by three, to the ns; over the whole recording each rank's mean is scaled
     assert predicted(model, "step=1-2 kind=compute like=mean")[0] == pytest.approx(26.667)
     assert predicted(model, "step=1-2 rank=2 kind=compute like=mean")[0] == 40
+    # among ranks 0 and 1, 20 each
+    assert predicted(model, "step=1-2 rank=0,1 kind=compute like=mean")[0] == 30
 
 
 def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(

@@ -51,6 +51,8 @@ REAL: dict[str, Rule] = {
             True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.7 ms.*for data"),
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
+            # 8 times the rows in every step
+            True_("slow_and_uneven_gloo", [2], "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer"),
             # its GPU is in the hands of another process
             True_(
                 "kineto/megatron_tp2",
@@ -58,8 +60,16 @@ REAL: dict[str, Rule] = {
                 "Rank 0 keeps 1 rank .*its GPU starts launched work late",
             ),
         ),
-        # rank 1 began to record late, and is as fast as rank 0; ranks take turns; one rank
-        ("uneven_start_gloo", "uneven_work_gloo", "kineto/diff_control"),
+        # rank 1 began to record late, and is as fast as rank 0; ranks take turns; one rank; all are
+        # as fast, and one comes last in the only collective whose last rank the clocks resolve
+        (
+            "uneven_start_gloo",
+            "uneven_work_gloo",
+            "kineto/diff_control",
+            "idle_by_turns_gloo",
+            "ddp_gloo_4ranks",
+            "two_groups_gloo",
+        ),
     ),
     "imbalance": Rule(
         (
@@ -69,6 +79,21 @@ REAL: dict[str, Rule] = {
                 None,
                 r"Ranks wait .* their compute is uneven \(load balance 5\d",
                 "Balance the work",
+            ),
+            # beside a rank that computes longer in every step
+            True_(
+                "slow_and_uneven_gloo",
+                None,
+                "Beyond .* their compute is uneven",
+                "Balance the work",
+            ),
+            # who sleeps comes last, and has less to compute
+            True_(
+                "idle_by_turns_gloo",
+                None,
+                r"Ranks wait .* does not explain it \(load balance 52.5%\): whoever is late,"
+                " mostly it idles longer",
+                "Not the amount of work",
             ),
             # tensor parallel: every rank computes the same
             True_(
@@ -110,7 +135,11 @@ REAL: dict[str, Rule] = {
             # two ranks of 128
             True_("kineto/sampled_2of128", None, ".* its calls could not be matched with those of"),
             # every call is on all ranks, and some could not be matched
-            True_("tp2_dp2_gloo", None, ".* not recorded or whose calls were not matched"),
+            True_(
+                "tp2_dp2_gloo",
+                None,
+                ".* may include waiting for ranks whose calls were not matched",
+            ),
             # 4 kB to 16 kB
             True_("two_groups_gloo", None, ".*", "Most of it is in calls of less than 65.5 kB"),
         ),
@@ -123,6 +152,8 @@ REAL: dict[str, Rule] = {
                 "kineto/nanogpt_8xh100", None, "Compute hides 21", "Issued inside Optimizer.step"
             ),
             True_("ddp_gloo_4ranks", None, "Compute hides 11", "DDP: several buckets"),
+            # every rank was recorded, and some calls could not be matched
+            True_("tp2_dp2_gloo", None, ".*, including waiting for ranks whose calls were not mat"),
         ),
         ("kineto/megatron_tp8", "kineto/ns_resolution"),
     ),

@@ -10,7 +10,7 @@
 -- column: scenario VARCHAR | what the n-th fix is, for 'traceweave what-if'
 -- column: step_ns BIGINT | mean step with the first n fixes, replayed together
 -- column: gain_ns BIGINT | what the n-th adds: the step before it less this one
--- column: alone_ns BIGINT | what it gains without the others: cost_ns of findings
+-- column: alone_ns BIGINT | what it gains without the others: cost_ns of findings, unless that is a bound
 -- column: together_ns BIGINT | what the first n gain
 -- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of

@@ -44,7 +44,7 @@ mfu AS (
     SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
 ),
 latest AS (
-    SELECT rank, cost_ns, is_straggler FROM shared_blame() WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
+    SELECT rank, cost_ns, is_straggler, chance FROM shared_blame() WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
 ),
 shared AS (
     SELECT (SELECT count(*) FROM ranks) > 1 AND unmatched = calls AS is_unmatched, calls, shared AS instances
@@ -155,6 +155,7 @@ rows AS (
             WHEN s.is_unmatched THEN format('none of {} could be matched over the ranks', tw_many(s.calls, 'call'))
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
+            WHEN coalesce(l.chance > $straggler_chance, TRUE) THEN format('per {} for rank {}, maybe by chance', t.unit, l.rank)
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns * t.windows / t.window_ns))
                 || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,

@@ -38,6 +38,7 @@
 -- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks they add up to waited_ns
 -- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
 -- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
+-- column: chance DOUBLE | probability that among as many ranks that are alike one comes last in so many steps, or makes the others wait so long, by chance; of the whole run; NULL: the clocks resolve no lateness
 -- main: rank, step, known_instances, known_last, origin_wait_ns, cause, cause_detail, cause_share, below_resolution, note
 -- order: origin_wait_ns DESC, caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
@@ -48,6 +49,7 @@
 -- caveat: origin_wait_ns shares the time between two arrivals among all ranks that are still missing. A missing rank passes on what it has waited longer than those already there, without compute, since a collective last made all of them even.
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it.
+-- caveat: chance is the smaller of two, times the number of ranks. How often: the likelihood ratio (G) test of the steps in which it caused most wait against an even share. How long: Student's t of the mean wait per step that it caused against those of the other ranks, with their scatter. Where fewer than two steps are known, collectives take the place of steps.
 -- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
 WITH arrivals AS MATERIALIZED (
     SELECT
@@ -88,6 +90,7 @@ delays AS MATERIALIZED (
 ),
 charged AS MATERIALIZED (
     SELECT
+        a.collective_id,
         a.rank,
         a.step AS of_step,
         CASE WHEN $per = 'step' THEN a.step END AS step,
@@ -166,6 +169,60 @@ worst AS (
     )
     WHERE place = 1
     GROUP BY rank
+),
+-- Could it be chance? What ranks made others wait, by step: collectives of one step hang together.
+trials AS (
+    SELECT
+        rank,
+        CASE WHEN s.several THEN of_step ELSE collective_id END AS trial,
+        CAST(coalesce(sum(wait_ns), 0) AS HUGEINT) AS wait_ns
+    FROM charged CROSS JOIN (SELECT count(DISTINCT of_step) FILTER (WHERE last_is_known) > 1 AS several FROM charged) AS s
+    WHERE last_is_known AND (of_step IS NOT NULL OR NOT s.several)
+    GROUP BY ALL
+),
+tried AS (
+    SELECT
+        rank,
+        count(*) AS trials,
+        count(*) FILTER (WHERE is_worst) AS worst,
+        avg(even_share) AS even_share,
+        sum(wait_ns) AS wait_ns,
+        sum(wait_ns * wait_ns) AS square_ns
+    FROM (
+        SELECT rank, wait_ns, wait_ns > 0 AND wait_ns = max(wait_ns) OVER one AS is_worst, 1 / count(*) OVER one AS even_share
+        FROM trials
+        WINDOW one AS (PARTITION BY trial)
+    )
+    GROUP BY rank
+),
+beside_others AS (
+    SELECT
+        *,
+        count(*) OVER () AS ranks,
+        sum(trials) OVER () - trials AS other_trials,
+        sum(wait_ns) OVER () - wait_ns AS other_wait_ns,
+        sum(square_ns) OVER () - square_ns AS other_square_ns
+    FROM tried
+),
+-- how often it was the worst, and how long the others waited for it, as standard normal deviates
+deviates AS (
+    SELECT
+        rank,
+        ranks,
+        CASE WHEN worst > trials * even_share THEN
+            sqrt(2 * worst * ln(worst / (trials * even_share))
+                + CASE WHEN worst < trials THEN 2 * (trials - worst) * ln((trials - worst) / (trials * (1 - even_share))) ELSE 0 END)
+        END AS often,
+        tw_deviate_of_t(
+            (wait_ns / trials - other_wait_ns / nullif(other_trials, 0))
+                / nullif(sqrt((other_trials * other_square_ns - other_wait_ns * other_wait_ns)
+                    / nullif(other_trials * (other_trials - 1), 0) * (1 / trials + 1 / nullif(other_trials, 0))), 0),
+            nullif(other_trials - 1, 0)
+        ) AS long
+    FROM beside_others
+),
+chances AS (
+    SELECT rank, least(1, ranks * tw_upper_tail(greatest(often, long, 0))) AS chance FROM deviates
 ),
 hosts AS (
     SELECT host, CAST(sum(wait_ns) AS BIGINT) AS wait_ns
@@ -254,6 +311,25 @@ totals AS MATERIALIZED (
     JOIN idle AS i USING (rank, at_ns)
     JOIN stalled AS s USING (rank, at_ns)
 ),
+-- Only what runs in another group can hold a rank up there: in its own, who waits longest was first. How many collectives
+-- of others have begun or ended by each edge.
+elsewhere AS MATERIALIZED (
+    SELECT DISTINCT
+        rank,
+        group_id,
+        pair,
+        at_ns,
+        count(*) OVER (PARTITION BY rank ORDER BY at_ns)
+            - count(*) OVER (PARTITION BY rank, group_id, pair ORDER BY at_ns) AS passed
+    FROM (
+        SELECT a.rank, a.group_id, d.pair, unnest([a.own_start_ns, a.own_end_ns]) AS at_ns
+        FROM arrivals AS a JOIN delays AS d USING (collective_id)
+        UNION ALL
+        SELECT rank, group_id, NULL, unnest([start_local_ns, start_local_ns + duration_ns])
+        FROM collectives
+        WHERE collective_id IS NULL
+    )
+),
 -- Totals are joined one at a time: of two at once DuckDB may take the pairs of a rank first, billions of them.
 begun AS MATERIALIZED (
     SELECT a.*, s.compute_ns AS computed_ns
@@ -302,9 +378,14 @@ traced AS (
     )
 ),
 stretches AS MATERIALIZED (
-    SELECT collective_id, previous_id, rank, step, group_id, is_last, delay_ns, waiting_ranks, from_ns, start_ns
-    FROM traced
-    WHERE is_late AND previous_id >= 0 AND from_ns < start_ns
+    SELECT
+        t.collective_id, t.previous_id, t.rank, t.step, t.group_id, t.is_last, t.delay_ns, t.waiting_ranks, t.from_ns, t.start_ns,
+        till.passed > since.passed AS is_elsewhere
+    FROM (FROM traced WHERE is_late AND previous_id >= 0 AND from_ns < start_ns) AS t
+    JOIN elsewhere AS since
+        ON since.rank = t.rank AND since.group_id = t.group_id AND since.pair IS NOT DISTINCT FROM t.pair AND since.at_ns = t.from_ns
+    JOIN elsewhere AS till
+        ON till.rank = t.rank AND till.group_id = t.group_id AND till.pair IS NOT DISTINCT FROM t.pair AND till.at_ns = t.start_ns
 ),
 entered AS MATERIALIZED (
     SELECT s.*, a AS before
@@ -410,7 +491,7 @@ compared AS MATERIALIZED (
         l.waiting_ranks,
         l.delay_ns,
         l.compute_ns - o.compute_ns AS compute_ns,
-        l.comm_ns - o.comm_ns AS comm_ns,
+        CASE WHEN l.is_elsewhere THEN l.comm_ns - o.comm_ns ELSE 0 END AS comm_ns,
         l.copies_ns - o.copies_ns AS copies_ns,
         l.launch_ns - o.launch_ns AS launch_ns,
         l.sync_ns - o.sync_ns AS sync_ns,
@@ -584,7 +665,8 @@ SELECT
     e.inside_ns,
     coalesce(f.wait_ns, 0) AS origin_wait_ns,
     coalesce(held.wait_ns, 0) AS passed_on_ns,
-    held.origin AS origin_rank
+    held.origin AS origin_rank,
+    o.chance
 FROM explained AS e
 LEFT JOIN worst AS w ON w.rank = e.rank
 LEFT JOIN ranks AS r ON r.rank = e.rank
@@ -592,6 +674,7 @@ LEFT JOIN hosts AS h ON h.host = r.host
 LEFT JOIN stages AS s ON s.rank = e.rank
 LEFT JOIN slow_classes AS k ON k.rank = e.rank AND k.at_step IS NOT DISTINCT FROM e.step
 LEFT JOIN pulled AS p ON p.rank = e.rank AND p.at_step IS NOT DISTINCT FROM e.step
+LEFT JOIN chances AS o ON o.rank = e.rank
 LEFT JOIN originated AS f ON f.rank = e.rank AND f.step IS NOT DISTINCT FROM e.step
 LEFT JOIN relayed AS held ON held.rank = e.rank AND held.step IS NOT DISTINCT FROM e.step
 ORDER BY origin_wait_ns DESC, e.caused_wait_ns DESC, e.rank, e.step NULLS FIRST

@@ -22,7 +22,16 @@ from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Job, Search, StrandSet
 from traceweave.matching.mesh import axis_of, odd_axes, unseen_axes
 from traceweave.matching.messages_by_evidence import Channel, Messages
-from traceweave.matching.outcome import NO_MESH, NO_PAIR, NOT_PROVEN, ONE_SIDE, RIVALS, Matches
+from traceweave.matching.outcome import (
+    ACAUSAL,
+    NO_MESH,
+    NO_PAIR,
+    NOT_PROVEN,
+    ONE_SIDE,
+    RIVALS,
+    UNNAMED,
+    Matches,
+)
 from traceweave.matching.rival_messages import rivalled
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
@@ -117,7 +126,7 @@ class _OpenCalls:
         for strand in pool:
             if strand.group < 0:
                 reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
-                self.matches.refuse(strand.index, reason)
+                self.matches.refuse(strand.index, UNNAMED if reason == ACAUSAL else reason)
         return bool(sets)
 
     def _may_be_messages(self, found: StrandSet) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
+from traceweave.matching.outcome import ACAUSAL
 from traceweave.medians import row_medians
 
 SAMPLE = 256
@@ -85,7 +86,7 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     judged = judged.where(_in_step(judged))
     causal = judged.excess <= most
     if not causal.any():
-        return None, "no shift of the ranks' sequences obeys causality"
+        return None, ACAUSAL
     return _best(a, b, judged, causal, only, same_clock)
 
 
@@ -188,7 +189,7 @@ def _best(
     agreeing = judged.agreement * overlap
     misfit = judged.dispersion * (agreeing.max() / agreeing)
     if not causal[misfit.argmin()] and misfit.min() < misfit[causal].min():
-        return None, "no shift of the ranks' sequences obeys causality"
+        return None, ACAUSAL
     judged, misfit = judged.where(causal), misfit[causal]
     order = np.argsort(misfit, kind="stable")
     best = int(order[0])

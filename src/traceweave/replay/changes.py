@@ -243,6 +243,9 @@ class Changer:
             rows, thing, who = rows[named], thing[named], who[named]
             of_step, steps = numbered(self.step[rows])
             thing = numbered(thing)[0] * steps + of_step
+        if s.like == "mean":
+            # what is divided is the work of the chosen, and stays the same
+            rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
         wanted = chosen[rows]
         of_thing, _ = numbered(thing)
         of_owner, _ = numbered(who - who.min(initial=0))

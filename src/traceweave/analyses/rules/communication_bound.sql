@@ -1,6 +1,6 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
--- finds: Transfer that no compute hides, beyond what `poor_overlap` claims. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs are in pipeline_wait instead.
+-- finds: Transfer that no compute hides, beyond what `poor_overlap` claims: where it claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs are in pipeline_wait instead.
 -- try: Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
@@ -9,12 +9,14 @@ SELECT
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < $comm_bound_share * s.step_ns THEN 'info' END AS severity,
     'kind=transfer times=0' AS scenario,
+    -- which removes what poor_overlap claims too
+    CASE WHEN p.cost_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
     CASE
         WHEN e.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
             CASE WHEN p.cost_ns > 0 THEN ' or could hide' ELSE '' END,
-            CASE WHEN w.may_wait THEN '; it may include waiting for ranks that were not recorded or whose calls were not matched' ELSE '' END)
+            CASE WHEN w.may_wait THEN '; it may include waiting for ' || e.unseen ELSE '' END)
         ELSE format('{} of each {} is communication that no compute hides; it includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,

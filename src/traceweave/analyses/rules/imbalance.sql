@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. `pop` decides whether the work is uneven: if the busiest rank computes longer than the mean by a third of the waiting or more, the advice is to balance the work, else to look for other delays.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- param: min_share
@@ -16,6 +16,27 @@ work AS (
     FROM analysis_pop() AS p CROSS JOIN shared_mean_step() AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
+-- why those are late that no finding of its own is about
+late AS (
+    SELECT
+        arg_max(cause, (wait_ns, cause)) AS cause,
+        max(wait_ns) / nullif(sum(wait_ns), 0) AS share,
+        2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
+    FROM (
+        SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
+        FROM analysis_stragglers(p_per := 'step') AS s ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
+        WHERE s.cause IS NOT NULL
+        GROUP BY s.cause
+    )
+    WHERE wait_ns > 0
+),
+-- whose work can be divided: what a straggler computes longer would be evened out a second time
+others AS (
+    SELECT
+        count(*) AS ranks,
+        CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
+    FROM ranks ANTI JOIN (FROM shared_blame() WHERE is_straggler AND cause = 'compute') AS b USING (rank)
+),
 -- who is late by turns is late in no recording as a whole
 steps AS (
     SELECT
@@ -29,21 +50,25 @@ found AS (
     SELECT
         e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
         k.known_ns > 0 AS is_rest,
-        coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AS is_uneven,
+        coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AND coalesce(l.is_compute, TRUE) AS is_uneven,
         w.load_balance,
         s.unit,
         e.instances,
-        'step=' || t.steps AS steps
+        CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
+        c.words,
+        l.share
     FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
+    CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
 )
 SELECT
     cost_ns,
-    CASE WHEN is_uneven THEN concat_ws(' ', steps, 'kind=compute like=mean') END AS scenario,
+    CASE WHEN is_uneven THEN scenario END AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute, and no single rank is to blame{}; ', tw_time(cost_ns), unit,
         CASE WHEN is_rest THEN ' for that' ELSE '' END)
     || CASE WHEN is_uneven THEN 'their compute is uneven' ELSE 'their compute does not explain it' END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': whoever is late, mostly {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         ELSE 'Not the amount of work: see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'

@@ -12,8 +12,8 @@ SELECT
         WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
-        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for ranks that were not recorded or whose calls were not matched; {} more per {} could be hidden, at most',
-            tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
+        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}; {} more per {} could be hidden, at most',
+            tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
     END AS evidence,
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'

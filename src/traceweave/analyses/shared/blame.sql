@@ -3,6 +3,7 @@
 -- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: min_share
 -- param: straggler_factor
+-- param: straggler_chance
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
@@ -14,7 +15,8 @@
 -- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
 -- column: instances BIGINT | all that it shares with other ranks
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
--- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up
+-- column: chance DOUBLE | as in stragglers
+-- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, more than chance (straggler_chance) would have it, and is not late only because another group held it up
 WITH late AS (
     SELECT
         late_rank AS rank,
@@ -38,7 +40,9 @@ SELECT
     s.known_instances,
     s.instances,
     h.ranks AS held_up,
+    s.chance,
     s.cause IS DISTINCT FROM 'other_group'
+        AND coalesce(s.chance <= $straggler_chance, FALSE)
         AND l.cost_ns >= $min_share * m.step_ns
         AND l.cost_ns >= $straggler_factor * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler
 FROM late AS l

@@ -1,6 +1,6 @@
 -- shared: exposed_calls | collectives within the time budget: what of them no compute hides, and what they are for
 -- grain: one row per rank and collective
--- reads: collective_instances, collectives, device_ops, groups, host_ops
+-- reads: collective_instances, collectives, device_ops, groups, host_ops, ranks
 -- param: forward_share
 -- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
 -- column: step BIGINT | step in which it was issued
@@ -22,7 +22,8 @@
 -- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages whose other side is not known, nothing
--- column: lacks_ranks BOOLEAN | members of the group were not recorded: who is not seen may have come last
+-- column: lacks_ranks BOOLEAN | not all ranks of the group are seen in it: who is not seen may have come last
+-- column: is_recorded BOOLEAN | all ranks of the group were recorded, and of the job where the group is not known
 WITH
 -- Groups whose collectives are in the forward pass carry activations, as in tensor and expert parallelism. (All-gathers
 -- of parameters, as in FSDP, are there too, but can be started earlier.)
@@ -42,6 +43,11 @@ blocking AS MATERIALIZED (
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= $forward_share * sum(k.bytes)
 ),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
+recorded AS MATERIALIZED (
+    SELECT g.group_id, g.size = count(r.rank) AS is_recorded
+    FROM (SELECT group_id, size, unnest(ranks) AS rank FROM groups) AS g LEFT JOIN ranks AS r USING (rank)
+    GROUP BY g.group_id, g.size
+),
 uses AS MATERIALIZED (
     SELECT group_id, used_for FROM tw_group_roles(NULL, NULL) WHERE NOT starts_with(used_source, 'ranks: ')
 )
@@ -75,11 +81,13 @@ SELECT
     END AS use,
     e.collective_id IN (SELECT collective_id FROM shared_starts()) AS is_start,
     CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
-    e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks
+    e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks,
+    coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
 FROM analysis_exposed_comm() AS e
 JOIN shared_rank_windows() AS r USING (rank)
 CROSS JOIN shared_mean_step() AS s
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
+LEFT JOIN recorded AS o ON o.group_id = e.group_id
 WHERE e.step IS NOT NULL OR NOT s.has_steps

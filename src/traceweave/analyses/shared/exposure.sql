@@ -9,6 +9,7 @@
 -- column: hideable_ns DOUBLE | of transfer_ns, what may run beside the compute there is
 -- column: doubtful_ns DOUBLE | of transfer_ns, in operations that lack ranks
 -- column: doubtful_hideable_ns DOUBLE | of that, what may run beside compute
+-- column: unseen VARCHAR | the ranks that doubtful_ns may be waiting for, in words
 -- column: hidden_share DOUBLE | of the transfers that may run beside compute, the share that does
 -- column: split BIGINT | collectives whose waiting is told from transfer
 -- column: calls BIGINT | all of them
@@ -39,6 +40,8 @@ summed AS (
         coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns,
         coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks), 0) AS doubtful_ns,
         coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
+        CASE WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
+            ELSE 'ranks whose calls were not matched' END AS unseen,
         coalesce(sum(bare_ns) FILTER (WHERE bytes < $small_bytes), 0) AS small_ns,
         sum(duration_ns - coalesce(wait_ns, 0)) FILTER (WHERE NOT is_staged AND NOT is_blocking) AS may_hide_ns
     FROM shared_exposed_calls()
@@ -62,6 +65,7 @@ SELECT
     least(of_rest * hideable_ns, free_compute_ns) AS hideable_ns,
     of_rest * doubtful_ns AS doubtful_ns,
     of_rest * doubtful_hideable_ns AS doubtful_hideable_ns,
+    unseen,
     1 - hideable_ns / nullif(may_hide_ns, 0) AS hidden_share,
     split,
     calls,
