@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,14 @@ import pytest
 from traceweave import outputs
 from traceweave.interrupts import held_back
 from traceweave.outputs import whole_file
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Have Ctrl-C be heard as in a terminal: background jobs of a shell ignore it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
 
 def press() -> None:

@@ -50,8 +50,9 @@ def command():
     except KeyboardInterrupt:
         print("interrupted", pressed.whole)
 
+# as a shell's background job, these tests may ignore it already
+signal.signal(signal.SIGINT, signal.SIG_IGN if {ignored} else signal.default_int_handler)
 if {ignored}:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep = lambda seconds: None
 traceweave.cli.main = command
 traceweave.__main__.run()

@@ -13,22 +13,17 @@ import pytest
 
 import traceweave
 from tests.marks import nightly
+from tests.unlisted import unlisted
 from traceweave.capturing.recorders import as_json
 from traceweave.sources.captured import Captured, parse_captured
 
 
-def _told(
-    folder: Path, target: Path, told: dict[int, dict[str, Any]], *, listed: bool = True
-) -> traceweave.Run[pa.Table]:
-    """Ingest the real traces of `folder` with what `told` says per rank written into them, and
-    without the groups they list if these are not to be `listed`.
-    """
+def _told(folder: Path, target: Path, told: dict[int, dict[str, Any]]) -> traceweave.Run[pa.Table]:
+    """Ingest the real traces of `folder` with what `told` says per rank written into them."""
     shutil.copytree(folder, target)
     for rank, value in told.items():
         path = target / f"rank{rank}.json.gz"
         trace = json.loads(gzip.decompress(path.read_bytes()))
-        if not listed:
-            del trace["distributedInfo"]["pg_config"]
         path.write_bytes(gzip.compress(json.dumps({"traceweave": value, **trace}).encode(), 1))
     traceweave.ingest([target], target / "run.duckdb")
     return traceweave.open(target / "run.duckdb", frames="arrow")
@@ -62,7 +57,8 @@ def test_a_group_without_a_label_is_known_by_its_members(fixtures: Path, tmp_pat
         n: {"groups": [_group("3", [0, 1], "ulysses"), _group("0", [0, 1, 2, 3], "dp")]}
         for n in range(4)
     }
-    with _told(fixtures / "slow_rank_2x2_gloo", tmp_path / "traces", told, listed=False) as run:
+    traces = unlisted(fixtures / "slow_rank_2x2_gloo", tmp_path / "unlisted")
+    with _told(traces, tmp_path / "traces", told) as run:
         found = _groups(run)
         used = {row["group_id"]: row for row in run.analyze("groups").to_pylist()}
     nothing = "nothing in the traces says what the group is for"
@@ -78,7 +74,8 @@ def test_ranks_that_contradict_each_other_say_nothing(fixtures: Path, tmp_path: 
         n: {"groups": [_group("3", [0, 1], role)]}
         for n, role in enumerate(("pp", "ep", None, None))
     }
-    with _told(fixtures / "slow_rank_2x2_gloo", tmp_path / "traces", told, listed=False) as run:
+    traces = unlisted(fixtures / "slow_rank_2x2_gloo", tmp_path / "unlisted")
+    with _told(traces, tmp_path / "traces", told) as run:
         assert _groups(run)[0, 1][0] == "unknown"
 
 
