@@ -188,3 +188,30 @@ def test_calls_that_records_name_are_left_to_them(empty_run: duckdb.DuckDBPyConn
     )
 
     assert {group for _, group, *_ in _told(empty_run)} == {"recorded"}
+
+
+def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300)
+    for n in range(20):  # as many groups as threads for them, which one reading fits
+        _call(empty_run, 0, n % 2, 1_000 * n + 800, 1_000 * n + 850)
+    for table in ("base.collective_calls", "base.rank_sources", "base.listed_groups"):
+        empty_run.execute(f"DELETE FROM {table} WHERE rank <> 0")
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_many_groups_of_the_same_members_are_given_up_at_once(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank, host="node0", world_size=2)
+        for place in range(24):
+            empty_run.execute(
+                "INSERT INTO base.listed_groups VALUES ($1, $1, $2, $3, NULL, NULL, 2)",
+                [rank, place, f"group {place}"],
+            )
+        for n in range(8 * 10):
+            _call(empty_run, rank, n % 16, 1_000 * n, 1_000 * n + 50)
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}

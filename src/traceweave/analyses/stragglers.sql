@@ -49,7 +49,7 @@
 -- caveat: origin_wait_ns shares the time between two arrivals among all ranks that are still missing. A missing rank passes on what it has waited longer than those already there, without compute, since a collective last made all of them even.
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it.
--- caveat: chance is the smaller of two, times the number of ranks. How often: the likelihood ratio (G) test of the steps in which it caused most wait against an even share. How long: Student's t of the mean wait per step that it caused against those of the other ranks, with their scatter. Where fewer than two steps are known, collectives take the place of steps.
+-- caveat: chance is the smaller of two, times the number of ranks. How often: the likelihood ratio (G) test of the steps in which it caused most wait against an even share. How long: Student's t of the mean wait per step that it caused against those of the other ranks, with their scatter. Where fewer than two steps are known, collectives take the place of steps. An estimate, too small for few steps: of two ranks one is the worst in all of three steps with probability 0.25, for which it says 0.04; and one long pause of a rank among steady ones counts as no chance.
 -- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
 WITH arrivals AS MATERIALIZED (
     SELECT

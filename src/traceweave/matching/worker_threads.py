@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import duckdb
@@ -28,6 +28,9 @@ ALONE = 8
 both do some."""
 FEW = 3
 """Members on either side that each member of a group is compared with."""
+
+MOST_READINGS = 100
+"""Of one rank; a run of which one has more, as groups of the same members make them, stays open."""
 
 
 class Listed(NamedTuple):
@@ -125,13 +128,15 @@ class _Search:
     def groups(self) -> Iterator[tuple[int, int, str | None, str | None, list[int]]]:
         """A rank, a thread, and the name, description and members of its group, for every thread
         whose group has the same members in all readings; without a name where it may be one of
-        several.
+        several. Nothing of a group of which no other member was recorded.
         """
         for rank, readings in self._consistent().items():
             for thread in self.threads[rank]:
                 served = {g for of in readings for g, its in of.items() if thread in its}
                 if len({group.ranks for group in served}) == 1:
                     (name, description, members), *others = served
+                    if len(members) > 1 and not self.threads.keys() & set(members) - {rank}:
+                        continue
                     named = (None, None) if others else (name, description)
                     yield rank, thread, *named, list(members)
 
@@ -141,7 +146,9 @@ class _Search:
 
         What holds in all of these holds in every reading of the whole run (arc consistency).
         """
-        left = {rank: list(self._own(rank, 0, 0)) for rank in self.threads}
+        left = {r: list(islice(self._own(r, 0, 0), MOST_READINGS + 1)) for r in self.threads}
+        if any(len(readings) > MOST_READINGS for readings in left.values()):
+            return {}
         beside = {rank: self._beside(rank, self.listed[rank]) for rank in left}
         asked = deque(left)
         while asked:

@@ -18,32 +18,41 @@ import duckdb
 
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store import schema
+from traceweave.store.database import was_interrupted
 
 _EMPTY = "tw_empty"
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Do what schema.create_tables does in the database that `con` uses, by copying if possible."""
-    if not _attach(con):
+    if not _copied(con):
         con.begin()
         schema.create_tables(con)
         con.commit()
-        return
+
+
+def _copied(con: duckdb.DuckDBPyConnection) -> bool:
+    """Copy a database with nothing but the tables, and tell whether that could be done."""
+    file = Path(cache_from_source(__file__)).with_name(f"empty.{_digest()}.duckdb")
     ((name,),) = con.execute("SELECT current_database()").fetchall()
-    con.execute(f'COPY FROM DATABASE {_EMPTY} TO "{name}"')
-    con.execute(f"DETACH {_EMPTY}")
-
-
-def _attach(con: duckdb.DuckDBPyConnection) -> bool:
-    """Attach a database with nothing but the tables, and tell whether that could be done."""
-    with suppress(OSError, duckdb.IOException):
-        file = Path(cache_from_source(__file__)).with_name(f"empty.{_digest()}.duckdb")
+    quoted = name.replace('"', '""')
+    try:
         if not file.exists() and not sys.dont_write_bytecode:
             _keep(file)
-        if file.exists():
-            con.execute(f"ATTACH ? AS {_EMPTY} (READ_ONLY)", [str(file)])
-            return True
-    return False
+        if not file.exists():
+            return False
+        con.execute(f"ATTACH ? AS {_EMPTY} (READ_ONLY)", [str(file)])
+        try:
+            con.execute(f'COPY FROM DATABASE {_EMPTY} TO "{quoted}"')
+        finally:
+            con.execute(f"DETACH {_EMPTY}")
+    except (OSError, duckdb.Error) as error:
+        if was_interrupted(error):
+            raise
+        with suppress(OSError):  # it may be damaged: who comes next writes another
+            file.unlink()
+        return False
+    return True
 
 
 def _digest() -> str:
@@ -64,6 +73,8 @@ def _keep(file: Path) -> None:
     try:
         with duckdb.connect(part) as con:
             schema.create_tables(con)
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
         os.replace(part, file)
     finally:
         remove(part)
