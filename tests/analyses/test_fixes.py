@@ -14,7 +14,7 @@ from tests.analyses.builders import rows
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
-from tests.unlisted import unlisted
+from tests.rewritten import unlisted
 from traceweave.replay.fixes import fixes
 
 

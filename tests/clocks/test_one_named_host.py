@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import traceweave
+from tests.rewritten import rewritten
 from traceweave.clocks.piece import HOST_NS
 
 # what is known of them stands in tests/fixtures/README.md
@@ -30,14 +30,13 @@ RECORDED = (
 
 def named(folder: Path, target: Path, host: Callable[[int], str], ahead_ns: int = 0) -> Path:
     """Write recordings again with the hosts they were made on, rank 0's `ahead_ns` ahead."""
-    target.mkdir()
-    for path in folder.glob("rank*.json.gz"):
-        trace = json.loads(gzip.decompress(path.read_bytes()))
+
+    def change(trace: dict[str, Any]) -> None:
         rank = trace["distributedInfo"]["rank"]
         trace["host_name"] = host(rank)
         trace["baseTimeNanoseconds"] += ahead_ns if rank == 0 else 0
-        (target / path.name).write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
-    return target
+
+    return rewritten(folder, target, change)
 
 
 @pytest.mark.parametrize("name", RECORDED)

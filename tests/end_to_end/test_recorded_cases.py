@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.marks import nightly
-from tests.unlisted import unlisted
+from tests.rewritten import unlisted
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]

@@ -19,7 +19,7 @@ import pytest
 import traceweave
 from tests.conftest import MakeOnce
 from tests.marks import at_once
-from tests.unlisted import unlisted
+from tests.rewritten import unlisted
 from traceweave.analyses import rules
 
 Database = Callable[..., Path]

@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.marks import nightly
-from tests.unlisted import unlisted
+from tests.rewritten import unlisted
 from traceweave.capturing.recorders import as_json
 from traceweave.sources.captured import Captured, parse_captured
 

@@ -125,7 +125,7 @@ def _meeting(a: Calls, b: Calls, shifts: Ints) -> Flags:
 
 def _in_step(judged: _Judged) -> Flags:
     """The shifts under which most calls have the same steps; all of them if there is none."""
-    if not len(judged.shift) or judged.steps.max() < 0.9:
+    if not len(judged.shift) or judged.steps.max() < SURELY_ALIKE:
         return np.full(len(judged.shift), True)
     return np.asarray(judged.steps >= judged.steps.max() - 0.05)
 
@@ -154,7 +154,7 @@ def _near(judged: _Judged, same_clock: bool) -> Flags:
     if near.any():
         return np.asarray(near)
     alone = (judged.steps < 0) & (possible.sum() == 1)
-    return np.asarray(possible & ((judged.steps >= 0.9) | alone))
+    return np.asarray(possible & ((judged.steps >= SURELY_ALIKE) | alone))
 
 
 def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:

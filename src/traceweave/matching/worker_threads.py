@@ -114,6 +114,8 @@ class _Search:
     thread: Ints
     listed: dict[int, list[Listed]]
     same_clock: SameClock
+    at: dict[int, Ints] = field(init=False)
+    """Positions of the calls that a rank's threads ran."""
     threads: dict[int, Threads] = field(init=False)
     """Of every rank, by number."""
     sets: dict[int, list[Threads]] = field(default_factory=dict)
@@ -121,9 +123,12 @@ class _Search:
 
     def __post_init__(self) -> None:
         messages = (self.calls.op == SEND) | (self.calls.op == RECV)  # run where they are called
-        self.on_threads = ~self.calls.on_gpu & ~messages & (self.calls.seq < 0)
-        of_rank = {rank: np.unique(self.thread[self._at(rank)]).tolist() for rank in self.listed}
-        self.threads = {rank: tuple(its) for rank, its in of_rank.items() if its}
+        on_threads = ~self.calls.on_gpu & ~messages & (self.calls.seq < 0)
+        at = {rank: np.flatnonzero(on_threads & (self.calls.rank == rank)) for rank in self.listed}
+        self.at = {rank: its for rank, its in at.items() if len(its)}
+        self.threads = {
+            r: tuple(np.unique(self.thread[its]).tolist()) for r, its in self.at.items()
+        }
 
     def groups(self) -> Iterator[tuple[int, int, str | None, str | None, list[int]]]:
         """A rank, a thread, and the name, description and members of its group, for every thread
@@ -238,9 +243,5 @@ class _Search:
         return bool(beside.all())
 
     def _of(self, rank: int, threads: Threads) -> Calls:
-        at = self._at(rank)
+        at = self.at[rank]
         return self.calls.take(at[np.isin(self.thread[at], threads)])
-
-    def _at(self, rank: int) -> Ints:
-        """Positions of the calls of a rank's threads."""
-        return np.flatnonzero(self.on_threads & (self.calls.rank == rank))
