@@ -38,7 +38,7 @@
 -- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks they add up to waited_ns
 -- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
 -- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
--- column: chance DOUBLE | probability that among as many ranks that are alike one comes last in so many steps, or makes the others wait so long, by chance; of the whole run; NULL: the clocks resolve no lateness
+-- column: chance DOUBLE | estimate of the probability that among as many ranks that are alike one comes last in so many steps, or makes the others wait so long, by chance; of the whole run; NULL: the clocks resolve no lateness
 -- main: rank, step, known_instances, known_last, origin_wait_ns, cause, cause_detail, cause_share, below_resolution, note
 -- order: origin_wait_ns DESC, caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
