@@ -32,7 +32,7 @@ from traceweave.matching.outcome import (
     UNNAMED,
     Matches,
 )
-from traceweave.matching.rival_messages import rivalled
+from traceweave.matching.rival_messages import astray, rivalled
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
@@ -171,7 +171,10 @@ class _OpenCalls:
         index = self._open_messages()
         if (self.matches.instance[index] < 0).any():
             time = CommonTime(self.calls, self.matches.instance, self.same_clock)
-            doubtful = rivalled(self.calls, index, self.matches.instance, time)
+            doubtful = np.r_[
+                rivalled(self.calls, index, self.matches.instance, time),
+                astray(self.calls, index, self.matches.instance),
+            ]
             self.matches.refuse(index[np.isin(self.matches.instance[index], doubtful)], RIVALS)
 
     def _messages(self) -> bool:
