@@ -38,7 +38,7 @@
 -- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks they add up to waited_ns
 -- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
 -- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
--- column: chance DOUBLE | estimate of the probability that among as many ranks that are alike one comes last in so many steps, or makes the others wait so long, by chance; of the whole run; NULL: the clocks resolve no lateness
+-- column: chance DOUBLE | probability that of as many ranks that are alike one makes the others wait as often and as long; of the whole run; NULL: the clocks resolve no lateness
 -- main: rank, step, known_instances, known_last, origin_wait_ns, cause, cause_detail, cause_share, below_resolution, note
 -- order: origin_wait_ns DESC, caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
@@ -49,7 +49,8 @@
 -- caveat: origin_wait_ns shares the time between two arrivals among all ranks that are still missing. A missing rank passes on what it has waited longer than those already there, without compute, since a collective last made all of them even.
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it.
--- caveat: chance is the smaller of two, times the number of ranks. How often: the likelihood ratio (G) test of the steps in which it caused most wait against an even share. How long: Student's t of the mean wait per step that it caused against those of the other ranks, with their scatter. Where fewer than two steps are known, collectives take the place of steps. An estimate, too small for few steps: of two ranks one is the worst in all of three steps with probability 0.25, for which it says 0.04; and one long pause of a rank among steady ones counts as no chance.
+-- caveat: chance: of ranks that are alike each wait of a step might as well have been any other's. All waits take their places by length, so that one long pause counts little more than the next; asked is how often places drawn at random, one in each step, add up to as much as the rank's, times the number of ranks. A rank that was the worst in all of n steps by nearly the same time is rarer yet: times (what the least and the largest lead over the next rank differ by / the largest) ** (n - 1).
+-- caveat: chance takes steps for independent: what holds one rank up for several steps is taken for its own. Where fewer than two steps are known, stretches between moments at which the ranks were even take the place of steps.
 -- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
 WITH arrivals AS MATERIALIZED (
     SELECT
@@ -169,60 +170,6 @@ worst AS (
     )
     WHERE place = 1
     GROUP BY rank
-),
--- Could it be chance? What ranks made others wait, by step: collectives of one step hang together.
-trials AS (
-    SELECT
-        rank,
-        CASE WHEN s.several THEN of_step ELSE collective_id END AS trial,
-        CAST(coalesce(sum(wait_ns), 0) AS HUGEINT) AS wait_ns
-    FROM charged CROSS JOIN (SELECT count(DISTINCT of_step) FILTER (WHERE last_is_known) > 1 AS several FROM charged) AS s
-    WHERE last_is_known AND (of_step IS NOT NULL OR NOT s.several)
-    GROUP BY ALL
-),
-tried AS (
-    SELECT
-        rank,
-        count(*) AS trials,
-        count(*) FILTER (WHERE is_worst) AS worst,
-        avg(even_share) AS even_share,
-        sum(wait_ns) AS wait_ns,
-        sum(wait_ns * wait_ns) AS square_ns
-    FROM (
-        SELECT rank, wait_ns, wait_ns > 0 AND wait_ns = max(wait_ns) OVER one AS is_worst, 1 / count(*) OVER one AS even_share
-        FROM trials
-        WINDOW one AS (PARTITION BY trial)
-    )
-    GROUP BY rank
-),
-beside_others AS (
-    SELECT
-        *,
-        count(*) OVER () AS ranks,
-        sum(trials) OVER () - trials AS other_trials,
-        sum(wait_ns) OVER () - wait_ns AS other_wait_ns,
-        sum(square_ns) OVER () - square_ns AS other_square_ns
-    FROM tried
-),
--- how often it was the worst, and how long the others waited for it, as standard normal deviates
-deviates AS (
-    SELECT
-        rank,
-        ranks,
-        CASE WHEN worst > trials * even_share THEN
-            sqrt(2 * worst * ln(worst / (trials * even_share))
-                + CASE WHEN worst < trials THEN 2 * (trials - worst) * ln((trials - worst) / (trials * (1 - even_share))) ELSE 0 END)
-        END AS often,
-        tw_deviate_of_t(
-            (wait_ns / trials - other_wait_ns / nullif(other_trials, 0))
-                / nullif(sqrt((other_trials * other_square_ns - other_wait_ns * other_wait_ns)
-                    / nullif(other_trials * (other_trials - 1), 0) * (1 / trials + 1 / nullif(other_trials, 0))), 0),
-            nullif(other_trials - 1, 0)
-        ) AS long
-    FROM beside_others
-),
-chances AS (
-    SELECT rank, least(1, ranks * tw_upper_tail(greatest(often, long, 0))) AS chance FROM deviates
 ),
 hosts AS (
     SELECT host, CAST(sum(wait_ns) AS BIGINT) AS wait_ns
@@ -364,9 +311,10 @@ carried AS (
     WHERE NOT is_last
     GROUP BY collective_id
 ),
-traced AS (
+traced AS MATERIALIZED (
     SELECT
         l.* EXCLUDE (previous_id, from_ns),
+        last_value(CASE WHEN c.is_carried IS NOT TRUE THEN l.collective_id END IGNORE NULLS) OVER so_far AS first_id,
         last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.previous_id, -1) END IGNORE NULLS)
             OVER so_far AS previous_id,
         last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.from_ns, l.start_ns) END IGNORE NULLS)
@@ -376,6 +324,23 @@ traced AS (
         PARTITION BY l.rank, l.group_id, l.pair ORDER BY l.start_ns, l.collective_id
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     )
+),
+-- Could it be chance? What ranks made others wait, by step; in a run of one by stretch since they were even: collectives of
+-- either hang together.
+trials AS (
+    SELECT
+        c.rank,
+        CASE WHEN s.several THEN c.of_step ELSE t.first_id END AS trial,
+        CAST(coalesce(sum(c.wait_ns), 0) AS BIGINT) AS wait_ns
+    FROM charged AS c
+    JOIN traced AS t USING (collective_id, rank)
+    CROSS JOIN (SELECT count(DISTINCT of_step) FILTER (WHERE last_is_known) > 1 AS several FROM charged) AS s
+    WHERE c.last_is_known AND (c.of_step IS NOT NULL OR NOT s.several)
+    GROUP BY ALL
+),
+chances AS (
+    SELECT unnest(found.rank) AS rank, unnest(found.chance) AS chance
+    FROM (SELECT sweep_chances(list(trial), list(rank), list(wait_ns)) AS found FROM trials HAVING count(*) > 0)
 ),
 stretches AS MATERIALIZED (
     SELECT

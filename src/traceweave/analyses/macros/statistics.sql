@@ -15,11 +15,3 @@ CREATE TEMP MACRO IF NOT EXISTS tw_bytes_from(bytes) AS
 -- macro: tw_bytes_to(bytes) | upper end of the power-of-two size bucket, not part of it
 CREATE TEMP MACRO IF NOT EXISTS tw_bytes_to(bytes) AS
     CASE WHEN bytes > 0 THEN 1::BIGINT << length(bin(bytes)) ELSE bytes + 1 END;
-
--- macro: tw_upper_tail(z) | probability that a normal variable exceeds its mean by z standard deviations or more, to 0.00014 for z >= 0 (Bowling et al., 2009)
-CREATE TEMP MACRO IF NOT EXISTS tw_upper_tail(z) AS
-    1 / (1 + exp(1.5976 * least(z, 20) + 0.07056 * least(z, 20) ** 3));
-
--- macro: tw_deviate_of_t(t, freedom) | the standard normal deviate with the same upper tail as Student's t, to some hundredths; 0 below t = 0 (Wallace, 1959)
-CREATE TEMP MACRO IF NOT EXISTS tw_deviate_of_t(t, freedom) AS
-    (8 * freedom + 1) / (8 * freedom + 3) * sqrt(freedom * ln(1 + greatest(t, 0) ** 2 / freedom));

@@ -1,4 +1,5 @@
 """Sweeps along the time axis that SQL can call: running maxima and searches, many at a time.
+And what the sums of random draws may be, which SQL cannot count either.
 
 DuckDB computes a running maximum some ten times as slowly as numpy does. So macros collect the
 times of a rank (or stream, or thread) into lists, hand these to a function made here, and unnest

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from duckdb.func import ARROW
 
+from traceweave.analyses.sweeps.chances import chances
 from traceweave.analyses.sweeps.columns import to_arrow, to_numpy
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.origins import wait_origins
@@ -115,6 +116,7 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
             ("BIGINT",) * 7,
             {**dict.fromkeys(("number", "rank", "origin"), "BIGINT"), "share": "DOUBLE"},
         ),
+        "sweep_chances": Sweep(chances, ("BIGINT",) * 3, {"rank": "BIGINT", "chance": "DOUBLE"}),
         "sweep_queue_depth": Sweep(
             queue_depth,
             ("BIGINT",) * 5,
