@@ -14,7 +14,6 @@ from tests.analyses.builders import rows
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
-from tests.rewritten import unlisted
 from traceweave.replay.fixes import fixes
 
 
@@ -105,13 +104,12 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
 
 
 def test_what_another_finding_claims_is_not_counted_twice(
-    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+    fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
-    """In tp2_dp2_gloo without its groups, poor_overlap claims most of the transfer that the
-    scenario of communication_bound removes.
+    """In slow_rank_2x2_gloo poor_overlap claims transfer that the scenario of communication_bound
+    removes.
     """
-    traces = unlisted(fixtures / "tp2_dp2_gloo", tmp_path / "traces")
-    with traceweave.open(database_of(traces)) as run:
+    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
         found = run.findings().set_index("rule")
         gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]
     bound = found.loc["communication_bound"]
@@ -119,9 +117,9 @@ def test_what_another_finding_claims_is_not_counted_twice(
     assert bound["cost_is"] == "bound"
     assert (
         bound["note"]
-        == "by replay its scenario gains 14.2 ms more: it changes more than this counts"
+        == "by replay its scenario gains 5.90 ms more: it changes more than this counts"
     )
-    assert gain - bound["bound_ns"] == pytest.approx(14.2 * 1e6, abs=0.05e6)
+    assert gain - bound["bound_ns"] == pytest.approx(5.9 * 1e6, abs=0.05e6)
 
 
 def test_what_gains_less_than_the_bound_needs_no_note(

@@ -127,6 +127,22 @@ def test_annotations_are_written_where_they_are_wanted(
     assert text == "[]\n" if service == "gitlab" else text.count("::notice") > 1
 
 
+def test_what_two_limits_of_a_rule_say_is_said_once_and_stdout_is_no_file(
+    databases: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    base, run = map(str, databases)
+    longest = HEAD + 'analysis = "steps"\ncolumn = "length_ns"\naggregate = "p95"\n'
+    rules = str(rules_file(tmp_path, longest + "max = 1\nmax_increase = 0\n"))
+
+    command = ["check", run, "--rules", rules, "--baseline", base, "--annotations", "github", "-"]
+    assert main(command) == 1
+
+    out, err = capfd.readouterr()
+    assert out.count("::error ") == 2
+    assert err.count("r: step ") == 1
+    assert "wrote" not in err
+
+
 def test_nothing_checked_is_a_failure(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,7 +57,7 @@ hosted AS MATERIALIZED (
 ),
 -- the names of these few ops only: joining all of them would fill the memory
 named AS MATERIALIZED (
-    SELECT op_id, name
+    SELECT DISTINCT op_id, name
     FROM device_ops
     WHERE op_id IN (SELECT unnest([after_op_id, before_op_id, waited_for_op_id]) FROM gaps)
 )

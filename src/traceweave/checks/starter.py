@@ -58,7 +58,7 @@ _RULES: tuple[tuple[Rule, Limited], ...] = (
      _with_room),
     (Rule("exposed waiting and transfer", (), "ns", analysis="breakdown", column="exposed_comm_ns"),
      _with_room),
-    (Rule("GPU idle time", (), "ns", analysis="breakdown", column="idle_ns"), _with_room),
+    (Rule("idle time", (), "ns", analysis="breakdown", column="idle_ns"), _with_room),
     (Rule("peak memory", (), "bytes", analysis="memory", column="peak_allocated_bytes",
           aggregate="max"), _with_room),
     (Rule("ranks recorded", (), sql="SELECT count(*) FROM ranks"), _no_fewer),

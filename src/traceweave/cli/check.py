@@ -112,7 +112,7 @@ def check(
         note(text)
     note(result.summary)
     for path in (junit, *(path for _, path in annotations)):
-        if path is not None and not is_stream(path):
+        if path is not None and str(path) != "-" and not is_stream(path):
             note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
@@ -134,7 +134,7 @@ def _print(result: CheckResult, printing: Printing) -> None:
     print("\n" if sentences else "", end="")
     table = table.select(["rule", "result", "found", "was", "limit"])
     print_rows(table.to_reader(), printing)
-    for text in _remarks(result):
+    for text in dict.fromkeys(_remarks(result)):  # two limits of a rule may have the same rows
         note(text)
 
 

@@ -134,7 +134,7 @@ FROM (
     FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
 ) AS k
 LEFT JOIN tw_replay_instances AS i USING (collective_id)
-LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL
+LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL AND h.kind <> 'annotation'
 WHERE k.rank = $rank
 """
 

@@ -139,6 +139,14 @@ CREATE TABLE base.host_ops (
     args JSON USING COMPRESSION zstd
 );
 
+-- what is left of operators in which their thread waited for a collective: a row per part, or one without length; none where a GPU works
+CREATE TABLE base.op_parts (
+    op_id BIGINT NOT NULL,
+    source_id INTEGER NOT NULL,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL
+);
+
 -- what one rank knows of one of its collective or point-to-point operations
 CREATE TABLE base.collective_calls (
     call_id BIGINT NOT NULL,

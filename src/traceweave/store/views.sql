@@ -456,7 +456,7 @@ FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 -- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without any, its CPU operators and host collectives; a rank without GPU ops in a run with some has no rows
 -- column: rank INTEGER | global rank
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
--- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id
+-- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id; on the CPU the parts of an operator share it, between which its thread waited for a collective
 -- column: category VARCHAR | 'compute', 'communication' or 'memory'
 -- column: name VARCHAR | kernel or operator
 -- column: device INTEGER | device number; NULL on the CPU
@@ -489,6 +489,18 @@ WHERE h.kind = 'op'
     AND h.rank IS NOT NULL
     AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
     AND h.op_id NOT IN (SELECT host_op_id FROM base.collective_calls WHERE host_op_id IS NOT NULL)
+    AND h.op_id NOT IN (SELECT op_id FROM base.op_parts)
+UNION ALL
+SELECT
+    h.rank, 'cpu' AS timeline, h.op_id, 'compute' AS category, h.name, NULL AS device, h.tid AS stream, h.step,
+    base.align_by(p.start_local_ns, p.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
+    base.align_by(p.start_local_ns + p.duration_ns, p.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
+    NULL AS launch_op_id, p.duration_ns, p.start_local_ns,
+    NULL AS launch_start_local_ns, NULL AS launch_duration_ns
+FROM base.op_parts AS p
+JOIN base.host_ops AS h USING (op_id)
+LEFT JOIN base.rank_clocks AS c ON c.rank = h.rank
+WHERE p.duration_ns > 0 AND h.rank IS NOT NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
 UNION ALL
 SELECT
     k.rank, 'cpu' AS timeline, k.host_op_id AS op_id, 'communication' AS category, k.op AS name, NULL AS device,

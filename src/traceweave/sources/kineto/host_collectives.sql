@@ -17,19 +17,25 @@ FROM listed
 SEMI JOIN (FROM listed SELECT source_id GROUP BY source_id HAVING count(*) > 1 AND count(rank) > 0 AND bool_and(coalesce(known, false))) AS whole USING (source_id);
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
--- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both.
+-- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,
+-- which may have no operation of that name.
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
     SELECT source_of(op_id) AS source_id, op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
     WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) = 'issue')
 ),
+worked AS (
+    SELECT n.* REPLACE (CASE WHEN n.kind = 'op' AND n.op = 'reduce_scatter' AND o.op IS NULL THEN 'all_reduce' ELSE n.op END AS op)
+    FROM named AS n
+    LEFT JOIN (SELECT DISTINCT source_id, op FROM named WHERE kind = 'annotation') AS o ON o.source_id = n.source_id AND o.op = n.op
+),
 numbered AS (
     SELECT
         *,
         row_number() OVER (PARTITION BY source_id, kind, op ORDER BY start_local_ns, op_id) AS nth,
         count(*) OVER (PARTITION BY source_id, kind, op) AS total
-    FROM named
+    FROM worked
 )
 SELECT
     s.rank,

@@ -1,0 +1,86 @@
+"""What waits for collectives in a run without a GPU, and what asked for them, by its files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceweave.api import Run
+
+Ingested = Callable[[Path], Run]
+Span = tuple[int, int]
+
+WAIT = "_c10d_functional::wait_tensor"
+
+
+def recorded(file: Path) -> list[dict[str, Any]]:
+    """Return the events of a trace that have a length; times in ns as the file has them."""
+    with gzip.open(file) as text:
+        events = json.load(text)["traceEvents"]
+    for event in events:
+        if "dur" in event:
+            event["start"] = round(float(event["ts"]) * 1000)
+            event["span"] = (event["start"], event["start"] + round(float(event["dur"]) * 1000))
+    return [event for event in events if event.get("ph") == "X"]
+
+
+def union_ns(spans: Iterable[Span]) -> int:
+    total, until = 0, 0
+    for start, end in sorted(spans):
+        total += max(end - max(start, until), 0)
+        until = max(until, end)
+    return total
+
+
+def within(spans: Iterable[Span], windows: list[Span]) -> list[Span]:
+    cut = [(max(s, a), min(e, b)) for s, e in spans for a, b in windows]
+    return [(start, end) for start, end in cut if start < end]
+
+
+def test_an_operator_that_waits_for_a_collective_does_not_compute(
+    ingested: Ingested, fixtures: Path
+) -> None:
+    """Tensor parallelism waits in an operator, inside others; threads of gloo compute a little."""
+    found = ingested(fixtures / "tp2_dp2_gloo").sql(
+        "SELECT rank, sum(compute_ns)::BIGINT FROM breakdown() GROUP BY rank ORDER BY rank"
+    )
+    for rank, compute_ns in found.itertuples(index=False):
+        events = recorded(fixtures / "tp2_dp2_gloo" / f"rank{rank}.json.gz")
+        steps = [e["span"] for e in events if e["name"].startswith("ProfilerStep")]
+        ops = [e for e in events if e["cat"] == "cpu_op" and not e["name"].startswith("c10d::")]
+        waits = [e["span"] for e in ops if e["name"] == WAIT]
+        [waiting] = {e["tid"] for e in ops if e["name"] == WAIT}
+        own = within((e["span"] for e in ops), steps)
+        waited = within(waits, steps)
+        others = within((e["span"] for e in ops if e["tid"] != waiting), steps)
+        # only what another thread does meanwhile is left of a wait
+        by_hand = union_ns(own) - (union_ns([*waited, *others]) - union_ns(others))
+        assert len(waits) == 20
+        assert by_hand < 0.6 * union_ns(own)
+        assert compute_ns == pytest.approx(by_hand, abs=1000)
+
+
+def test_a_reduce_scatter_of_gloo_is_the_all_reduce_that_it_is_made_of(
+    ingested: Ingested, fixtures: Path
+) -> None:
+    """Each work of a thread of gloo has the call that asked for it, of as many elements."""
+    found = ingested(fixtures / "tp2_dp2_gloo").sql(
+        "SELECT c.op, h.name, h.args->>'Input Dims' AS asked, c.bytes // 4 AS elements"
+        " FROM collectives AS c JOIN host_ops AS h ON h.op_id = c.host_op_id"
+        " WHERE h.start_ns <= c.start_ns"
+    )
+    assert found.groupby(["op", "name"]).size().to_dict() == {
+        ("all_gather", "c10d::_allgather_base_"): 16,
+        ("all_reduce", "c10d::_reduce_scatter_base_"): 16,
+        ("all_reduce", "c10d::allreduce_"): 80,
+    }
+    for call in found[found["op"] == "all_reduce"].itertuples():
+        first, second, *_ = json.loads(call.asked)
+        whole = second if call.name == "c10d::_reduce_scatter_base_" else first[0]
+        assert math.prod(whole) == call.elements
