@@ -14,7 +14,7 @@ class Analyses(Generic[Frame]):
         warning_share: float = 0.05,
         critical_share: float = 0.2,
         straggler_factor: float = 2.0,
-        straggler_chance: float = 0.05,
+        straggler_chance: float = 0.1,
         forward_share: float = 0.15,
         small_bytes: int = 65536,
         slow_kernels: float = 0.03,
@@ -43,7 +43,7 @@ class Analyses(Generic[Frame]):
         replay_ops: int = 1000000,
         min_share: float = 0.01,
         straggler_factor: float = 2.0,
-        straggler_chance: float = 0.05,
+        straggler_chance: float = 0.1,
         forward_share: float = 0.15,
         small_bytes: int = 65536,
         slow_kernels: float = 0.03,
@@ -73,7 +73,7 @@ class Analyses(Generic[Frame]):
         replay_ops: int = 1000000,
         min_share: float = 0.01,
         straggler_factor: float = 2.0,
-        straggler_chance: float = 0.05,
+        straggler_chance: float = 0.1,
         forward_share: float = 0.15,
     ) -> Frame:
         """The most important answers on one screen."""
