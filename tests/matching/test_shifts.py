@@ -33,6 +33,7 @@ def _calls(start: Ints, noise: Ints) -> Calls:
         peer_number=none,
         step=none,
         stream=zero,
+        thread=none,
         kernel=none,
         on_gpu=zero == 0,
         computing=zero > 0,

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.collective_calls import add_call, add_rank
+from tests.collective_calls import BASE, add_call, add_rank
 from traceweave.store.database import open_database
 from traceweave.weave import weave
 
@@ -28,7 +28,7 @@ GROUPS = """
     GROUP BY ALL ORDER BY ALL
 """
 INSTANCES = """
-    SELECT list((rank, start_local_ns) ORDER BY ALL) AS calls
+    SELECT list((rank, start_local_ns) ORDER BY rank, start_local_ns) AS calls
     FROM collectives GROUP BY collective_id ORDER BY calls
 """
 
@@ -95,14 +95,15 @@ def _told(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str | None, list[in
 PAIRS_NEAR, PAIRS_FAR = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
 
 
-def _pairs(con: duckdb.DuckDBPyConnection, apart_us: float) -> None:
+def _pairs(con: duckdb.DuckDBPyConnection, apart_us: float, rest_us: int = 0) -> None:
     """Sums in near and far pairs by turns, 20 of each; near ones of ranks 2 and 3 `apart_us` later
-    than those of 0 and 1."""
+    than those of 0 and 1. After every fifth all rest."""
     for n in range(20):
+        at = 1_000 * n + rest_us * (n // 5)
         for rank in range(4):
-            at = 1_000 * n + apart_us * (rank // 2)
-            _call(con, rank, 1 + n % 2, at, at + 50)
-            _call(con, rank, 3 + n % 2, 1_000 * n + 600, 1_000 * n + 650)
+            near = at + apart_us * (rank // 2)
+            _call(con, rank, 1 + n % 2, near, near + 50)
+            _call(con, rank, 3 + n % 2, at + 600, at + 650)
 
 
 def test_a_group_that_nobody_uses_is_told_from_those_that_are(
@@ -201,9 +202,10 @@ def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> 
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
-def test_many_groups_of_the_same_members_are_given_up_at_once(
+def test_many_groups_of_the_same_members_count_as_one(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
+    # as many readings of 8 pairs of threads as ways to choose 8 of 24 groups
     for rank in range(2):
         add_rank(empty_run, rank, host="node0", world_size=2)
         for place in range(24):
@@ -211,7 +213,98 @@ def test_many_groups_of_the_same_members_are_given_up_at_once(
                 "INSERT INTO base.listed_groups VALUES ($1, $1, $2, $3, NULL, NULL, 2)",
                 [rank, place, f"group {place}"],
             )
-        for n in range(8 * 10):
+        for n in range(8 * 20):
             _call(empty_run, rank, n % 16, 1_000 * n, 1_000 * n + 50)
 
+    assert _told(empty_run) == [(thread, None, [[0, 1]], 20) for thread in range(16)]
+    assert empty_run.execute(
+        "SELECT count(*) FROM base.matches WHERE collective_id IS NULL"
+    ).fetchone() == (0,)
+
+
+def _pause(con: duckdb.DuckDBPyConnection, rank: int, start_us: int, length_us: int) -> None:
+    con.execute(
+        "INSERT INTO base.pauses VALUES ($1, $1, $2, $3)",
+        [rank, BASE + 1000 * start_us, 1000 * length_us],
+    )
+
+
+def _steps(con: duckdb.DuckDBPyConnection, first: int) -> None:
+    """Four of 7 ms, each of which begins with a pause of 1 ms on every rank."""
+    for rank in range(4):
+        for step in range(4):
+            start = 7_000 * step - 1_500
+            _pause(con, rank, start + 100, 1_000)
+            con.execute(
+                "INSERT INTO base.steps BY NAME SELECT $1 AS rank, $1 AS source_id, $2 AS step,"
+                " $3 AS start_local_ns, 7000000 AS duration_ns, 'ProfilerStep' AS source",
+                [rank, first + step, BASE + 1000 * start],
+            )
+
+
+def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300)
+    for rank in range(4):
+        _pause(empty_run, rank, -500, 400)  # too short to make a group in
+    _pause(empty_run, 1, -1_500, 600)  # of this rank alone
+    assert _told(empty_run)[2] == (3, "far", PAIRS_FAR, 40)
+
+    for rank in (0, 2, 3):
+        _pause(empty_run, rank, -1_500, 600)
     assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_calls_of_every_step_are_of_groups_that_were_there_before(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300, rest_us=2_000)
+    _steps(empty_run, first=7)
+    assert _told(empty_run)[2] == (3, "far", PAIRS_FAR, 40)
+
+    # the first is 1.5 ms longer, and so is its pause: a group may have been made
+    for table in ("base.steps", "base.pauses"):
+        empty_run.execute(
+            f"UPDATE {table} SET start_local_ns = start_local_ns - 1500000,"
+            " duration_ns = duration_ns + 1500000 WHERE start_local_ns < $1",
+            [BASE],
+        )
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_in_step_0_a_job_may_set_itself_up(empty_run: duckdb.DuckDBPyConnection) -> None:
+    _job(empty_run)
+    _pairs(empty_run, 300, rest_us=2_000)
+    _steps(empty_run, first=0)
+
+    assert {group for _, group, *_ in _told(empty_run)} == {None}
+
+
+def test_listed_groups_are_told_beside_one_that_was_made_late(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    name = "late_far_gloo"
+    dumps = fixtures / "flight_recorder" / name
+    with (
+        open_database(database_of(fixtures / name)) as told,
+        open_database(database_of(fixtures / name, dumps)) as recorded,
+    ):
+        true = [calls for (calls,) in recorded.execute(INSTANCES).fetchall()]
+        assert len(true) == 2 * (4 + 12) + 2 * 12
+        matched = INSTANCES.replace("GROUP BY", "WHERE collective_id IS NOT NULL GROUP BY")
+        found = [calls for (calls,) in told.execute(matched).fetchall()]
+        assert [calls for calls in found if calls not in true] == []
+        assert len(found) >= 2 * (4 + 12)  # those of the near pairs, which are listed
+
+
+def test_a_sole_listed_group_is_not_that_of_groups_made_late(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with open_database(database_of(fixtures / "late_pairs_gloo")) as told:
+        # pairs that run in step: by the listed group of all ranks, and by ends, 24 would be wrong
+        assert told.execute(
+            "SELECT count(*), count(collective_id) FROM collectives"
+        ).fetchall() == [(4 * 2 * 12, 0)]

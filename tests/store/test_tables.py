@@ -92,6 +92,15 @@ def test_a_damaged_copy_is_thrown_away(kept: Path, damage: slice) -> None:
     assert copy.exists()
 
 
+def test_a_copy_without_tables_is_thrown_away(kept: Path) -> None:
+    columns = _columns()
+    (copy,) = kept.iterdir()
+    copy.unlink()
+    duckdb.connect(copy).close()
+    assert _columns() == columns
+    assert not copy.exists()
+
+
 def test_every_public_column_says_what_it_means(empty_run: duckdb.DuckDBPyConnection) -> None:
     commented = empty_run.execute(
         "SELECT table_name, column_name, comment FROM duckdb_columns()"

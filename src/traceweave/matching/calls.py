@@ -62,6 +62,8 @@ class Calls:
     step: Ints
     stream: Ints
     """The GPU's, or the host thread's; a host backend's threads take turns and tell nothing."""
+    thread: Ints
+    """The thread that a host backend ran it on; -1 of others."""
     kernel: Ints
     """Name and grid of the kernel, as a code, of calls that no group is named for."""
     on_gpu: Flags
@@ -140,6 +142,7 @@ SELECT
     CAST(coalesce(k.comm_peer, -1) AS BIGINT) AS peer_number,
     coalesce(k.step, -1) AS step,
     coalesce({_STREAM}, -1) AS stream,
+    CASE WHEN {_STREAM} IS NULL THEN coalesce(k.stream, -1) ELSE -1 END AS thread,
     coalesce(n.code, -1) AS kernel,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,

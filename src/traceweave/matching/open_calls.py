@@ -114,7 +114,8 @@ class _OpenCalls:
             return False
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
-        sets = [s for s in search.find(pool) if any(strand.group < 0 for strand in s.strands)]
+        whole = [strand for strand in pool if not strand.mixed]
+        sets = [s for s in search.find(whole) if any(strand.group < 0 for strand in s.strands)]
         sets = [s for s in sets if not self._may_be_messages(s)]
         placed = np.full(len(self.calls), False)
         for found in sets:

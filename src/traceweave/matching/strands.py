@@ -22,6 +22,8 @@ ALIKE = 0.5
 """Share of operations that two strands need in common to be worth comparing."""
 COVERED = 0.8
 """Share of the calls of both strands, while both recorded, that must have found each other."""
+THREADS = 2
+"""Worker threads that gloo gives every group."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Strand:
     def shared(self) -> bool:
         """Its stream also computes, so several groups may use it."""
         return bool(self.calls.computing[0])
+
+    @property
+    def mixed(self) -> bool:
+        """More threads of a host backend ran it than a group has, so it is of several."""
+        return not self.calls.on_gpu[0] and len(np.unique(self.calls.thread)) > THREADS
 
     @property
     def operations(self) -> Ints:

@@ -5,6 +5,9 @@ was made, so a rank's threads, by their numbers, serve its groups in the order i
 lists them. Which groups were used at all, the calls tell: what two members did in one group has to
 be alike and to obey causality. What all readings of a run's threads that do so have in common
 holds; the rest stays open.
+
+Groups made after the profiler started are in no list. So threads whose first call comes after a
+pause in which their group may have been made may serve none that is listed.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
+from statistics import median
 from typing import NamedTuple
 
 import duckdb
@@ -29,8 +33,13 @@ both do some."""
 FEW = 3
 """Members on either side that each member of a group is compared with."""
 
+MAKING_NS = 500_000
+"""Pauses that are shorter are too short to make a group: of 480 recorded calls that made one the
+quickest took 0.5 ms."""
+
 MOST_READINGS = 100
-"""Of one rank; a run of which one has more, as groups of the same members make them, stays open."""
+"""Of one rank; where one has more, groups of the same members count as one. If it still has more,
+the run stays open."""
 
 
 class Listed(NamedTuple):
@@ -41,13 +50,19 @@ class Listed(NamedTuple):
     ranks: tuple[int, ...]
 
 
+UNLISTED = Listed("", None, ())
+"""Groups made after the profiler started, whose members nothing tells."""
+
+STEPS = 3
+"""Steps of which calls have to come in each to be of a group that was there before the first."""
+
 Threads = tuple[int, ...]
 Reading = dict[Listed, Threads]
 """The threads of a rank that each group has which was used."""
 
 
 def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> None:
-    """Fill in the group of gloo's calls in base.collective_calls where a rank's trace lists several
+    """Fill in the group of gloo's calls in base.collective_calls where a rank's trace lists some
     and all files together tell which. Running it again gives the same.
     """
     listed = _read_listed(con)
@@ -55,11 +70,7 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> No
         return
     con.execute(_FORGET_SQL)
     calls = read_calls(con)
-    found = con.execute(
-        "SELECT coalesce(stream, -1) AS thread FROM base.collective_calls"
-        " ORDER BY rank, start_local_ns, call_id"
-    ).fetchnumpy()
-    search = _Search(calls, np.asarray(found["thread"], np.int64), listed, same_clock)
+    search = _Search(calls, listed, same_clock, _read_recordings(con, calls.origin_ns))
     if rows := list(search.groups()):
         con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
 
@@ -72,7 +83,9 @@ SET group_name = NULL, group_desc = NULL, group_ranks = NULL, group_size = l.wor
     bytes = CASE WHEN k.op = 'all_gather'
         THEN k.bytes // k.group_size * l.world_size ELSE k.bytes END
 FROM (SELECT DISTINCT rank, world_size FROM base.listed_groups) AS l
-WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.seq IS NULL AND k.group_ranks IS NOT NULL
+WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.seq IS NULL
+    AND coalesce(k.group_name, CAST(k.group_ranks AS VARCHAR)) IS NOT NULL
+    AND k.op NOT IN ('send', 'recv')
 """
 
 _RESOLVE_SQL = """
@@ -106,20 +119,86 @@ def _read_listed(con: duckdb.DuckDBPyConnection) -> dict[int, list[Listed]]:
     return listed
 
 
+@dataclass(frozen=True)
+class _Recording:
+    """When a rank may have made groups that one of its files does not list."""
+
+    pauses: list[tuple[int, int]]
+    """In which its threads that issue collectives recorded nothing: start and end, in order."""
+    steps: list[tuple[int, int, int]]
+    """Number, start and end, in order."""
+
+    def may_have_made(self, calls: Calls) -> bool:
+        """Whether the group that the calls are of may have been made in the recording, before the
+        first of them.
+        """
+        first = int(calls.start.min())
+        return self._longest(None, first) > 0 and not self._used_from_the_first_step_on(calls)
+
+    def _used_from_the_first_step_on(self, calls: Calls) -> bool:
+        """Whether calls come in all steps, and no longer pause before them in the first than is
+        usual in others. In the step 0 that a profiler marks, a job may set itself up.
+        """
+        if len(self.steps) < STEPS or not self.steps[0][0]:
+            return False
+        begin = self.steps[0][1]
+        if self._longest(None, begin) or int(calls.start.min()) < begin:
+            return False
+        pauses = []
+        for _, start, end in self.steps:
+            here = calls.start[(calls.start >= start) & (calls.start < end)]
+            if not len(here):
+                return False
+            pauses.append(self._longest(start, int(here.min())))
+        return pauses[0] <= 2 * median(pauses[1:])
+
+    def _longest(self, since: int | None, until: int) -> int:
+        """The longest pause between two moments."""
+        inside = (
+            min(end, until) - (start if since is None else max(start, since))
+            for start, end in self.pauses
+        )
+        return max((pause for pause in inside if pause >= MAKING_NS), default=0)
+
+
+def _read_recordings(con: duckdb.DuckDBPyConnection, origin: int) -> dict[int, _Recording]:
+    """What each source that lists groups recorded, by its number."""
+    times = "list([start_local_ns - $origin, start_local_ns + duration_ns - $origin]"
+    rows = con.execute(
+        f"""
+        SELECT source_id, coalesce(p.pauses, []), coalesce(s.steps, [])
+        FROM (SELECT DISTINCT source_id FROM base.listed_groups)
+        LEFT JOIN (
+            SELECT source_id, {times} ORDER BY start_local_ns) AS pauses
+            FROM base.pauses GROUP BY ALL
+        ) AS p USING (source_id)
+        LEFT JOIN (
+            SELECT source_id, list([step, start_local_ns - $origin,
+                start_local_ns + duration_ns - $origin] ORDER BY start_local_ns) AS steps
+            FROM base.steps GROUP BY ALL
+        ) AS s USING (source_id)
+        """,
+        {"origin": origin},
+    ).fetchall()
+    return {source: _Recording(pauses, steps) for source, pauses, steps in rows}
+
+
 @dataclass
 class _Search:
     """Readings of the threads of every rank that do not contradict those of others."""
 
     calls: Calls
-    thread: Ints
     listed: dict[int, list[Listed]]
     same_clock: SameClock
+    recordings: dict[int, _Recording]
     at: dict[int, Ints] = field(init=False)
     """Positions of the calls that a rank's threads ran."""
     threads: dict[int, Threads] = field(init=False)
     """Of every rank, by number."""
     sets: dict[int, list[Threads]] = field(default_factory=dict)
     known: dict[tuple[int, Threads, int, Threads], bool] = field(default_factory=dict)
+    late: dict[tuple[int, Threads], bool] = field(default_factory=dict)
+    own: dict[tuple[int, int, int], list[Reading]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         messages = (self.calls.op == SEND) | (self.calls.op == RECV)  # run where they are called
@@ -127,7 +206,7 @@ class _Search:
         at = {rank: np.flatnonzero(on_threads & (self.calls.rank == rank)) for rank in self.listed}
         self.at = {rank: its for rank, its in at.items() if len(its)}
         self.threads = {
-            r: tuple(np.unique(self.thread[its]).tolist()) for r, its in self.at.items()
+            r: tuple(np.unique(self.calls.thread[its]).tolist()) for r, its in self.at.items()
         }
 
     def groups(self) -> Iterator[tuple[int, int, str | None, str | None, list[int]]]:
@@ -135,15 +214,38 @@ class _Search:
         whose group has the same members in all readings; without a name where it may be one of
         several. Nothing of a group of which no other member was recorded.
         """
+        if self._sole():
+            if not self._sole_may_be_idle():
+                for rank, threads in self.threads.items():
+                    name, description, members = self.listed[rank][0]
+                    for thread in threads:
+                        yield rank, thread, name, description, list(members)
+            return
         for rank, readings in self._consistent().items():
             for thread in self.threads[rank]:
                 served = {g for of in readings for g, its in of.items() if thread in its}
                 if len({group.ranks for group in served}) == 1:
                     (name, description, members), *others = served
+                    if members == UNLISTED.ranks:
+                        continue
                     if len(members) > 1 and not self.threads.keys() & set(members) - {rank}:
                         continue
-                    named = (None, None) if others else (name, description)
+                    named = (None, None) if others or not name else (name, description)
                     yield rank, thread, *named, list(members)
+
+    def _sole(self) -> bool:
+        """Whether every rank lists one group and ran its calls on the threads of one."""
+        return all(
+            len(self.listed[rank]) == 1 and len(threads) <= 2
+            for rank, threads in self.threads.items()
+        )
+
+    def _sole_may_be_idle(self) -> bool:
+        """Whether all that each of several ranks did may be of a group that it does not list: that
+        one used the listed group shows that all members did.
+        """
+        several = len(self.threads) > 1
+        return several and all(self._may_be_late(rank, its) for rank, its in self.threads.items())
 
     def _consistent(self) -> dict[int, list[Reading]]:
         """The readings of each rank for which every other rank has one that goes with them; none at
@@ -151,9 +253,10 @@ class _Search:
 
         What holds in all of these holds in every reading of the whole run (arc consistency).
         """
-        left = {r: list(islice(self._own(r, 0, 0), MOST_READINGS + 1)) for r in self.threads}
-        if any(len(readings) > MOST_READINGS for readings in left.values()):
-            return {}
+        left = self._readings()
+        if not left:
+            self._merge()
+            left = self._readings()
         beside = {rank: self._beside(rank, self.listed[rank]) for rank in left}
         asked = deque(left)
         while asked:
@@ -182,19 +285,57 @@ class _Search:
             found |= dict.fromkeys(near)
         return [other for other in found if other != rank]
 
-    def _own(self, rank: int, group: int, first: int) -> Iterator[Reading]:
-        """Readings of a rank's threads from the `first` on, by its groups from `group` on."""
+    def _readings(self) -> dict[int, list[Reading]]:
+        """The readings of every rank by itself; none at all if one has too many."""
+        found = {}
+        for rank in self.threads:
+            found[rank] = self._own(rank, 0, 0)
+            if len(found[rank]) > MOST_READINGS:
+                return {}
+        return found
+
+    def _merge(self) -> None:
+        """Count groups of the same members as one, without a name."""
+        names: dict[tuple[int, ...], set[str]] = {}
+        for group in chain.from_iterable(self.listed.values()):
+            names.setdefault(group.ranks, set()).add(group.name)
+        self.listed = {
+            rank: [g if len(names[g.ranks]) == 1 else Listed("", None, g.ranks) for g in groups]
+            for rank, groups in self.listed.items()
+        }
+        self.own.clear()
+
+    def _own(self, rank: int, group: int, first: int) -> list[Reading]:
+        """Readings of a rank's threads from the `first` on, by its groups from `group` on: a few
+        more than `MOST_READINGS` if there are as many.
+        """
+        if (rank, group, first) not in self.own:
+            readings = self._extended(rank, group, first)
+            each = {frozenset(reading.items()): reading for reading in readings}
+            self.own[rank, group, first] = list(islice(each.values(), MOST_READINGS + 1))
+        return self.own[rank, group, first]
+
+    def _extended(self, rank: int, group: int, first: int) -> Iterator[Reading]:
         left = self.threads[rank][first:]
         if not left:
             yield {}
             return
         if group == len(self.listed[rank]):
+            if self._late(rank, left[:2]):
+                yield from self._beginning(UNLISTED, left[:2], self._own(rank, group, first + 2))
             return
         yield from self._own(rank, group + 1, first)
+        its = self.listed[rank][group]
         for threads in self._sets(rank):
-            if threads[0] == left[0] and self._supported(rank, self.listed[rank][group], threads):
-                for rest in self._own(rank, group + 1, first + len(threads)):
-                    yield {self.listed[rank][group]: threads} | rest
+            if threads[0] == left[0] and self._supported(rank, its, threads):
+                rest = self._own(rank, group + 1, first + len(threads))
+                yield from self._beginning(its, threads, rest)
+
+    @staticmethod
+    def _beginning(group: Listed, threads: Threads, rest: list[Reading]) -> Iterator[Reading]:
+        """Readings of the rest of the threads behind those that serve a group."""
+        for reading in rest:
+            yield reading | {group: threads + reading.get(group, ())}
 
     def _supported(self, rank: int, group: Listed, threads: Threads) -> bool:
         """Whether other members have threads that may serve the group if these do."""
@@ -203,6 +344,26 @@ class _Search:
             or any(self._fit(rank, threads, other, theirs) for theirs in self._sets(other))
             for other in self._beside(rank, [group])
         )
+
+    def _late(self, rank: int, threads: Threads) -> bool:
+        """Whether threads may serve a group that no trace lists: here, and others elsewhere."""
+        return self._may_be_late(rank, threads) and any(
+            self._may_be_late(other, theirs)
+            for other in self.threads
+            if other != rank
+            for theirs in _by_two(self.threads[other])
+        )
+
+    def _may_be_late(self, rank: int, threads: Threads) -> bool:
+        """Whether each of a rank's files leaves open that its list lacks the threads' group."""
+        if (rank, threads) not in self.late:
+            calls = self._of(rank, threads)
+            self.late[rank, threads] = all(
+                self.recordings[source].may_have_made(calls.take(calls.source == source))
+                for source in np.unique(calls.source).tolist()
+                if source in self.recordings
+            )
+        return self.late[rank, threads]
 
     def _sets(self, rank: int) -> list[Threads]:
         """What of a rank's threads may serve one group."""
@@ -244,4 +405,9 @@ class _Search:
 
     def _of(self, rank: int, threads: Threads) -> Calls:
         at = self.at[rank]
-        return self.calls.take(at[np.isin(self.thread[at], threads)])
+        return self.calls.take(at[np.isin(self.calls.thread[at], threads)])
+
+
+def _by_two(threads: Threads) -> list[Threads]:
+    """All threads but the last with the next one; a sole one alone."""
+    return list(pairwise(threads)) or [threads]

@@ -43,6 +43,7 @@ def _copied(con: duckdb.DuckDBPyConnection) -> bool:
             return False
         con.execute(f"ATTACH ? AS {_EMPTY} (READ_ONLY)", [str(file)])
         try:
+            con.execute(f"SELECT 1 FROM {_EMPTY}.meta LIMIT 1")  # fails in one without tables
             con.execute(f'COPY FROM DATABASE {_EMPTY} TO "{quoted}"')
         finally:
             con.execute(f"DETACH {_EMPTY}")

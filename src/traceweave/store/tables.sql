@@ -361,7 +361,7 @@ CREATE TABLE base.clock_probes (
     received_local_ns BIGINT NOT NULL
 );
 
--- the process groups of a rank in the order they were made, where its trace lists several and its calls name none
+-- the process groups of a rank in the order they were made, as its trace lists them for calls that name none
 CREATE TABLE base.listed_groups (
     rank INTEGER NOT NULL,
     source_id INTEGER NOT NULL,
@@ -370,6 +370,14 @@ CREATE TABLE base.listed_groups (
     group_desc VARCHAR,
     group_ranks INTEGER[],                             -- ascending; NULL: all ranks
     world_size INTEGER NOT NULL
+);
+
+-- when a rank that lists its groups may have made others: its threads that issue collectives recorded nothing
+CREATE TABLE base.pauses (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    start_local_ns BIGINT NOT NULL,
+    duration_ns BIGINT NOT NULL
 );
 
 -- what the job said its process groups are for, as traceweave.capture was told

@@ -1,7 +1,7 @@
 -- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, only_groups (of the file's
 -- pg_config), new_source.
 
--- Of several groups, gloo's threads may tell which one a call belongs to, once all files are there: if they are all known.
+-- Which of its groups a call of gloo belongs to, its thread may tell once all files are there: if they are all known.
 INSERT INTO base.listed_groups BY NAME
 WITH listed AS (
     SELECT
@@ -14,7 +14,53 @@ WITH listed AS (
 )
 SELECT * EXCLUDE (known) REPLACE (nullif(group_ranks, CAST(range(world_size) AS INTEGER[])) AS group_ranks)
 FROM listed
-SEMI JOIN (FROM listed SELECT source_id GROUP BY source_id HAVING count(*) > 1 AND count(rank) > 0 AND bool_and(coalesce(known, false))) AS whole USING (source_id);
+SEMI JOIN (FROM listed SELECT source_id GROUP BY source_id HAVING count(rank) > 0 AND bool_and(coalesce(known, false))) AS whole USING (source_id);
+
+-- The list is that of the moment when the profiler started. A group is made since in a call that records nothing: the pauses
+-- of a thread that issues collectives, in which no operation of it ran and none of gloo's. No call of the job comes between
+-- the start of the profiler and the first of its steps.
+INSERT INTO base.pauses BY NAME
+WITH gloo AS (
+    SELECT source_of(op_id) AS source_id, rank, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+    FROM new_host_ops
+    WHERE kind = 'annotation' AND starts_with(name, 'gloo:') AND collective_op(name) NOT IN ('send', 'recv')
+),
+sources AS (SELECT DISTINCT source_id, rank FROM gloo SEMI JOIN base.listed_groups USING (source_id)),
+issuing AS (
+    SELECT DISTINCT source_of(op_id) AS source_id, tid FROM new_host_ops WHERE kind = 'op' AND collective_range(name) = 'issue'
+),
+threads AS (SELECT s.source_id, s.rank, i.tid FROM sources AS s LEFT JOIN issuing AS i USING (source_id)),
+own AS (
+    SELECT t.source_id, t.tid, h.kind, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
+    FROM new_host_ops AS h JOIN threads AS t ON t.source_id = source_of(h.op_id) AND t.tid = h.tid
+    WHERE h.kind IN ('op', 'annotation')
+),
+firsts AS (FROM own SELECT source_id, min(start_ns) AS start_ns, arg_min(name, start_ns) AS name GROUP BY ALL),
+windows AS (
+    SELECT s.source_id, CASE WHEN starts_with(f.name, 'ProfilerStep#') THEN f.start_ns ELSE w.start_ns END AS start_ns
+    FROM sources AS s
+    LEFT JOIN firsts AS f USING (source_id)
+    LEFT JOIN (
+        SELECT source_id, min(start_local_ns) AS start_ns FROM base.other_events
+        WHERE category = 'trace' AND starts_with(name, 'PyTorch Profiler') GROUP BY ALL
+    ) AS w USING (source_id)
+),
+busy AS (
+    SELECT source_id, tid, start_ns, end_ns FROM own WHERE kind = 'op'
+    UNION ALL SELECT source_id, tid, start_ns, start_ns FROM own WHERE kind = 'annotation'
+    UNION ALL SELECT source_id, tid, end_ns, end_ns FROM own WHERE kind = 'annotation'
+    UNION ALL SELECT source_id, tid, g.start_ns, g.end_ns FROM threads JOIN gloo AS g USING (source_id)
+    -- what cannot be seen of a window's beginning may have been long
+    UNION ALL SELECT source_id, tid, coalesce(w.start_ns, 0), coalesce(w.start_ns, 0) FROM threads JOIN windows AS w USING (source_id)
+),
+after AS (
+    SELECT
+        *, max(end_ns) OVER (PARTITION BY source_id, tid ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS since_ns
+    FROM busy
+)
+SELECT DISTINCT rank, source_id, since_ns AS start_local_ns, start_ns - since_ns AS duration_ns
+FROM after JOIN sources USING (source_id)
+WHERE start_ns - since_ns >= 500000;  -- of 480 recorded calls that made a group the quickest took 0.5 ms
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,
