@@ -41,6 +41,8 @@ WALL_CLOCK_NS = 5_000_000_000
 """Wall clocks of one cluster differ by less than this."""
 SLACK_NS = 100_000
 """By how much calls may contradict causality without that telling anything."""
+ALIKE = 0.5
+"""Share of the calls that have to be alike in what may be one group."""
 SURELY_ALIKE = 0.9
 """Share of the calls, and of those in steps, that have to be alike in what is surely one group."""
 
@@ -220,7 +222,8 @@ def _others(a: Calls, b: Calls, chosen: int) -> bool:
         seems = ~_forbidden(a, i, b, i + here[:, None]).any(axis=1) & (here != chosen)
         for shift in here[seems].tolist():
             i = np.arange(max(0, -shift), min(len(a), len(b) - shift))
-            if not _forbidden(a, i, b, i + shift).any():
+            alike = agree(a, i, b, i + shift).mean() >= ALIKE
+            if alike and not _forbidden(a, i, b, i + shift).any():
                 return True
     return False
 
@@ -330,7 +333,7 @@ def _judge(a: Calls, b: Calls, shifts: Ints) -> _Judged:
     rows = [_weigh(a, b, int(shift)) for shift in shifts]
     table = np.array(rows, dtype=np.float64).reshape(-1, 7)
     judged = _Judged(shifts, *table.T)
-    return judged.where(judged.agreement >= 0.5)
+    return judged.where(judged.agreement >= ALIKE)
 
 
 def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
@@ -340,7 +343,7 @@ def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
     j = i + shift
     fits = agree(a, i, b, j)
     agreement = float(fits.mean())
-    if agreement < 0.5:
+    if agreement < ALIKE:
         return (agreement, 0.0, np.inf, -1.0, np.inf, np.inf, 0.0)
     known = fits & (a.step[i] >= 0) & (b.step[j] >= 0)
     steps = float((a.step[i] == b.step[j])[known].mean()) if known.any() else -1.0
