@@ -24,6 +24,7 @@ from traceweave.matching.mesh import axis_of, odd_axes, unseen_axes
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
+    MIXED,
     NO_MESH,
     NO_PAIR,
     NOT_PROVEN,
@@ -126,7 +127,8 @@ class _OpenCalls:
         pool[:] = [strand.take(kept) for strand, kept in left if len(kept)]
         for strand in pool:
             if strand.group < 0:
-                reason = search.reasons.get(int(strand.index[0]), NOT_PROVEN)
+                otherwise = MIXED if strand.mixed else NOT_PROVEN
+                reason = search.reasons.get(int(strand.index[0]), otherwise)
                 self.matches.refuse(strand.index, UNNAMED if reason == ACAUSAL else reason)
         return bool(sets)
 

@@ -12,9 +12,9 @@ HOW = ("unmatched", "seq", "order", "sequence-aligned")
 """Values of base.matches.match; their position is their code in `Matches.how`."""
 
 ACAUSAL = "however the ranks' calls are lined up, some end before their partners begin"
-UNNAMED = (
-    f"{ACAUSAL}: their groups are not named and may be several; flight recorder dumps name them"
-)
+_UNNAMED = "their groups are not named and may be several; flight recorder dumps name them"
+UNNAMED = f"{ACAUSAL}: {_UNNAMED}"
+MIXED = f"more threads ran its rank's calls than one group has: {_UNNAMED}"
 ALONE = "no other rank of the group recorded it"
 NO_PEER = "the trace does not say which rank is the other side"
 ONE_SIDE = "the other side of the send or recv is not in the traces"
