@@ -487,6 +487,19 @@ def test_collectives_of_one_step_count_once_until_the_ranks_are_even(build: Buil
     assert {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")} == {0: 1, 1: 0.25}
 
 
+def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
+    build: Builder,
+) -> None:
+    for rank in (0, 1, 2):
+        build.rank(rank)
+    build.collective({0: (0, 100_000), 1: (10_000, 100_000)})
+    # queued behind it: of one stretch with it, of the rank that was not there as well
+    build.collective({0: (100_000, 200_000), 1: (100_000, 200_000), 2: (110_000, 200_000)})
+    build.collective({0: (300_000, 400_000), 1: (300_000, 400_000), 2: (310_000, 400_000)})
+    chances = {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
+    assert chances == {0: 1, 1: 1, 2: pytest.approx(3 / 9)}
+
+
 @pytest.mark.parametrize(
     ("case", "rank", "is_chance"),
     [

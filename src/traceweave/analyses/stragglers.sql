@@ -333,7 +333,8 @@ trials AS (
         CASE WHEN s.several THEN c.of_step ELSE t.first_id END AS trial,
         CAST(coalesce(sum(c.wait_ns), 0) AS BIGINT) AS wait_ns
     FROM charged AS c
-    JOIN traced AS t USING (collective_id, rank)
+    -- a rank that was not there yet when a stretch began takes part in that of the others
+    JOIN (SELECT collective_id, coalesce(max(first_id), collective_id) AS first_id FROM traced GROUP BY collective_id) AS t USING (collective_id)
     CROSS JOIN (SELECT count(DISTINCT of_step) FILTER (WHERE last_is_known) > 1 AS several FROM charged) AS s
     WHERE c.last_is_known AND (c.of_step IS NOT NULL OR NOT s.several)
     GROUP BY ALL

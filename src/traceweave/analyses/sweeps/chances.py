@@ -8,6 +8,8 @@ import numpy.typing as npt
 from traceweave.analyses.sweeps.times import Numbers
 
 Probabilities = npt.NDArray[np.float64]
+Draw = tuple[list[int], list[float]]
+"""The places that may be drawn in a trial, ascending, and how likely each is."""
 
 FINEST = 1 << 14
 """Sums of places are told apart to this part of the largest one that there could be."""
@@ -22,47 +24,67 @@ def chances(trial: Numbers, rank: Numbers, wait_ns: Numbers) -> tuple[npt.NDArra
     little more than the next; the probability is that of a sum of places as large as the rank's if
     each trial draws one of its own at random, times the number of ranks (Bonferroni).
     """
-    ranks, column = np.unique(rank, return_inverse=True)
-    trials, row = np.unique(trial, return_inverse=True)
-    waits = np.full((len(trials), len(ranks)), -1, np.int64)
-    waits[row, column] = wait_ns
-    places = _places(waits)
+    ranks, own = np.unique(rank, return_inverse=True)
+    _, row = np.unique(trial, return_inverse=True)
+    place = _places(row, wait_ns)
+    ahead = _ahead(row, wait_ns)
+    draws = _draws(row, place)
     # many ranks took part in the same trials
     known: dict[bytes, Probabilities] = {}
     found = np.empty(len(ranks))
-    for own in range(len(ranks)):
-        there = waits[:, own] >= 0
-        if there.tobytes() not in known:
-            known[there.tobytes()] = _at_least(places[there])
-        at_least = known[there.tobytes()]
-        found[own] = at_least[places[there, own].sum()] * _evenness(waits[there], own)
+    order = np.lexsort((row, own))
+    for one, its in enumerate(np.split(order, np.flatnonzero(np.diff(own[order])) + 1)):
+        rows = row[its]
+        if rows.tobytes() not in known:
+            known[rows.tobytes()] = _at_least([draws[of] for of in rows.tolist()])
+        found[one] = known[rows.tobytes()][place[its].sum()] * _evenness(ahead[its])
     return ranks, np.minimum(1, len(ranks) * found)
 
 
-def _places(waits: Numbers) -> Numbers:
-    """Return the place of each wait among all of them: equal ones alike, 0 for none, -1 for those
-    that took no part."""
+def _places(row: Numbers, waits: Numbers) -> Numbers:
+    """Return the place of each wait among all of them: equal ones alike, 0 for none."""
     lengths, place = np.unique(waits, return_inverse=True)
-    place = place.reshape(waits.shape) - np.searchsorted(lengths, 0, "right") + 1
-    largest = place.max(axis=1).sum()
-    if largest > FINEST:
-        place = np.rint(place * (FINEST / largest)).astype(np.int64)
-    return np.where(waits > 0, place, np.minimum(waits, 0))
+    place = place + int(lengths[0] > 0)
+    largest = np.zeros(row.max() + 1, np.int64)
+    np.maximum.at(largest, row, place)
+    if largest.sum() > FINEST:
+        place = np.rint(place * (FINEST / largest.sum())).astype(np.int64)
+    return np.asarray(place)
 
 
-def _at_least(places: Numbers) -> Probabilities:
-    """Return the probability of each sum or a larger one, drawing one place from each row."""
-    sums = np.zeros(places.max(axis=1).sum() + 1)
-    sums[0] = 1
-    for row in places:
-        values, counts = np.unique(row[row >= 0], return_counts=True)
-        before, sums = sums / counts.sum(), np.zeros_like(sums)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            sums[value:] += count * before[: len(before) - value]
+def _ahead(row: Numbers, waits: Numbers) -> Numbers:
+    """Return by how much each wait of a trial is longer than the longest of the others."""
+    order = np.lexsort((waits, row))
+    last = np.flatnonzero(np.diff(row[order], append=-1))
+    longest, next_to_it = waits[order[last]], np.zeros(len(last), np.int64)
+    several = np.diff(last, prepend=-1) > 1
+    next_to_it[several] = waits[order[last[several] - 1]]
+    other = longest[row]
+    other[order[last]] = next_to_it
+    return np.asarray(waits - other)
+
+
+def _draws(row: Numbers, place: Numbers) -> list[Draw]:
+    """Return what may be drawn in each trial."""
+    most = int(place.max()) + 1
+    both, counts = np.unique(row * most + place, return_counts=True)
+    share = counts / np.bincount(row)[both // most]
+    edges = np.flatnonzero(np.diff(both // most)) + 1
+    each = zip(np.split(both % most, edges), np.split(share, edges), strict=True)
+    return [(places.tolist(), shares.tolist()) for places, shares in each]
+
+
+def _at_least(draws: list[Draw]) -> Probabilities:
+    """Return the probability of each sum or a larger one, drawing one place in each trial."""
+    sums = np.ones(1)
+    for places, shares in sorted(draws, key=lambda draw: draw[0][-1]):
+        before, sums = sums, np.zeros(len(sums) + places[-1])
+        for place, share in zip(places, shares, strict=True):
+            sums[place : place + len(before)] += share * before
     return np.cumsum(sums[::-1])[::-1]
 
 
-def _evenness(waits: Numbers, own: int) -> float:
+def _evenness(ahead: Numbers) -> float:
     """Return how likely a rank that was the worst in all trials was that by such even amounts; 1
     for any other.
 
@@ -71,7 +93,6 @@ def _evenness(waits: Numbers, own: int) -> float:
     highest probability if each amount up to it is as likely. What they are all multiples of may be
     the resolution of the times.
     """
-    ahead = waits[:, own] - np.delete(waits, own, axis=1).max(axis=1, initial=0)
     if ahead.min() <= 0:
         return 1.0
     spread = min(ahead.max() - ahead.min() + np.gcd.reduce(ahead), ahead.max())
