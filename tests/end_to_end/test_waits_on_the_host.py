@@ -66,6 +66,22 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
         assert compute_ns == pytest.approx(by_hand, abs=1000)
 
 
+def test_of_an_operator_that_only_waits_nothing_is_left(ingested: Ingested, tmp_path: Path) -> None:
+    """Where times are whole microseconds one may begin and end with the wait inside it."""
+    spans = [("aten::mm", 1000, 100), ("outer", 1200, 200), (WAIT, 1200, 200), ("part", 1500, 100),
+             (WAIT, 1510, 30), (WAIT, 1560, 40)]  # fmt: skip
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
+        for name, start, length in spans
+    ]
+    about = {"backend": "gloo", "rank": 0, "world_size": 1}
+    trace = json.dumps({"distributedInfo": about, "traceEvents": events})
+    (tmp_path / "rank0.json").write_text(trace)
+    found = ingested(tmp_path).sql("SELECT name, duration_ns FROM device_ops ORDER BY start_ns")
+    left = [("aten::mm", 100_000), ("part", 10_000), ("part", 20_000)]
+    assert list(found.itertuples(index=False, name=None)) == left
+
+
 def test_a_reduce_scatter_of_gloo_is_the_all_reduce_that_it_is_made_of(
     ingested: Ingested, fixtures: Path
 ) -> None:

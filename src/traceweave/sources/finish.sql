@@ -43,14 +43,15 @@ parts AS (
     SELECT
         op_id,
         coalesce(max(until_ns) OVER (PARTITION BY op_id ORDER BY from_ns, until_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns) AS start_ns,
-        from_ns AS end_ns
+        from_ns AS end_ns,
+        false AS is_last
     FROM cut
     UNION ALL
-    SELECT op_id, max(until_ns), any_value(end_ns) FROM cut GROUP BY op_id
+    SELECT op_id, max(until_ns), any_value(end_ns), true FROM cut GROUP BY op_id
 )
 SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
 FROM parts
-WHERE end_ns > start_ns OR op_id IN (SELECT op_id FROM waits);
+WHERE end_ns > start_ns OR is_last;
 
 -- What a GPU op's launch tells of it: the step, the operator around it if that is known to do one thing, and what most questions ask
 -- of the call. Narrow, so that the wide rows pass through one join.

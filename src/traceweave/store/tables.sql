@@ -139,7 +139,7 @@ CREATE TABLE base.host_ops (
     args JSON USING COMPRESSION zstd
 );
 
--- what is left of operators in which their thread waited for a collective: a row per part, or one without length; none where a GPU works
+-- what is left of operators in which their thread waited for a collective: a row per part, of which the last may have no length; none where a GPU works
 CREATE TABLE base.op_parts (
     op_id BIGINT NOT NULL,
     source_id INTEGER NOT NULL,
