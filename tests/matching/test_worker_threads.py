@@ -18,9 +18,11 @@ RECORDED = (
     "two_groups_gloo",
     "tp2_dp2_gloo",
     "slow_rank_2x2_gloo",
+    "two_interfaces_gloo",
 )
-"""Fixtures of several groups, with the flight recorder's dumps of the same processes beside them;
-of the first two the host is known, and in the first a group is listed that nobody uses."""
+"""Fixtures of several groups, or of one with four threads, with the flight recorder's dumps of the
+same processes beside them; of the first two and the last the host is known, and in the first a
+group is listed that nobody uses."""
 
 GROUPS = """
     SELECT k.rank, k.start_local_ns, k.op, k.bytes, g.name, g.ranks
@@ -47,6 +49,16 @@ def test_threads_tell_what_the_flight_recorder_says(
             assert told.execute(query).fetchall() == found
             assert len(found) >= 12
         assert told.execute("FROM collectives WHERE collective_id IS NULL").fetchall() == []
+
+
+def test_a_sole_group_has_two_threads_for_each_network_interface(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with open_database(database_of(fixtures / "two_interfaces_gloo")) as con:
+        assert con.execute(
+            "SELECT rank, count(DISTINCT stream), count(*), count(collective_id), any_value(ranks)"
+            " FROM collectives JOIN groups USING (group_id) GROUP BY rank ORDER BY rank"
+        ).fetchall() == [(0, 4, 32, 32, [0, 1]), (1, 4, 32, 32, [0, 1])]
 
 
 WORLD, NEAR, FAR = (0, 1, 2, 3), {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}, {

@@ -234,9 +234,15 @@ class _Search:
                     yield rank, thread, *named, list(members)
 
     def _sole(self) -> bool:
-        """Whether every rank lists one group and ran its calls on the threads of one."""
+        """Whether every rank lists one group and ran its calls on the threads of one: two for each
+        network interface that gloo was given, so more if those all served it from the first on.
+        """
         return all(
-            len(self.listed[rank]) == 1 and len(threads) <= 2
+            len(self.listed[rank]) == 1
+            and (
+                len(threads) <= 2
+                or not any(self._may_be_late(rank, two) for two in _by_two(threads))
+            )
             for rank, threads in self.threads.items()
         )
 
