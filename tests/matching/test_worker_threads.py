@@ -214,17 +214,18 @@ def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> 
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
+@pytest.mark.parametrize("groups", [24, 400])
 def test_many_groups_of_the_same_members_count_as_one(
-    empty_run: duckdb.DuckDBPyConnection,
+    empty_run: duckdb.DuckDBPyConnection, groups: int
 ) -> None:
-    # as many readings of 8 pairs of threads as ways to choose 8 of 24 groups
+    # as many readings of 8 pairs of threads as ways to choose 8 of the groups
     for rank in range(2):
         add_rank(empty_run, rank, host="node0", world_size=2)
-        for place in range(24):
-            empty_run.execute(
-                "INSERT INTO base.listed_groups VALUES ($1, $1, $2, $3, NULL, NULL, 2)",
-                [rank, place, f"group {place}"],
-            )
+        empty_run.execute(
+            "INSERT INTO base.listed_groups"
+            " SELECT $1, $1, place, 'group ' || place, NULL, NULL, 2 FROM range($2) AS of(place)",
+            [rank, groups],
+        )
         for n in range(8 * 20):
             _call(empty_run, rank, n % 16, 1_000 * n, 1_000 * n + 50)
 

@@ -81,10 +81,11 @@ def _strays(ahead: Ints) -> Iterator[tuple[Ints, int, int]]:
     edges = np.flatnonzero(np.abs(np.diff(ahead)) > NEAR_NS) + 1
     runs = np.split(np.arange(len(ahead)), edges)
     for before, run, after in zip(runs, runs[1:], runs[2:], strict=False):
+        if not len(run) < FEW <= min(len(before), len(after)):
+            continue
         beside = np.r_[ahead[before[-FEW:]], ahead[after[:FEW]]]
         least, most = int(beside.min()) - NEAR_NS, int(beside.max()) + NEAR_NS
-        off = ((ahead[run] < least) | (ahead[run] > most)).all()
-        if off and len(run) < FEW <= min(len(before), len(after)):
+        if ((ahead[run] < least) | (ahead[run] > most)).all():
             yield run, least, most
 
 

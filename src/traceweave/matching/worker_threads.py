@@ -41,6 +41,10 @@ MOST_READINGS = 100
 """Of one rank; where one has more, groups of the same members count as one. If it still has more,
 the run stays open."""
 
+AT_ONCE = 100
+"""Groups of a rank that are gone through in one call of a function by itself: Python does not call
+deeper than 1000 times."""
+
 
 class Listed(NamedTuple):
     """A process group as a rank's trace lists it."""
@@ -294,7 +298,11 @@ class _Search:
     def _readings(self) -> dict[int, list[Reading]]:
         """The readings of every rank by itself; none at all if one has too many."""
         found = {}
-        for rank in self.threads:
+        for rank, threads in self.threads.items():
+            # the last groups first, as each asks for those behind it
+            for group in range(len(self.listed[rank]), 0, -AT_ONCE):
+                for first in range(len(threads)):
+                    self._own(rank, group, first)
             found[rank] = self._own(rank, 0, 0)
             if len(found[rank]) > MOST_READINGS:
                 return {}
