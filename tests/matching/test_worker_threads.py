@@ -214,6 +214,29 @@ def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> 
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
+@pytest.mark.parametrize(("sources", "matched"), [(1, 0), (2, 80)])
+def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
+    empty_run: duckdb.DuckDBPyConnection, sources: int, matched: int
+) -> None:
+    # four threads of a rank: two in either half of its calls, which may have a file of its own
+    for rank in range(2):
+        for source in range(sources):
+            add_rank(
+                empty_run, rank, host="node0", world_size=2, source=2 * source + rank,
+                last_us=50_000,
+            )  # fmt: skip
+        for n in range(40):
+            half, at = n // 20, 1_000 * n + 37 * (n * n % 11)
+            add_call(
+                empty_run, rank, at, at + 50, group=None, size=2, bytes=1024 + 8 * (n % 7),
+                evidence="host op", stream=10 * rank + 2 * half + n % 2,
+                source_id=2 * (half % sources) + rank,
+            )  # fmt: skip
+    weave(empty_run)
+    [(found,)] = empty_run.execute("SELECT count(collective_id) FROM base.matches").fetchall()
+    assert found == matched
+
+
 @pytest.mark.parametrize("groups", [24, 400])
 def test_many_groups_of_the_same_members_count_as_one(
     empty_run: duckdb.DuckDBPyConnection, groups: int

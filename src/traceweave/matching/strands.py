@@ -60,8 +60,12 @@ class Strand:
 
     @property
     def mixed(self) -> bool:
-        """More threads of a host backend ran it than a group has, so it is of several."""
-        return not self.calls.on_gpu[0] and len(np.unique(self.calls.thread)) > THREADS
+        """More threads of a host backend ran it in one recording than a group has, so it is of
+        several."""
+        if self.calls.on_gpu[0]:
+            return False
+        ran = np.unique(np.c_[self.calls.source, self.calls.thread], axis=0)
+        return int(np.unique(ran[:, 0], return_counts=True)[1].max()) > THREADS
 
     @property
     def operations(self) -> Ints:
