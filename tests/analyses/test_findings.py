@@ -79,12 +79,12 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     [
         # each keeps the other waiting for 300 us in every second step
         (((600, 900), (900, 600)), None, "Ranks wait for each other 150 us per step without"
-            " compute, and no single rank is to blame; their compute is uneven (load balance"
+            " compute, and no single rank stands out; their compute is uneven (load balance"
             " 83.3%)"),
         # rank 0 waits 100 us for rank 1, before both wait 200 us for rank 2
         (((600, 700, 900), (600, 700, 900)), 2, "Beyond the waits for single late ranks, ranks wait"
-            " for each other 33.3 us per step without compute, and no single rank is to blame for"
-            " that; their compute is uneven (load balance 81.5%)"),
+            " for each other 33.3 us per step without compute, and no other rank stands out;"
+            " their compute is uneven (load balance 81.5%)"),
     ],
 )  # fmt: skip
 def test_waiting_that_no_straggler_explains_is_imbalance(
@@ -109,6 +109,58 @@ def test_waiting_that_no_straggler_explains_is_imbalance(
     assert found["imbalance"]["evidence"] == evidence
     assert ("straggler" in found) == (late is not None)
     assert late is None or found["straggler"]["ranks"] == [late]
+
+
+def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
+    build: Builder,
+) -> None:
+    """In every step each rank computes 200 us longer once: as much in all, and each waits once."""
+    _steps(build)
+    build.group(0, [0, 1])
+    for step in range(4):
+        for part, long in ((0, 0), (1, 1)):
+            at = (step * 1000 + part * 500) * US
+            starts = {rank: (at + (400 if rank == long else 200) * US) for rank in (0, 1)}
+            for rank, start in starts.items():
+                launch = build.launch(rank, (at, at + 10))
+                build.gpu(rank, (at, start), step=step, launch=launch)
+                build.gpu(rank, (start, at + 500 * US), "communication", "nccl", 20, step=step)
+            build.collective(
+                {rank: (start, at + 500 * US) for rank, start in starts.items()}, step=step
+            )
+    found = _by_rule(build, "straggler", "imbalance")
+    assert found["imbalance"]["evidence"] == (
+        "Ranks wait for each other 200 us per step without compute, and no single rank stands out;"
+        " their compute is uneven between collectives more than over a step (load balance 100.0%):"
+        " whoever is late, above all it computes longer (100.0% of the waiting whose cause is"
+        " known)"
+    )
+    assert found["imbalance"]["advice"].startswith("Not the amount of work alone:")
+
+
+def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) -> None:
+    """Once each a rank computes 400 us longer, copies and idles for 300 us longer."""
+    _steps(build)
+    build.group(0, [0, 1])
+    late = ((1, 0, None), (0, 400, "compute"), (1, 300, "memory"), (0, 300, None))
+    for step, (rank_late, by, what) in enumerate(late):
+        at = step * 1000 * US
+        starts = {rank: at + (400 + (by if rank == rank_late else 0)) * US for rank in (0, 1)}
+        for rank, start in starts.items():
+            _compute(build, rank, step, 400 * US)
+            if what and rank == rank_late:
+                build.gpu(rank, (at + 400 * US, start), what, what, step=step)
+            build.gpu(rank, (start, at + 1000 * US), "communication", "nccl", 20, step=step)
+        build.collective(
+            {rank: (start, at + 1000 * US) for rank, start in starts.items()}, step=step
+        )
+    found = _by_rule(build, "straggler", "imbalance")
+    # 400 of 1000 us are waits for compute
+    assert found["imbalance"]["evidence"] == (
+        "Ranks wait for each other 125 us per step without compute, and no single rank stands out;"
+        " their compute explains only part of it (load balance 90.0%): whoever is late, above all"
+        " it computes longer (40.0% of the waiting whose cause is known)"
+    )
 
 
 def test_what_costs_too_little_is_left_out(build: Builder) -> None:
@@ -638,3 +690,39 @@ def test_every_rule_is_documented() -> None:
         assert rule.finds in section
     for parameter in find("findings").parameters:
         assert f"`{parameter.name}`" in page
+
+
+@pytest.mark.parametrize(
+    ("late", "grew"),
+    [
+        (0, "1.00 ms"),
+        # ranks 0 and 2 communicate for 1000 us more, rank 1 for 600: 867; of that 267 are waits
+        (400, "867 us"),
+        (600, "1.00 ms, 600 us of it waiting for rank 1"),
+        (1000, "1.00 ms, all of it waiting for rank 1"),
+    ],
+)
+def test_the_rank_that_made_the_longest_step_long_is_named(
+    build: Builder, late: int, grew: str
+) -> None:
+    """Rank 1 is as late in the long step, and never else; what is left is transfer."""
+    build.group(0, [0, 1, 2])
+    lengths = (1000, 1000, 2000, 1000, 1000)
+    for rank in range(3):
+        build.rank(rank)
+    for step in range(len(lengths)):
+        at, end = sum(lengths[:step]) * US, sum(lengths[: step + 1]) * US
+        after = {rank: late if (rank, step) == (1, 2) else 0 for rank in range(3)}
+        starts = {rank: at + (500 + wait) * US for rank, wait in after.items()}
+        for rank, start in starts.items():
+            build.step(rank, step, (at, end), (at, end))
+            build.gpu(
+                rank, (at, at + 500 * US), step=step, launch=build.launch(rank, (at, at + 10))
+            )
+            build.gpu(rank, (start, end), "communication", "nccl", 20, step=step)
+        build.collective({rank: (start, end) for rank, start in starts.items()}, step=step)
+    found = _by_rule(build, "unsteady_steps")
+    assert found["unsteady_steps"]["evidence"] == (
+        "Steps take 1.00 ms at the median, 1.20 ms on average; the longest, step 2, 2.00 ms:"
+        f" there communication that no compute hides grew by {grew}"
+    )

@@ -117,7 +117,7 @@ def test_what_another_finding_claims_is_not_counted_twice(
     assert bound["cost_is"] == "bound"
     assert (
         bound["note"]
-        == "by replay its scenario gains 5.90 ms more: it changes more than this counts"
+        == "by replay its scenario gains 5.89 ms more: it changes more than this counts"
     )
     assert gain - bound["bound_ns"] == pytest.approx(5.9 * 1e6, abs=0.05e6)
 

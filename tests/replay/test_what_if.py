@@ -20,7 +20,9 @@ from tests.tables import empty_database
 from traceweave.cli import main, what_if
 from traceweave.errors import UsageError
 from traceweave.replay import answers
+from traceweave.replay.graph import graph_of
 from traceweave.replay.model import Answer, Model
+from traceweave.replay.rank_graph import HOST_WAIT
 from traceweave.store.empty import create_tables
 from traceweave_simulator import Config, Gap
 
@@ -167,6 +169,37 @@ def test_a_call_that_returns_with_its_collective_waits_for_it(
     with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
         rows = run.what_if("rank=0 kind=data_loading like=median", by="rank")
     assert rows["gain_ns"].round(-6).tolist() == [60 * MS] * 4
+
+
+def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """Waits for sums of tensor parallelism, which a thread of gloo also takes up after the caller
+    waits already: of 20 per rank, those that the JSON has with 0.3 ms or more."""
+    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
+        graph = graph_of(run.con)
+        waits = run.sql(
+            "SELECT w.rank, min(o.start_ns) AS next_ns"
+            " FROM host_ops AS w JOIN device_ops AS o ON o.rank = w.rank AND o.stream = w.tid"
+            " AND o.start_ns >= w.end_ns AND o.category = 'compute'"
+            " WHERE w.name = '_c10d_functional::wait_tensor' AND w.duration_ns > 300000"
+            " GROUP BY w.rank, w.op_id"
+        )
+    held = graph.edges.target[graph.edges.kind == HOST_WAIT]
+    nodes = graph.nodes
+    goes_on = set(zip(nodes.rank[held], nodes.start[held] + graph.origin, strict=True))
+    waits["found"] = [row in goes_on for row in zip(waits["rank"], waits["next_ns"], strict=True)]
+    by_rank = waits.groupby("rank")["found"]
+    assert by_rank.count().tolist() == by_rank.sum().tolist() == [15, 20, 18, 16]
+
+
+def test_a_sleep_that_is_gone_shortens_the_step_by_its_length(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """Rank 2 sleeps 40 ms per step, and its clock is known to 0.7 ms."""
+    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+        [gain] = run.what_if("rank=2 kind=data_loading like=median")["gain_ns"]
+    assert gain == pytest.approx(40 * MS, abs=0.7 * MS)
 
 
 def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:

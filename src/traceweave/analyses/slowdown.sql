@@ -15,6 +15,7 @@
 -- order: place
 -- caveat: needs steps; each is replayed by itself, with all ranks ready at once, so that launch delays and what steps hand on are left out.
 -- caveat: equal names are taken for equal work: a kernel that is launched with several shapes gets their mean on every rank.
+-- caveat: the ideal step has as many calls as the measured one: what a rank does in calls that others do not make is no slowdown here, and where they are shorter than the mean of their name, its ideal step is longer than measured. what-if with like=median counts such calls.
 -- caveat: stages are those who send to each other, in the order of their ranks; ranks of a run without messages are pipelines by themselves.
 SELECT scope, what, rank, step, slowdown, share, step_ns, ideal_ns
 FROM tw_slowdown

@@ -294,12 +294,11 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     place = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + EARLY_NS, side="right") - 1
     last = by_end[np.maximum(place, 0)]
     end, called = comm["end_ns"][last], comm["called"][last]
-    # a call that returns when it is over begins in a gap of its thread, which ends with it
-    returned = (
-        (comm["caller"][last] == cpu["chain"]) & (called >= free) & (called < cpu["start_ns"])
-    )
+    start = comm["start_ns"][last]
+    # one that a thread of gloo takes up while its caller waits: the caller goes on as it ends
+    returned = (comm["caller"][last] == cpu["chain"]) & (called > NONE) & (start < cpu["start_ns"])
     returned &= cpu["start_ns"] <= end + EARLY_NS
-    began = comm["start_ns"][last] <= free
+    began = start <= free
     target = np.flatnonzero((place >= 0) & (end > free) & (began | returned))
     return last[target], target
 

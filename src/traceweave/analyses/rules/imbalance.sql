@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- param: min_share
@@ -56,7 +56,9 @@ found AS (
         e.instances,
         CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
         c.words,
-        l.share
+        l.share,
+        coalesce(l.cause = 'compute', FALSE) AS is_part,
+        l.is_compute
     FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
 )
@@ -64,13 +66,18 @@ SELECT
     cost_ns,
     CASE WHEN is_uneven THEN scenario END AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
-    || format(' wait for each other {} per {} without compute, and no single rank is to blame{}; ', tw_time(cost_ns), unit,
-        CASE WHEN is_rest THEN ' for that' ELSE '' END)
-    || CASE WHEN is_uneven THEN 'their compute is uneven' ELSE 'their compute does not explain it' END
+    || format(' wait for each other {} per {} without compute, and no {} rank stands out; ', tw_time(cost_ns), unit,
+        CASE WHEN is_rest THEN 'other' ELSE 'single' END)
+    || CASE
+        WHEN is_uneven THEN 'their compute is uneven'
+        WHEN is_part AND is_compute THEN 'their compute is uneven between collectives more than over a ' || unit
+        WHEN is_part THEN 'their compute explains only part of it'
+        ELSE 'their compute does not explain it'
+    END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': whoever is late, mostly {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': whoever is late, above all {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
-        ELSE 'Not the amount of work: see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'
+        ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'
     END AS advice
 FROM found
