@@ -1,6 +1,7 @@
 """Which calls of different ranks are one collective, one send with its receive.
 
-`calls` reads them, `groups` finds their process groups, `peers` who the other side of a message is;
+`worker_threads` tells which groups gloo's threads serve, but for `late_groups`; `calls` reads the
+calls, `groups` finds their process groups, `peers` who the other side of a message is;
 `match` gives every call its instance or a reason why it has none (`outcome`): by sequence number
 (checked by `misnumbered`), by order (`alignment`, which rests on `shifts`, `voting` and
 `coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver

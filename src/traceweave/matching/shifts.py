@@ -282,7 +282,7 @@ def _candidates(a: Calls, b: Calls) -> Ints:
     for op in np.intersect1d(a.op, b.op):
         same += _convolve((b.op == op).astype(float), (a.op == op).astype(float)[::-1])
     enough = overlap >= max(1.0, MIN_OVERLAP * min(len(a), len(b)))
-    return np.asarray(shifts[enough & (same >= 0.5 * overlap - 0.01)])
+    return np.asarray(shifts[enough & (same >= ALIKE * overlap - 0.01)])
 
 
 def _convolve(x: Floats, y: Floats) -> Floats:

@@ -6,8 +6,8 @@ lists them. Which groups were used at all, the calls tell: what two members did 
 be alike and to obey causality. What all readings of a run's threads that do so have in common
 holds; the rest stays open.
 
-Groups made after the profiler started are in no list. So threads whose first call comes after a
-pause in which their group may have been made may serve none that is listed.
+Groups made after the profiler started are in no list, so threads may also serve one of those
+(`late_groups`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
-from statistics import median
 from typing import NamedTuple
 
 import duckdb
@@ -24,18 +23,16 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls, read_calls
+from traceweave.matching.late_groups import Recording, read_recordings
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import could_be_one
+from traceweave.matching.strands import THREADS
 
 ALONE = 8
 """Calls that one of a group's two threads may have done while the other had nothing to do; of more,
 both do some."""
 FEW = 3
 """Members on either side that each member of a group is compared with."""
-
-MAKING_NS = 500_000
-"""Pauses that are shorter are too short to make a group: of 480 recorded calls that made one the
-quickest took 0.5 ms."""
 
 MOST_READINGS = 100
 """Of one rank; where one has more, groups of the same members count as one. If it still has more,
@@ -57,9 +54,6 @@ class Listed(NamedTuple):
 UNLISTED = Listed("", None, ())
 """Groups made after the profiler started, whose members nothing tells."""
 
-STEPS = 3
-"""Steps of which calls have to come in each to be of a group that was there before the first."""
-
 Threads = tuple[int, ...]
 Reading = dict[Listed, Threads]
 """The threads of a rank that each group has which was used."""
@@ -74,7 +68,7 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> No
         return
     con.execute(_FORGET_SQL)
     calls = read_calls(con)
-    search = _Search(calls, listed, same_clock, _read_recordings(con, calls.origin_ns))
+    search = _Search(calls, listed, same_clock, read_recordings(con, calls.origin_ns))
     if rows := list(search.groups()):
         con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
 
@@ -88,7 +82,7 @@ SET group_name = NULL, group_desc = NULL, group_ranks = NULL, group_size = l.wor
         THEN k.bytes // k.group_size * l.world_size ELSE k.bytes END
 FROM (SELECT DISTINCT rank, world_size FROM base.listed_groups) AS l
 WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.seq IS NULL
-    AND coalesce(k.group_name, CAST(k.group_ranks AS VARCHAR)) IS NOT NULL
+    AND (k.group_name IS NOT NULL OR k.group_ranks IS NOT NULL)
     AND k.op NOT IN ('send', 'recv')
 """
 
@@ -123,70 +117,6 @@ def _read_listed(con: duckdb.DuckDBPyConnection) -> dict[int, list[Listed]]:
     return listed
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """When a rank may have made groups that one of its files does not list."""
-
-    pauses: list[tuple[int, int]]
-    """In which its threads that issue collectives recorded nothing: start and end, in order."""
-    steps: list[tuple[int, int, int]]
-    """Number, start and end, in order."""
-
-    def may_have_made(self, calls: Calls) -> bool:
-        """Whether the group that the calls are of may have been made in the recording, before the
-        first of them.
-        """
-        first = int(calls.start.min())
-        return self._longest(None, first) > 0 and not self._used_from_the_first_step_on(calls)
-
-    def _used_from_the_first_step_on(self, calls: Calls) -> bool:
-        """Whether calls come in all steps, and no longer pause before them in the first than is
-        usual in others. In the step 0 that a profiler marks, a job may set itself up.
-        """
-        if len(self.steps) < STEPS or not self.steps[0][0]:
-            return False
-        begin = self.steps[0][1]
-        if self._longest(None, begin) or int(calls.start.min()) < begin:
-            return False
-        pauses = []
-        for _, start, end in self.steps:
-            here = calls.start[(calls.start >= start) & (calls.start < end)]
-            if not len(here):
-                return False
-            pauses.append(self._longest(start, int(here.min())))
-        return pauses[0] <= 2 * median(pauses[1:])
-
-    def _longest(self, since: int | None, until: int) -> int:
-        """The longest pause between two moments."""
-        inside = (
-            min(end, until) - (start if since is None else max(start, since))
-            for start, end in self.pauses
-        )
-        return max((pause for pause in inside if pause >= MAKING_NS), default=0)
-
-
-def _read_recordings(con: duckdb.DuckDBPyConnection, origin: int) -> dict[int, _Recording]:
-    """What each source that lists groups recorded, by its number."""
-    times = "list([start_local_ns - $origin, start_local_ns + duration_ns - $origin]"
-    rows = con.execute(
-        f"""
-        SELECT source_id, coalesce(p.pauses, []), coalesce(s.steps, [])
-        FROM (SELECT DISTINCT source_id FROM base.listed_groups)
-        LEFT JOIN (
-            SELECT source_id, {times} ORDER BY start_local_ns) AS pauses
-            FROM base.pauses GROUP BY ALL
-        ) AS p USING (source_id)
-        LEFT JOIN (
-            SELECT source_id, list([step, start_local_ns - $origin,
-                start_local_ns + duration_ns - $origin] ORDER BY start_local_ns) AS steps
-            FROM base.steps GROUP BY ALL
-        ) AS s USING (source_id)
-        """,
-        {"origin": origin},
-    ).fetchall()
-    return {source: _Recording(pauses, steps) for source, pauses, steps in rows}
-
-
 @dataclass
 class _Search:
     """Readings of the threads of every rank that do not contradict those of others."""
@@ -194,7 +124,7 @@ class _Search:
     calls: Calls
     listed: dict[int, list[Listed]]
     same_clock: SameClock
-    recordings: dict[int, _Recording]
+    recordings: dict[int, Recording]
     at: dict[int, Ints] = field(init=False)
     """Positions of the calls that a rank's threads ran."""
     threads: dict[int, Threads] = field(init=False)
@@ -244,7 +174,7 @@ class _Search:
         return all(
             len(self.listed[rank]) == 1
             and (
-                len(threads) <= 2
+                len(threads) <= THREADS
                 or not any(self._may_be_late(rank, two) for two in _by_two(threads))
             )
             for rank, threads in self.threads.items()
@@ -335,8 +265,9 @@ class _Search:
             yield {}
             return
         if group == len(self.listed[rank]):
-            if self._late(rank, left[:2]):
-                yield from self._beginning(UNLISTED, left[:2], self._own(rank, group, first + 2))
+            if self._late(rank, left[:THREADS]):
+                rest = self._own(rank, group, first + THREADS)
+                yield from self._beginning(UNLISTED, left[:THREADS], rest)
             return
         yield from self._own(rank, group + 1, first)
         its = self.listed[rank][group]
