@@ -111,8 +111,8 @@ def check(
     for text in result.remarks:
         note(text)
     note(result.summary)
-    for path in (junit, *(path for _, path in annotations)):
-        if path is not None and str(path) != "-" and not is_stream(path):
+    for path in (junit, *(path for _, path in annotations if str(path) != "-")):
+        if path is not None and not is_stream(path):
             note(f"wrote {path}")
     if not result.ok:
         context.exit(CROSSED)
