@@ -8,7 +8,7 @@ from traceweave.matching.groups import Group, Label, describe_role, find_groups
 def label(number: int, rank: int, name: str | None = None, **facts: object) -> Label:
     known: dict[str, object] = {
         "description": None, "ranks": None, "size": None, "comm": None,
-        "evidence": "metadata" if name else "name", "stream": 20,
+        "evidence": "metadata" if name else "name", "stream": 20, "sort": "collectives",
     } | facts  # fmt: skip
     return Label(number, rank, name, **known)  # type: ignore[arg-type]
 

@@ -95,7 +95,14 @@ def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
     return np.asarray(fits)
 
 
-_LABEL_KEY = "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream"
+_LABEL_KEY = (
+    "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream, sort"
+)
+
+_SORT = (
+    "CASE WHEN k.op IN ('send', 'recv') THEN 'messages'"
+    " WHEN k.op = 'unknown' THEN 'unknown' ELSE 'collectives' END"
+)
 
 _STREAM = "CASE WHEN k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' THEN k.stream END"
 
@@ -105,7 +112,7 @@ SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
 FROM (
     SELECT
         rank, group_name, group_desc, any_value(k.group_ranks) AS group_ranks, group_size,
-        comm_id, evidence, {_STREAM} AS stream,
+        comm_id, evidence, {_STREAM} AS stream, {_SORT} AS sort,
         hash(k.group_ranks) AS members, count(*) AS calls
     FROM base.collective_calls AS k
     GROUP BY ALL
@@ -158,6 +165,7 @@ JOIN call_labels AS l
     AND k.comm_id IS NOT DISTINCT FROM l.comm_id
     AND k.evidence = l.evidence
     AND {_STREAM} IS NOT DISTINCT FROM l.stream
+    AND {_SORT} = l.sort
 LEFT JOIN types AS t ON k.dtype = t.dtype
 LEFT JOIN kernels AS n ON k.call_id = n.call_id
 LEFT JOIN computing AS m

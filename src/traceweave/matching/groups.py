@@ -2,11 +2,11 @@
 of the run.
 
 A label is one distinct combination of rank, group name, description, members, size, communicator,
-evidence and stream: there are few of them, whatever the number of calls. Identity, in this order:
+evidence, stream and sort of calls: there are few of them, whatever the number of calls. Identity, in this order:
 the communicator hash (nsys); the group's name with its members, because one name can stand for
 several groups after a split; the name with the size, where the trace cuts the list of members; the
-stream, where a call without any label shares it with calls of one labelled group. What is left,
-or has a label that stands for several groups, is open: open_calls.py looks for its groups.
+stream, where a call without any label shares it with calls of one labelled group (unless those are
+messages, and it may be one of them, to nobody knows whom). What is left, or has a label that stands for several groups, is open: open_calls.py looks for its groups.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Label(NamedTuple):
     comm: str | None
     evidence: str
     stream: int | None
+    sort: str
+    """What its calls are: 'messages', 'collectives' or 'unknown'."""
 
 
 STATED_BY_JOB = "the job says so"
@@ -92,10 +94,10 @@ def read_labels(con: duckdb.DuckDBPyConnection) -> list[Label]:
     """Read the labels that calls.read_calls left behind."""
     rows = con.execute(
         "SELECT label, rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence,"
-        " stream FROM call_labels ORDER BY label"
+        " stream, sort FROM call_labels ORDER BY label"
     ).fetchall()
     return [
-        Label(row[0], row[1], row[2], row[3], tuple(sorted(row[4])) if row[4] else None, *row[5:9])
+        Label(row[0], row[1], row[2], row[3], tuple(sorted(row[4])) if row[4] else None, *row[5:])
         for row in rows
     ]
 
@@ -172,11 +174,16 @@ def _keys(labels: list[Label]) -> list[tuple[object, ...]]:
             listed[label.name, label.size or len(label.ranks)].add(label.ranks)
     keys = [_own_key(label, listed) for label in labels]
     on_stream: dict[tuple[int, int], set[tuple[object, ...]]] = defaultdict(set)
+    messages: set[tuple[int, int]] = set()
     for label, key in zip(labels, keys, strict=True):
         if key[0] != "unlabelled" and label.stream is not None:
             on_stream[label.rank, label.stream].add(key)
+            if label.sort == "messages":
+                messages.add((label.rank, label.stream))
     for position, label in enumerate(labels):
         if keys[position][0] == "unlabelled" and label.stream is not None:
+            if label.sort == "unknown" and (label.rank, label.stream) in messages:
+                continue
             candidates = on_stream.get((label.rank, label.stream), set())
             if len(candidates) == 1:
                 keys[position] = next(iter(candidates))

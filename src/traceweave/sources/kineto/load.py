@@ -24,14 +24,22 @@ from traceweave.sources.model import (
     Report,
     Trace,
 )
+from traceweave.vocabulary import answered
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
-_COLLECTIVES = {
-    "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1": "kernel_collectives.sql",
-    "SELECT 1 FROM new_host_ops WHERE kind = 'annotation'"
-    " AND collective_range(name) = 'host' LIMIT 1": "host_collectives.sql",
-}
+_KERNELS = "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1"
+_MESSAGES = "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
+_ON_HOSTS = (
+    "SELECT 1 FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) = 'host' LIMIT 1"
+)
+_COLLECTIVES = (
+    ((_KERNELS,), "communication_kernels.sql"),
+    ((_KERNELS, _MESSAGES), "batched_messages.sql"),
+    ((_KERNELS,), "kernel_collectives.sql"),
+    ((_ON_HOSTS,), "host_collectives.sql"),
+)
+"""Scripts in their order, with what has to be there for each."""
 
 _LOST = {
     "no phase": "events without a phase",
@@ -162,8 +170,8 @@ def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
 
 def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("macros.sql"))
-    for any_of_them, script in _COLLECTIVES.items():
-        if con.execute(any_of_them).fetchall():
+    for needed, script in _COLLECTIVES:
+        if all(con.execute(any_of_them).fetchall() for any_of_them in needed):
             con.execute(_script(script))
 
 
@@ -194,4 +202,4 @@ def _loaded(of: _Read, events: int, issues: list[Issue]) -> Loaded:
 
 @cache
 def _script(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return answered(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -12,3 +12,6 @@ CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
     TRY_CAST(json_extract(args, '$."Input Dims"[0]') AS BIGINT[]),
     TRY_CAST(json_extract(args, '$."Input Dims"[0][0]') AS BIGINT[])
 ));
+
+-- Whether a `record_param_comms` is of a send or a receive.
+CREATE OR REPLACE TEMP MACRO is_message(args) AS json_extract_string(args, '$."Collective name"') IN ('send', 'recv');
