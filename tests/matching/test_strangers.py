@@ -105,3 +105,31 @@ def test_a_rank_that_lost_calls_is_not_a_step_of_training_off(corpus: Path, tmp_
     assert found.wrong == 0
     assert found.matched_all > 0.985
     assert found.outside == 0
+
+
+# what was wrong: keys go round rings of four in kernels that say nothing; the messages that one of
+# them does were not read, and 1,334 of rank 1's were joined with rank 3's (of 40 steps)
+@nightly
+@pytest.mark.parametrize("seed", [13, 14])
+def test_rounds_of_a_ring_are_matched_message_by_message(
+    corpus: Path, tmp_path: Path, seed: int
+) -> None:
+    found = scored(replace(job_named("cp/keys/steps"), steps=12), seed, corpus, tmp_path)
+    assert found.wrong == 0
+    assert found.matched_all > 0.99
+    assert found.outside == 0
+
+
+# what failed: by their ends, messages were found without their direction, so that nothing told
+# which ranks are the stages of a pipeline
+@nightly
+def test_messages_of_batches_tell_the_stages(corpus: Path, tmp_path: Path) -> None:
+    found = scored(job_named("pp/keys/steady"), 14, corpus, tmp_path)
+    assert found.wrong == 0
+    assert found.matched_all > 0.97
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        rows = run.analyze("pipeline")
+    whole = rows[rows.step.between(3, 13)]
+    assert {*zip(whole["rank"], whole.stage, strict=True)} == {(r, r // 4) for r in range(16)}
+    assert {*whole.microbatches} == {8}
+    assert {*whole.schedule} == {"1f1b"}

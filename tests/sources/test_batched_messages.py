@@ -27,7 +27,9 @@ MESSAGES = """
 """
 
 
-def message(ts: float, op: str, peer: int | None, *, dur: float = 1, size: int = 4) -> Any:
+def message(
+    ts: float, op: str, peer: int | None, *, dur: float = 1, size: int = 4, desc: str = "mesh_pp"
+) -> dict[str, Any]:
     """A send or receive of 8 values of two bytes in the group of ranks 0 to 3."""
     args = {
         "Collective name": op,
@@ -36,7 +38,7 @@ def message(ts: float, op: str, peer: int | None, *, dur: float = 1, size: int =
         "Group size": size,
         "dtype": "BFloat16",
         "Process Group Name": "7",
-        "Process Group Description": "mesh_pp",
+        "Process Group Description": desc,
         "Process Group Ranks": str(list(range(size))),
     }
     if peer is not None:
@@ -44,11 +46,11 @@ def message(ts: float, op: str, peer: int | None, *, dur: float = 1, size: int =
     return span("record_param_comms", ts, dur, args=args)
 
 
-def batch(ts: float, number: int, to: int = 1, of: int = 3) -> Events:
+def batch(ts: float, number: int, to: int = 1, of: int = 3, desc: str = "mesh_pp") -> Events:
     """A send and a receive that end before the launch, and the kernel that does both."""
     return [
-        message(ts, "send", to),
-        message(ts + 2, "recv", of),
+        message(ts, "send", to, desc=desc),
+        message(ts + 2, "recv", of, desc=desc),
         launch(ts + 4, 1, number, "cudaLaunchKernelExC"),
         kernel(SEND_RECV, ts + 20, 9, number),
     ]
@@ -155,7 +157,7 @@ BEGINS = [100 * n + 11 * n * n for n in range(ROUNDS)]
 """When rounds begin, us; no two follow each other alike."""
 
 
-def ring(rank: int, turns: bool) -> Events:
+def ring(rank: int, turns: bool, desc: str = "mesh_pp") -> Events:
     """Keys go round a ring of four: in each round a rank sends to the next one and receives from
     the one before, in every other round the other way if the ring `turns`. Rank 2 is 5 us late
     each time. Of ranks 1 and 3 the first two rounds were launched before the window.
@@ -164,7 +166,8 @@ def ring(rank: int, turns: bool) -> Events:
     for n, at in enumerate(BEGINS):
         start = 50 + at + (5 if rank == 2 else 0)
         if rank % 2 == 0 or n >= EARLY:
-            events += batch(at, n + 1, after(rank, n, turns), after(rank, n, turns, -1))[:3]
+            to, of = after(rank, n, turns), after(rank, n, turns, -1)
+            events += batch(at, n + 1, to, of, desc)[:3]
         events.append(kernel(SEND_RECV, start, 70 + at - start, n + 1))
     return events
 
@@ -173,12 +176,12 @@ def after(rank: int, n: int, turns: bool, step: int = 1) -> int:
     return (rank + (-step if turns and n % 2 else step)) % RANKS
 
 
-def ingest_ring(folder: Path, turns: bool) -> traceweave.Run[Any]:
+def ingest_ring(folder: Path, turns: bool, desc: str = "mesh_pp") -> traceweave.Run[Any]:
     for rank in range(RANKS):
         top = {
-            "distributedInfo": {"rank": rank, "world_size": RANKS},
+            "distributedInfo": {"rank": rank, "world_size": 2 * RANKS},
             "baseTimeNanoseconds": 1_759_300_074_000_000_000,
-            "traceEvents": ring(rank, turns),
+            "traceEvents": ring(rank, turns, desc),
         }
         (folder / f"rank{rank}.json").write_text(json.dumps(top), encoding="utf-8")
     traceweave.ingest(folder, folder / "run.duckdb")
@@ -202,9 +205,7 @@ def test_every_send_meets_the_receive_of_its_round(tmp_path: Path, turns: bool) 
         for ranks, begins in zip(pairs.ranks, pairs.begins, strict=True)
     }
     first = EARLY if turns else 0
-    assert found == {
-        (r, after(r, n, turns), n) for r in range(RANKS) for n in range(first, ROUNDS)
-    }
+    assert found == {(r, after(r, n, turns), n) for r in range(RANKS) for n in range(first, ROUNDS)}
 
 
 def test_messages_that_do_not_say_to_whom_are_no_collective(tmp_path: Path) -> None:

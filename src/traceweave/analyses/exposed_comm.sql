@@ -18,21 +18,26 @@
 -- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it
 -- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
 -- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
--- column: is_staged BOOLEAN | a send or recv, or a collective over several stages of a pipeline: there the schedule makes ranks wait
+-- column: is_staged BOOLEAN | a send or recv of a pipeline, or a collective over several of its stages: there the schedule makes ranks wait. Messages one way round a ring, or of a group that is for something else by name (context parallelism), are not of a pipeline
 -- column: call_id BIGINT | as in collectives
 -- main: rank, step, op, group_id, bytes, duration_ns, exposed_ns, exposed_wait_ns, exposed_transfer_ns, late_rank, late_ns
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
 -- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
 -- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins: they are not split.
-WITH p2p AS (
+WITH staged AS (
+    SELECT call_id, collective_id, rank, op
+    FROM collectives
+    WHERE op IN ('send', 'recv') AND (group_id IS NULL OR group_id IN (SELECT group_id FROM tw_pipelines()))
+),
+stages AS (
     SELECT DISTINCT a.rank, b.rank AS peer
-    FROM collectives AS a JOIN collectives AS b USING (collective_id)
+    FROM staged AS a JOIN staged AS b USING (collective_id)
     WHERE a.op = 'send' AND b.op = 'recv'
 ),
 spanning AS (
     SELECT DISTINCT g.group_id
-    FROM groups AS g JOIN p2p ON list_contains(g.ranks, p2p.rank) AND list_contains(g.ranks, p2p.peer)
+    FROM groups AS g JOIN stages AS s ON list_contains(g.ranks, s.rank) AND list_contains(g.ranks, s.peer)
 ),
 calls AS MATERIALIZED (
     SELECT
@@ -120,7 +125,7 @@ SELECT
     CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) AS exposed_transfer_ns,
     CASE WHEN m.until_free_ns IS NOT NULL THEN k.late_rank END AS late_rank,
     CAST(m.until_free_ns - m.from_free_ns AS BIGINT) AS late_ns,
-    k.op IN ('send', 'recv') OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged,
+    k.call_id IN (SELECT call_id FROM staged) OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged,
     k.call_id
 FROM calls AS k JOIN measured AS m USING (call_id)
 ORDER BY exposed_ns DESC, k.start_ns, k.rank, k.op, k.group_id NULLS LAST

@@ -182,7 +182,7 @@ pipelines AS (
     FROM groups
     WHERE len(ranks) > 1 AND (
         role = 'pp'
-        OR group_id IN (SELECT group_id FROM arrivals GROUP BY group_id HAVING bool_and(op = 'send_recv'))
+        OR group_id IN (FROM tw_pipelines()) AND group_id IN (SELECT group_id FROM arrivals GROUP BY group_id HAVING bool_and(op = 'send_recv'))
     )
 ),
 stages AS (

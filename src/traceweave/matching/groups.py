@@ -2,11 +2,12 @@
 of the run.
 
 A label is one distinct combination of rank, group name, description, members, size, communicator,
-evidence, stream and sort of calls: there are few of them, whatever the number of calls. Identity, in this order:
-the communicator hash (nsys); the group's name with its members, because one name can stand for
-several groups after a split; the name with the size, where the trace cuts the list of members; the
-stream, where a call without any label shares it with calls of one labelled group (unless those are
-messages, and it may be one of them, to nobody knows whom). What is left, or has a label that stands for several groups, is open: open_calls.py looks for its groups.
+evidence, stream and sort of calls: there are few of them, whatever the number of calls. Identity,
+in this order: the communicator hash (nsys); the group's name with its members, because one name can
+stand for several groups after a split; the name with the size, where the trace cuts the list of
+members; the stream, where a call without any label shares it with calls of one labelled group
+(unless those are messages: it may be another, and does not say to whom). What is left, or has a
+label that stands for several groups, is open: open_calls.py looks for its groups.
 """
 
 from __future__ import annotations

@@ -121,6 +121,34 @@ FROM tw_issued AS i
 ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND i.start_ns >= r.start_ns
 WHERE i.start_ns < r.open_until_ns;
 
+-- macro: tw_message_rings() | the process groups whose messages go one way round a ring, as in ring attention: each member sends to one and receives from another: group_id
+-- reads: collectives
+CREATE TEMP MACRO IF NOT EXISTS tw_message_rings() AS TABLE
+WITH members AS (
+    SELECT
+        k.group_id,
+        k.rank,
+        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'send') AS receivers,
+        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'recv') AS senders
+    FROM collectives AS k
+    LEFT JOIN collectives AS o
+        ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
+    WHERE k.op IN ('send', 'recv') AND k.group_id IS NOT NULL
+    GROUP BY k.group_id, k.rank
+)
+SELECT group_id
+FROM members
+GROUP BY group_id
+HAVING bool_and(coalesce(len(receivers) = 1 AND len(senders) = 1 AND receivers <> senders, FALSE));
+
+-- macro: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
+-- reads: collectives, groups
+CREATE TEMP MACRO IF NOT EXISTS tw_pipelines() AS TABLE
+SELECT DISTINCT group_id
+FROM collectives JOIN groups USING (group_id)
+WHERE op IN ('send', 'recv')
+    AND (role = 'pp' OR role IN ('world', 'unknown') AND group_id NOT IN (SELECT group_id FROM tw_message_rings()));
+
 -- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
 -- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE
@@ -154,6 +182,7 @@ read AS (
         s.*,
         CASE
             WHEN t.is_model_parallel THEN {'role': 'tp', 'source': 'host: issued in a model-parallel region'}
+            WHEN t.is_p2p AND r.group_id IS NOT NULL THEN {'role': 'cp', 'source': 'operations: send and recv one way round a ring'}
             WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
             WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}
             WHEN t.has_all_to_all THEN {'role': 'ep', 'source': 'operations: all_to_all'}
@@ -163,7 +192,9 @@ read AS (
             WHEN t.has_all_reduce AND s.stride = 1 THEN {'role': 'tp', 'source': 'ranks: neighbours'}
             WHEN t.has_all_reduce AND s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: stride ' || s.stride}
         END AS laid_out
-    FROM shaped AS s LEFT JOIN traffic AS t USING (group_id)
+    FROM shaped AS s
+    LEFT JOIN traffic AS t USING (group_id)
+    LEFT JOIN tw_message_rings() AS r USING (group_id)
 )
 SELECT
     group_id,

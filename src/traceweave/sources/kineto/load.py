@@ -29,9 +29,12 @@ from traceweave.vocabulary import answered
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
 _KERNELS = "SELECT 1 FROM classified WHERE category = 'communication' LIMIT 1"
-_MESSAGES = "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
+_MESSAGES = (
+    "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
+)
 _ON_HOSTS = (
-    "SELECT 1 FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) = 'host' LIMIT 1"
+    "SELECT 1 FROM new_host_ops"
+    " WHERE kind = 'annotation' AND collective_range(name) = 'host' LIMIT 1"
 )
 _COLLECTIVES = (
     ((_KERNELS,), "communication_kernels.sql"),

@@ -1,0 +1,32 @@
+"""Messages that go one way round a ring, as in ring attention, are not those of a pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sources.test_batched_messages import ingest_ring
+
+
+@pytest.mark.parametrize(
+    ("desc", "turns", "role", "staged"),
+    [
+        ("mesh_cp", False, "cp", False),
+        ("mesh_cp", True, "cp", False),
+        ("undefined", False, "cp", False),
+        ("undefined", True, "pp", True),
+        ("mesh_pp", False, "pp", True),
+    ],
+)
+def test_a_group_says_so_or_its_messages_do(
+    tmp_path: Path, desc: str, turns: bool, role: str, staged: bool
+) -> None:
+    """Those of a pipeline go both ways, also where its last stage sends to its first."""
+    with ingest_ring(tmp_path, turns, desc) as run:
+        groups = run.analyze("groups")
+        calls = run.analyze("exposed_comm")
+        rules = run.analyze("findings").rule.tolist()
+    assert groups[groups.name.notna()].role.tolist() == [role]
+    assert calls[calls.op != "unknown"].is_staged.unique().tolist() == [staged]
+    assert staged or "pipeline_wait" not in rules
