@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources.test_batched_messages import ingest_ring
+from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,11 @@ def test_a_group_says_so_or_its_messages_do(
     assert groups[groups.name.notna()].role.tolist() == [role]
     assert calls[calls.op != "unknown"].is_staged.unique().tolist() == [staged]
     assert staged or "pipeline_wait" not in rules
+
+
+def test_a_kernel_that_is_part_of_two_messages_lacks_neither(tmp_path: Path) -> None:
+    """What was wrong: of the instances that one op carries, only one was counted as seen."""
+    with ingest_ring(tmp_path, turns=False) as run:
+        quality = run.analyze("replay_quality")
+    assert quality.collectives.tolist() == [2 * len(BEGINS)] * RANKS
+    assert quality.incomplete.tolist() == [0] * RANKS

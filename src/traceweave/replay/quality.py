@@ -17,15 +17,14 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
     """
     rows: dict[str, list[object]] = {}
     nodes = graph.nodes
-    seen = np.bincount(
-        nodes.instance[nodes.sort == ARRIVAL], minlength=len(graph.instances["number"])
-    )
+    # an op may carry several
+    instances = np.concatenate([part.instance for part in graph.parts])
+    seen = np.bincount(instances, minlength=len(graph.instances["number"]))
     whole = seen >= np.maximum(graph.instances["size"], 2)
     for part, where in graph.of_ranks():
         mine = np.arange(where.start, where.stop)
         sort = nodes.sort[mine]
         ops = mine[sort < CALL]
-        instance = nodes.instance[mine[sort == ARRIVAL]]
         dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
         lone = int(np.sum(sort == COMMUNICATION))
         row = {
@@ -39,8 +38,8 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
             "inferred_waits": part.facts["inferred_waits"],
             "wait_calls": part.facts["wait_calls"],
             "host_waits": part.facts["host_waits"],
-            "collectives": len(instance) + lone,
-            "incomplete": int(np.sum(~whole[instance])) + lone,
+            "collectives": len(part.instance) + lone,
+            "incomplete": int(np.sum(~whole[part.instance])) + lone,
             "dropped": sum(dropped.values()),
             "dropped_kinds": ", ".join(f"{kind} {count}" for kind, count in dropped.items())
             or None,
