@@ -344,3 +344,21 @@ def test_a_sole_listed_group_is_not_that_of_groups_made_late(
         assert told.execute(
             "SELECT count(*), count(collective_id) FROM collectives"
         ).fetchall() == [(4 * 2 * 12, 0)]
+
+
+def test_a_dump_says_more_than_that_only_one_group_is_listed(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """What was wrong: the listed group of all ranks was kept, and all calls stayed unmatched."""
+    name = "late_pairs_gloo"
+    dumps = fixtures / "flight_recorder" / name
+    with open_database(database_of(fixtures / name, dumps)) as recorded:
+        groups = "SELECT list_transform(ranks, lambda r: CAST(r AS INTEGER)) FROM groups ORDER BY 1"
+        assert [ranks for (ranks,) in recorded.execute(groups).fetchall()] == [
+            [0, 1], [0, 2], [1, 3], [2, 3],
+        ]  # fmt: skip
+        instances = (
+            "SELECT list_sort(list(k.rank)) = any_value(g.ranks), count(DISTINCT k.seq)"
+            " FROM collectives AS k JOIN groups AS g USING (group_id) GROUP BY k.collective_id"
+        )
+        assert recorded.execute(instances).fetchall() == [(True, 1)] * (2 * 2 * 12)

@@ -56,11 +56,13 @@ WHERE f.op = k.op;
 UPDATE base.flight_calls AS f SET call_id = j.call_id
 FROM joined AS j WHERE f.source_id = j.source_id AND f.record_id = j.record_id;
 
--- Of calls that no label tells apart all or none: half of them would be taken for groups of their own.
+-- Of calls that no label tells apart all or none: half of them would be taken for groups of their own. A host backend's trace names
+-- no call's group: the loader takes that which is listed alone, though the job may have made others since.
 CREATE OR REPLACE TEMP TABLE numbered AS
 WITH wanting AS (
-    SELECT k.call_id, k.group_name IS NULL AS unnamed, k.group_name, j.call_id IS NOT NULL AS found, j.* EXCLUDE (call_id, group_name),
-        j.group_name AS found_name
+    SELECT
+        k.call_id, k.group_name IS NULL OR k.evidence = 'host op' AS unnamed, k.group_name, j.call_id IS NOT NULL AS found,
+        j.* EXCLUDE (call_id, group_name), j.group_name AS found_name
     FROM base.collective_calls AS k LEFT JOIN joined AS j USING (call_id)
     WHERE k.seq IS NULL AND k.comm_id IS NULL AND k.op NOT IN ('send', 'recv')
 ),
@@ -68,16 +70,17 @@ whole AS (
     SELECT group_name
     FROM wanting
     GROUP BY group_name
-    HAVING bool_and(found AND CASE WHEN unnamed THEN group_ranks IS NOT NULL ELSE group_name = found_name END)
+    HAVING bool_and(found AND (coalesce(group_name = found_name, FALSE) OR unnamed AND group_ranks IS NOT NULL))
 )
-SELECT w.* FROM wanting AS w JOIN whole AS o ON w.group_name IS NOT DISTINCT FROM o.group_name;
+SELECT w.* REPLACE (coalesce(w.group_name <> w.found_name, TRUE) AS unnamed)
+FROM wanting AS w JOIN whole AS o ON w.group_name IS NOT DISTINCT FROM o.group_name;
 
--- The size of an all_gather is that of what all members gather: the loader took the whole job for the group.
+-- The size of an all_gather is that of what all members gather: the loader took those of another group, or the whole job.
 UPDATE base.collective_calls AS k SET
     bytes = CASE WHEN n.unnamed AND k.op = 'all_gather' THEN k.bytes * len(n.group_ranks) // k.group_size ELSE k.bytes END,
     group_name = n.found_name,
-    group_desc = coalesce(k.group_desc, n.group_desc),
-    group_ranks = coalesce(k.group_ranks, n.group_ranks),
+    group_desc = CASE WHEN n.unnamed THEN n.group_desc ELSE coalesce(k.group_desc, n.group_desc) END,
+    group_ranks = CASE WHEN n.unnamed THEN n.group_ranks ELSE coalesce(k.group_ranks, n.group_ranks) END,
     group_size = CASE WHEN n.unnamed THEN len(n.group_ranks) ELSE k.group_size END,
     seq = n.seq
 FROM numbered AS n
