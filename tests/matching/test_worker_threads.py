@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import duckdb
 import pytest
 
 from tests.collective_calls import BASE, add_call, add_rank
+from traceweave import ingest
 from traceweave.store.database import open_database
 from traceweave.weave import weave
 
@@ -362,3 +364,29 @@ def test_a_dump_says_more_than_that_only_one_group_is_listed(
             " FROM collectives AS k JOIN groups AS g USING (group_id) GROUP BY k.collective_id"
         )
         assert recorded.execute(instances).fetchall() == [(True, 1)] * (2 * 2 * 12)
+
+
+def test_a_file_that_ends_early_leaves_only_its_own_rank_open(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What was wrong: it lacks all that one thread did, and so no rank's threads were told."""
+    whole = fixtures / "tp2_dp2_gloo"
+    for path in whole.glob("*.json.gz"):
+        text = gzip.decompress(path.read_bytes())
+        cut = len(text) * 7 // 10 if path.name == "rank1.json.gz" else None
+        (tmp_path / path.stem).write_bytes(text[:cut])
+    assert not ingest(tmp_path, tmp_path / "run.duckdb").ok
+    with (
+        open_database(tmp_path / "run.duckdb") as told,
+        open_database(database_of(whole)) as true,
+    ):
+        instances = (
+            "SELECT list((rank, start_local_ns) ORDER BY rank) AS calls FROM collectives"
+            " WHERE collective_id IS NOT NULL GROUP BY collective_id HAVING NOT list_contains("
+            "list(rank), 1) ORDER BY calls"
+        )
+        found = told.execute(instances).fetchall()
+        assert len(found) == 20 + 8  # of ranks 2 and 3, and of 0 and 2
+        assert found == true.execute(instances).fetchall()
+        left = "SELECT DISTINCT rank FROM collectives WHERE collective_id IS NOT NULL ORDER BY 1"
+        assert told.execute(left).fetchall() == [(0,), (2,), (3,)]

@@ -68,10 +68,21 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> No
         return
     con.execute(_FORGET_SQL)
     calls = read_calls(con)
-    search = _Search(calls, listed, same_clock, read_recordings(con, calls.origin_ns))
-    if rows := list(search.groups()):
-        con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
+    recordings = read_recordings(con, calls.origin_ns)
+    # a file that ends early may lack all that a thread did: then no reading of its rank is right
+    damaged = {rank for (rank,) in con.execute(_DAMAGED_SQL).fetchall()}
+    whole = {rank: groups for rank, groups in listed.items() if rank not in damaged}
+    for ranks in (listed, whole):
+        rows = list(_Search(calls, ranks, same_clock, recordings).groups())
+        if rows:
+            con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
+            return
 
+
+_DAMAGED_SQL = """
+SELECT DISTINCT rank FROM base.rank_sources JOIN ingest_issues USING (source_id)
+WHERE kind = 'file damaged'
+"""
 
 # What records number, they name as well. The size of an all_gather's buffer is that of what all
 # members gather: as long as they are not known, of all ranks.
