@@ -5,9 +5,12 @@
 -- Input: communication_kernels, new_host_ops.
 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
-WITH launches AS (
+WITH names AS (
+    SELECT DISTINCT name FROM new_host_ops WHERE kind IN ('runtime', 'driver')
+),
+launches AS (
     SELECT source_of(op_id) AS source_id, op_id, tid, start_local_ns
-    FROM new_host_ops WHERE kind IN ('runtime', 'driver') AND vocabulary('launching', name) = 'kernel'
+    FROM new_host_ops WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM names WHERE vocabulary('launching', name) = 'kernel')
 ),
 messages AS (
     SELECT
