@@ -133,3 +133,18 @@ def test_messages_of_batches_tell_the_stages(corpus: Path, tmp_path: Path) -> No
     assert {*zip(whole["rank"], whole.stage, strict=True)} == {(r, r // 4) for r in range(16)}
     assert {*whole.microbatches} == {8}
     assert {*whole.schedule} == {"1f1b"}
+
+
+# what failed: of two ranks that lost calls none was found (seed 3), and of 16 ranks one alone
+# seemed to be a group (seed 5); data parallel groups were not found, and hosts stayed on their
+# own wall clocks, in 6 of 13 seeds
+@nightly
+@pytest.mark.parametrize("seed", [3, 5])
+def test_groups_across_hosts_are_found_by_kernels_alone(
+    corpus: Path, tmp_path: Path, seed: int
+) -> None:
+    found = scored(job_named("tpdp/bare/steady"), seed, corpus, tmp_path)
+    assert found.wrong == 0
+    assert found.matched_all > 0.99
+    assert found.wall == 0
+    assert found.outside == 0

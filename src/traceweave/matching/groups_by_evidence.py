@@ -353,26 +353,32 @@ class Search:
         ties = [weigh(whole, parts, recorded) for parts, recorded in layouts]
         ties += [weigh(whole, parts) for parts in suggested]
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
-        if ties[weakest].clear and ties[weakest].evidence < 0:
+        divided = ties[weakest].clear and ties[weakest].evidence < 0
+        # calls of several groups on one stream need not have their readings in common
+        open_ways = [way for way, tie in zip(even, ties, strict=False) if not tie.proves]
+        together = [] if found.shared else _together(open_ways)
+        if divided and not (together and self._is_odd(found, ways[weakest])):
             for part in ways[weakest]:
                 yield from self._prove_part([found.strands[n] for n in order[part]])
-        elif (
+        elif not divided and (
             self.job.pair
             or self._proves(found, ties, len(even), whole)
             or self._causality_does(found, ways)
         ):
             yield StrandSet(found.strands, found.alignments, ties[weakest])
-        elif not found.shared and (
-            # calls of several groups on one stream need not have their readings in common
-            parts := _together(
-                [way for way, tie in zip(even, ties, strict=False) if not tie.proves]
-            )
-        ):
-            for part in parts:
+        elif together:
+            for part in together:
                 for one in self._prove_part([found.strands[n] for n in order[part]]):
                     yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def _is_odd(self, found: StrandSet, way: list[Ints]) -> bool:
+        """Whether some part of a way to divide a set lies over the ranks as no group does: of the
+        many ways that ends suggest, one may seem right by chance.
+        """
+        ranks = np.array(found.ranks())
+        return any(self.job.group_of(ranks[part].tolist()) is None for part in way)
 
     def _prove_part(self, strands: list[Strand]) -> Iterator[StrandSet]:
         part = self._around(strands[0], strands[1:])

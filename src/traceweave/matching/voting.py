@@ -36,14 +36,24 @@ def vote(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | None:
     """Return the line from a to b that most calls of several stretches of a vote for, or None
     without a majority; `some`: only part of the calls need to have partners, and not to drift apart
     much meanwhile: calls of other pairs are too many to look so far around.
+
+    Where steps take evenly long, calls a step apart vote for one offset as well. Then only those of
+    the same step vote, if both know theirs.
     """
+    line = _vote(a, b, limit_ns, some=some, in_step=False)
+    if line is None and (a.step >= 0).any() and (b.step >= 0).any():
+        line = _vote(a, b, limit_ns, some=some, in_step=True)
+    return line
+
+
+def _vote(a: Calls, b: Calls, limit_ns: float, *, some: bool, in_step: bool) -> Line | None:
     quorum = SOME if some else QUORUM
     seeds = []
     length = min(LENGTH, len(a))
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
         drifted = 0.0 if some else DRIFT_LIMIT * float(np.ptp(a.end[stretch]))
-        votes, at = _votes(a, b, stretch, limit_ns)
+        votes, at = _votes(a, b, stretch, limit_ns, in_step)
         winner, lead = _winner(votes, WIDTH_NS + drifted)
         if lead < LEAD:
             continue
@@ -60,7 +70,9 @@ def vote(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | None:
     return None if near * 2 <= len(seeds) else best
 
 
-def _votes(a: Calls, b: Calls, stretch: Ints, limit_ns: float) -> tuple[Floats, Ints]:
+def _votes(
+    a: Calls, b: Calls, stretch: Ints, limit_ns: float, in_step: bool
+) -> tuple[Floats, Ints]:
     """Sorted differences of ends over all pairs that may be one operation, and when those of a
     ended."""
     order = np.argsort(b.end, kind="stable")
@@ -71,6 +83,8 @@ def _votes(a: Calls, b: Calls, stretch: Ints, limit_ns: float) -> tuple[Floats, 
     first = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low)
     j = order[first + np.arange(len(i))]
     fits = agree(a, i, b, j)
+    if in_step:
+        fits &= (a.step[i] == b.step[j]) & (a.step[i] >= 0)
     differences = (b.end[j[fits]] - a.end[i[fits]]).astype(np.float64)
     order = np.argsort(differences, kind="stable")
     return differences[order], a.end[i[fits]][order]
