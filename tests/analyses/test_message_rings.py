@@ -32,6 +32,14 @@ def test_a_group_says_so_or_its_messages_do(
     assert staged or "pipeline_wait" not in rules
 
 
+@pytest.mark.parametrize(("desc", "waits"), [("mesh_cp", False), ("mesh_pp", True)])
+def test_messages_of_one_recorded_rank(tmp_path: Path, desc: str, waits: bool) -> None:
+    """Whose other sides nothing tells: they wait for a pipeline's stages only in a pipeline."""
+    with ingest_ring(tmp_path, False, desc, range(1)) as run:
+        rules = run.analyze("findings").rule.tolist()
+    assert ("pipeline_wait" in rules) == waits
+
+
 def test_a_kernel_that_is_part_of_two_messages_lacks_neither(tmp_path: Path) -> None:
     """What was wrong: of the instances that one op carries, only one was counted as seen."""
     with ingest_ring(tmp_path, turns=False) as run:

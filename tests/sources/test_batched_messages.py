@@ -176,8 +176,10 @@ def after(rank: int, n: int, turns: bool, step: int = 1) -> int:
     return (rank + (-step if turns and n % 2 else step)) % RANKS
 
 
-def ingest_ring(folder: Path, turns: bool, desc: str = "mesh_pp") -> traceweave.Run[Any]:
-    for rank in range(RANKS):
+def ingest_ring(
+    folder: Path, turns: bool, desc: str = "mesh_pp", ranks: range = range(RANKS)
+) -> traceweave.Run[Any]:
+    for rank in ranks:
         top = {
             "distributedInfo": {"rank": rank, "world_size": 2 * RANKS},
             "baseTimeNanoseconds": 1_759_300_074_000_000_000,

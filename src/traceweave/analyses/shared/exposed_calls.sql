@@ -21,7 +21,7 @@
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
 -- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
--- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages whose other side is not known, nothing
+-- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages of a pipeline whose other side is not known, nothing
 -- column: lacks_ranks BOOLEAN | not all ranks of the group are seen in it: who is not seen may have come last
 -- column: is_recorded BOOLEAN | all ranks of the group were recorded, and of the job where the group is not known
 WITH
@@ -80,7 +80,7 @@ SELECT
         ELSE 'unknown'
     END AS use,
     e.collective_id IN (SELECT collective_id FROM shared_starts()) AS is_start,
-    CASE WHEN e.wait_ns IS NULL AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
+    CASE WHEN e.wait_ns IS NULL AND e.is_staged AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
     e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks,
     coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
 FROM analysis_exposed_comm() AS e

@@ -35,7 +35,7 @@ summed AS (
         coalesce(sum(exposed_wait_ns) FILTER (WHERE NOT is_staged AND NOT is_start), 0) AS wait_ns,
         coalesce(sum(exposed_wait_ns) FILTER (WHERE NOT is_staged AND is_start), 0) AS start_ns,
         coalesce(sum(exposed_wait_ns) FILTER (WHERE is_staged), 0) AS staged_ns,
-        coalesce(sum(exposed_ns) FILTER (WHERE is_p2p AND wait_ns IS NULL), 0) AS one_sided_ns,
+        coalesce(sum(exposed_ns) FILTER (WHERE is_p2p AND is_staged AND wait_ns IS NULL), 0) AS one_sided_ns,
         coalesce(sum(bare_ns), 0) AS bare_ns,
         coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns,
         coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks), 0) AS doubtful_ns,
