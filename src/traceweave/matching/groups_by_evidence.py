@@ -50,6 +50,10 @@ ODD = 0.15
 """Share of calls that may look as if they were of the groups that ends alone suggest: of many such
 ways to divide a set, one is always the worst.
 """
+LIKE = 0.05
+"""By what share of its calls a strand may have more or fewer than one like it."""
+MATES = 3
+"""Strands of its clock that one that cannot be aligned is tried beside."""
 SPARE_NS = 20_000.0
 """By how much coarse clocks may seem to contradict causality."""
 
@@ -175,6 +179,7 @@ class Search:
     """Whether labels allow two strands to be of one group."""
     reasons: dict[int, str] = field(default_factory=dict)
     """Why a strand, by its first call, is in no proven set."""
+    _strands: list[Strand] = field(default_factory=list)
     _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
     """Strands that were aligned with another, by the identity of both."""
     _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
@@ -182,6 +187,7 @@ class Search:
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
+        self._strands = strands
         proven: list[StrandSet] = []
         rest = strands
         while found := self._proven(list(self._candidates(rest))):
@@ -305,7 +311,7 @@ class Search:
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
-            found = self._align(other, seed)
+            found = self._align(other, seed) or self._align_beside(other, seed)
             if found is not None:
                 scatter = _scatter(other, seed, found)
                 if other.rank not in nearest or scatter < nearest[other.rank][0]:
@@ -331,6 +337,28 @@ class Search:
             self.reasons[int(strand.index[0])] = found.reason
             return None
         return found
+
+    def _align_beside(self, strand: Strand, seed: Strand) -> Alignment | None:
+        """Align a strand with the seed as one like it of the same clock is that goes with it: beside
+        that, what is missing in between shows, however far the seed's clock is off.
+        """
+        mates = [
+            other
+            for other in self._strands
+            if len({strand.rank, other.rank, seed.rank}) == 3
+            and self.time.tied(strand.rank, other.rank)
+            and abs(len(other) - len(strand)) <= LIKE * len(strand)
+        ]
+        mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
+        for other in mates[:MATES]:
+            there = self._align(other, seed)
+            here = self._align(strand, other) if there is not None else None
+            if here is not None and there is not None:
+                partner = np.where(here.partner >= 0, there.partner[here.partner], -1)
+                one = Alignment(partner, there.line, False)
+                self._aligned[id(strand), id(seed)] = strand, seed, one
+                return one
+        return None
 
     def _align_loosely(self, strand: Strand, seed: Strand) -> Alignment:
         pair = id(strand), id(seed)
