@@ -24,6 +24,7 @@ from traceweave.sources.model import (
     Report,
     Trace,
 )
+from traceweave.store.schema import LEAST_PAUSE_NS
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -162,6 +163,7 @@ def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
 
 def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("macros.sql"))
+    con.execute(f"CREATE OR REPLACE TEMP MACRO least_pause_ns() AS {LEAST_PAUSE_NS}")
     for any_of_them, script in _COLLECTIVES.items():
         if con.execute(any_of_them).fetchall():
             con.execute(_script(script))
