@@ -241,6 +241,10 @@ def test_a_run_beside_itself_differs_in_nothing() -> None:
 
     assert tuple(found.tables) == tuple(TABLES)
     assert (found.comparability.verdict, found.verdict) == ("comparable", "same")
+    assert found.time.undecided == ""
+    words = " ".join(found.words)
+    assert "no difference: each of 3 steps takes exactly as long in both (mean 1.00 us)." in words
+    assert not any(text in words for text in ("cannot tell", "confidence"))
     for table in found.tables.values():
         for row in table.to_pylist():
             assert row.get("difference_ns", 0) in (0, None)
