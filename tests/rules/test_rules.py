@@ -462,6 +462,21 @@ def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> No
         assert not found, (trace, found)
 
 
+def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
+    fixtures: Path, database_of: Database
+) -> None:
+    # rank 2, whose file is left out, comes late to every second sum, to two of them by far
+    files = [fixtures / "slow_and_uneven_gloo" / f"rank{rank}.json.gz" for rank in (0, 1)]
+    with traceweave.open(database_of(*files)) as run:
+        lengths = "FROM collective_instances SELECT transfer_min_ns / 1e6, complete ORDER BY ALL"
+        found = run.con.execute(lengths).fetchall()
+        assert [round(ms) for ms, _ in found] == [3, 4, 11, 15, 29, 29, 31, 34]
+        assert not any(complete for _, complete in found)
+        said = run.stream_analysis("findings", replay_ops=0).read_all()["rule"].to_pylist()
+    assert "missing_ranks" in said
+    assert "long_tail" not in said
+
+
 @pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels"))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
