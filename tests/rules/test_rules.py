@@ -54,6 +54,15 @@ REAL: dict[str, Rule] = {
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
             # 8 times the rows in every step
             True_("slow_and_uneven_gloo", [2], "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer"),
+            # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have
+            True_(
+                "range_named_gloo",
+                [1],
+                "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* it idles longer, most in augment",
+                "See why it is in augment so long",
+            ),
+            # no range tells where it sleeps
+            True_("odd_groups_gloo", [1], "Rank 1 keeps .*: it idles longer, no cause recorded;"),
             # its GPU is in the hands of another process
             True_(
                 "kineto/megatron_tp2",
@@ -80,6 +89,14 @@ REAL: dict[str, Rule] = {
                 None,
                 r"Ranks wait .* their compute is uneven \(load balance 5\d",
                 "Balance the work",
+            ),
+            # it sleeps 150 ms in one of four steps
+            True_(
+                "checkpoint_once_gloo",
+                None,
+                "Ranks wait .*, most of it for rank 0 in step 6; .*: that rank idles, most in"
+                " save_checkpoint$",
+                "See what rank 0 does in step 6 and the one before",
             ),
             # beside a rank that computes longer in every step
             True_(

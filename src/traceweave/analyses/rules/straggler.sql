@@ -1,6 +1,6 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). The cause is that of `stragglers`: longer compute, a late host, data, copies. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). The cause is that of `stragglers`: longer compute, a late host, data, copies; where it idles and no cause is known, the range of its host that covers at least half of what it idles longer. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
@@ -18,7 +18,7 @@ SELECT
         b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
-    || ': ' || coalesce(c.words, 'no cause found')
+    || ': ' || coalesce('it idles longer, most in ' || tw_shortened(r.host_op), c.words, 'no cause found')
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
@@ -31,8 +31,12 @@ SELECT
         WHEN 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
-        ELSE CASE WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
+        ELSE CASE WHEN r.host_op IS NOT NULL THEN 'See why it is in ' || tw_shortened(r.host_op) || ' so long, or the others are not: gaps'
+            WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
             ELSE 'Record CPU activity and a longer window' END
     END AS advice
-FROM shared_blame() AS b LEFT JOIN tw_late_causes() AS c USING (cause) CROSS JOIN shared_mean_step() AS s
+FROM shared_blame() AS b
+LEFT JOIN tw_late_causes() AS c USING (cause)
+LEFT JOIN shared_idle_ranges() AS r ON r.rank = b.rank AND r.step IS NULL AND b.cause = 'unknown_idle'
+CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler
