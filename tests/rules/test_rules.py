@@ -53,7 +53,12 @@ REAL: dict[str, Rule] = {
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
             # 8 times the rows in every step
-            True_("slow_and_uneven_gloo", [2], "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer"),
+            True_(
+                "slow_and_uneven_gloo",
+                [2],
+                "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer",
+                "Look for other load on its CPU cores.*; else its share of the work",
+            ),
             # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have
             True_(
                 "range_named_gloo",

@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). The cause is that of `stragglers`: longer compute, a late host, data, copies; where it idles and no cause is known, the range of its host that covers at least half of what it idles longer. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
--- try: For compute, compare clock rates, power and temperature; for the host, other load on its cores; for data, its loader and its storage.
+-- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
     [b.rank] AS ranks,
@@ -26,7 +26,8 @@ SELECT
     END
     || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '') AS evidence,
     CASE b.cause
-        WHEN 'compute' THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
+        WHEN 'compute' THEN CASE WHEN s.has_gpu THEN 'Compare its clock rates, power and temperature with the others'''
+            ELSE 'Look for other load on its CPU cores, such as other ranks' END || '; else its share of the work'
         WHEN 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
         WHEN 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN 'copies' THEN 'Copy from pinned memory, non-blocking'
