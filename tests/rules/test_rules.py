@@ -56,7 +56,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "slow_and_uneven_gloo",
                 [2],
-                "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer",
+                "Rank 2 keeps 2 ranks waiting 23.5 ms per step, last in 4 of 8 .*computes longer",
                 "Look for other load on its CPU cores.*; else its share of the work",
             ),
             # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have
@@ -65,6 +65,14 @@ REAL: dict[str, Rule] = {
                 [1],
                 "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* it idles longer, most in augment",
                 "See why it is in augment so long",
+            ),
+            # it computes longer in every step, and in one of them by far
+            True_(
+                "evaluates_once_gloo",
+                [0],
+                "Rank 0 keeps 2 ranks waiting 126 ms per step, most of it in step 6, last in 4 of 4"
+                " collectives: it computes longer",
+                "See what it does in step 6 and the one before",
             ),
             # no range tells where it sleeps
             True_("odd_groups_gloo", [1], "Rank 1 keeps .*: it idles longer, no cause recorded;"),

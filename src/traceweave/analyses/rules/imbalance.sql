@@ -39,20 +39,16 @@ others AS (
 ),
 -- no matter of turns: one rank in one step is at least half of it, and twice what any other rank is in a step
 turns AS MATERIALIZED (
-    SELECT e.late_rank AS rank, e.step, sum(e.late_ns) AS late_ns
-    FROM shared_exposed_calls() AS e ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b ON b.rank = e.late_rank
-    WHERE e.late_rank IS NOT NULL AND e.step IS NOT NULL AND NOT e.is_staged AND NOT e.is_start
-    GROUP BY e.late_rank, e.step
+    FROM shared_late_steps() ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
 ),
-longest AS (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1),
 once AS (
     SELECT l.rank, l.step, arg_max(r.host_op, r.more_ns) AS host_op
-    FROM longest AS l
+    FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
     JOIN shared_steadiness() AS s ON s.steps >= 3
-    CROSS JOIN (SELECT sum(t.late_ns) AS all_ns, max(t.late_ns) FILTER (WHERE t.rank <> l.rank) AS other_ns FROM turns AS t CROSS JOIN longest AS l) AS t
     -- what a rank does at the end of a step, others wait for in the next
     LEFT JOIN shared_idle_ranges() AS r ON r.rank = l.rank AND r.step IN (l.step, l.step - 1)
-    WHERE 2 * l.late_ns >= t.all_ns AND l.late_ns >= 2 * coalesce(t.other_ns, 0)
+    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
+        AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
     GROUP BY l.rank, l.step
 ),
 -- who is late by turns is late in no recording as a whole
