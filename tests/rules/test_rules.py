@@ -5,6 +5,7 @@ A rule that no real trace at hand shows is tried on events of a real file that w
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -73,6 +74,13 @@ REAL: dict[str, Rule] = {
                 "Rank 0 keeps 2 ranks waiting 126 ms per step, most of it in step 6, last in 4 of 4"
                 " collectives: it computes longer",
                 "See what it does in step 6 and the one before",
+            ),
+            # late in every step: 62 % of it in step 7, which is no matter of that step
+            True_(
+                "captured_gloo",
+                [5],
+                "Rank 5 keeps 7 ranks waiting 15.6 ms per step, last in 8 of 8 .* waits for data",
+                "More loader workers",
             ),
             # no range tells where it sleeps
             True_("odd_groups_gloo", [1], "Rank 1 keeps .*: it idles longer, no cause recorded;"),
@@ -490,6 +498,26 @@ def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> No
     for trace in REAL[name].silent:
         found = [row for row in found_in(trace) if row["rule"] == name]
         assert not found, (trace, found)
+
+
+def test_a_rank_that_nobody_waits_for_is_not_held_up(
+    fixtures: Path, database_of: Database, tmp_path: Path
+) -> None:
+    # as if rank 0 had begun to record a step later; rank 2 is never last
+    folder = tmp_path / "traces"
+    shutil.copytree(fixtures / "range_named_gloo", folder)
+    trace = json.loads(gzip.decompress((folder / "rank0.json.gz").read_bytes()))
+    [begin] = [e["ts"] for e in trace["traceEvents"] if e["name"] == "ProfilerStep#4"]
+    trace["traceEvents"] = [
+        event for event in trace["traceEvents"] if event["ph"] == "M" or event["ts"] >= begin
+    ]
+    (folder / "rank0.json.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    with traceweave.open(database_of(folder)) as run:
+        late = run.stragglers().set_index("rank")
+        said = {row["rule"]: row["evidence"] for row in _findings(run.path)}
+    assert late.loc[2, "times_last"] == 0
+    assert late.loc[2, "origin_rank"] == 1
+    assert said["straggler"].endswith("it idles longer, most in augment")
 
 
 def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
