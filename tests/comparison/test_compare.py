@@ -194,6 +194,10 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     assert found.comparability.verdict == "with care"
     assert "steps are marked in neither run" in found.words[0]
 
+    with run_of(change=forget_steps) as base:
+        words = compare_runs(base, base).words
+    assert any("the recording takes exactly as long in both" in text for text in words)
+
 
 def test_steps_that_count() -> None:
     def chosen(ranks: list[int], gpu: bool, warmup: int) -> tuple[tuple[int, ...], set[int]]:

@@ -36,7 +36,7 @@ def headline(time: StepTime, unit: str) -> str:
     """Say in one sentence how the step times compare."""
     relative = time.difference_ns / time.base_ns if time.base_ns else None
     if time.equal:
-        what = unit if time.base_steps == 1 else f"each of {plural(time.base_steps, unit)}"
+        what = f"the {unit}" if time.base_steps == 1 else f"each of {plural(time.base_steps, unit)}"
         mean = f"mean {duration(time.base_ns)}"
         return f"Step time: no difference: {what} takes exactly as long in both ({mean})."
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
