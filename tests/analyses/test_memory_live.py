@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
 
@@ -73,3 +77,29 @@ def test_operators_of_two_threads_are_ambiguous_and_none_is_said(build: Builder)
         ("aten::add", 8, 1, None),
         (None, 4, 0, "allocated while no operator ran"),
     ]
+
+
+def test_a_range_of_another_thread_is_not_around_the_operator(build: Builder) -> None:
+    build.rank(0)
+    build.host(0, (0, 100), "backward", kind="annotation")
+    build.host(0, (10, 50), "aten::mm", depth=1)
+    build.host(0, (15, 90), "gloo:all_reduce", kind="annotation", tid=2)
+    memory_event(build, 20, 8, 1, 8)
+    memory_event(build, 60, 4, 2, 12)
+    got = rows(build.con, "memory_live")
+    # of what no operator allocated, nobody knows the thread
+    assert [(row["host_op"], row["range"]) for row in got] == [
+        ("aten::mm", "backward"),
+        (None, "gloo:all_reduce"),
+    ]
+
+
+def test_gradients_of_a_real_run_are_allocated_in_no_collective(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """While backward goes on, gloo's threads reduce the first buckets: their ranges are open."""
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
+        found = run.memory_live()
+    gradients = found[found["host_op"] == "aten::mm"]
+    assert set(gradients["range"]) == {"backward", "DistributedDataParallel.forward"}
+    assert not found["range"].str.startswith("gloo:").any()

@@ -189,3 +189,18 @@ def test_tables_of_macros_are_made_once_per_question(build: Builder) -> None:
     build.host(0, (20, 30), "cudaFree", kind="runtime")
     create_macros(build.con, sql, made)
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_no_transaction_takes_back_what_a_question_has_created(
+    database: Path, asked_before: bool
+) -> None:
+    with open_database(database) as con:
+        if asked_before:
+            analyses.run(con, "gaps").fetchall()
+        con.execute("BEGIN")
+        with pytest.raises(QueryError, match="not asked within a transaction"):
+            analyses.run(con, "gaps")
+        con.execute("ROLLBACK")
+
+        assert len(analyses.run(con, "gaps", min_gap_ns=5).fetchall()) == 2

@@ -194,6 +194,10 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     assert found.comparability.verdict == "with care"
     assert "steps are marked in neither run" in found.words[0]
 
+    with run_of(change=forget_steps) as base:
+        words = compare_runs(base, base).words
+    assert any("the recording takes exactly as long in both" in text for text in words)
+
 
 def test_steps_that_count() -> None:
     def chosen(ranks: list[int], gpu: bool, warmup: int) -> tuple[tuple[int, ...], set[int]]:
@@ -241,6 +245,10 @@ def test_a_run_beside_itself_differs_in_nothing() -> None:
 
     assert tuple(found.tables) == tuple(TABLES)
     assert (found.comparability.verdict, found.verdict) == ("comparable", "same")
+    assert found.time.undecided == ""
+    words = " ".join(found.words)
+    assert "no difference: each of 3 steps takes exactly as long in both (mean 1.00 us)." in words
+    assert not any(text in words for text in ("cannot tell", "confidence"))
     for table in found.tables.values():
         for row in table.to_pylist():
             assert row.get("difference_ns", 0) in (0, None)

@@ -62,6 +62,41 @@ def test_the_database_is_not_overwritten(database: Path) -> None:
         run.export(database)
 
 
+@pytest.mark.parametrize(
+    ("to", "name", "said"),
+    [
+        ("perfetto", "run.json", "an export to perfetto is no .json; name it .pftrace"),
+        ("perfetto", "run.pftrace.gz", "an export to perfetto is no .gz; name it .pftrace"),
+        (
+            "perfetto",
+            "run.zip",
+            "an export to perfetto is no .zip; name it .pftrace; .zip is an export to"
+            " perfetto-manifest",
+        ),
+        (
+            "perfetto-manifest",
+            "run.pftrace",
+            "an export to perfetto-manifest is no .pftrace; name it .zip; .pftrace is an export to"
+            " perfetto",
+        ),
+    ],
+)
+def test_no_file_has_a_name_that_promises_another_format(
+    database: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    to: str,
+    name: str,
+    said: str,
+) -> None:
+    target = tmp_path / name
+
+    assert main(["export", str(database), "--to", to, "-o", str(target)]) == 2
+
+    assert capsys.readouterr().err == f"traceweave: error: {target}: {said}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_command_writes_a_part_of_the_timeline(
     database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

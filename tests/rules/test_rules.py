@@ -5,6 +5,7 @@ A rule that no real trace at hand shows is tried on events of a real file that w
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -53,7 +54,36 @@ REAL: dict[str, Rule] = {
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
             # 8 times the rows in every step
-            True_("slow_and_uneven_gloo", [2], "Rank 2 keeps 2 ranks .* 4 of 8 .*computes longer"),
+            True_(
+                "slow_and_uneven_gloo",
+                [2],
+                "Rank 2 keeps 2 ranks waiting 23.5 ms per step, last in 4 of 8 .*computes longer",
+                "Look for other load on its CPU cores.*; else its share of the work",
+            ),
+            # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have
+            True_(
+                "range_named_gloo",
+                [1],
+                "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* it idles longer, most in augment",
+                "See why it is in augment so long",
+            ),
+            # it computes longer in every step, and in one of them by far
+            True_(
+                "evaluates_once_gloo",
+                [0],
+                "Rank 0 keeps 2 ranks waiting 126 ms per step, most of it in step 6, last in 4 of 4"
+                " collectives: it computes longer",
+                "See what it does in step 6 and the one before",
+            ),
+            # late in every step: 62 % of it in step 7, which is no matter of that step
+            True_(
+                "captured_gloo",
+                [5],
+                "Rank 5 keeps 7 ranks waiting 15.6 ms per step, last in 8 of 8 .* waits for data",
+                "More loader workers",
+            ),
+            # no range tells where it sleeps
+            True_("odd_groups_gloo", [1], "Rank 1 keeps .*: it idles longer, no cause recorded;"),
             # its GPU is in the hands of another process
             True_(
                 "kineto/megatron_tp2",
@@ -80,6 +110,14 @@ REAL: dict[str, Rule] = {
                 None,
                 r"Ranks wait .* their compute is uneven \(load balance 5\d",
                 "Balance the work",
+            ),
+            # it sleeps 150 ms in one of four steps
+            True_(
+                "checkpoint_once_gloo",
+                None,
+                "Ranks wait .*, most of it for rank 0 in step 6; .*: that rank idles, most in"
+                " save_checkpoint$",
+                "See what rank 0 does in step 6 and the one before",
             ),
             # beside a rank that computes longer in every step
             True_(
@@ -460,6 +498,41 @@ def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, name: str) -> No
     for trace in REAL[name].silent:
         found = [row for row in found_in(trace) if row["rule"] == name]
         assert not found, (trace, found)
+
+
+def test_a_rank_that_nobody_waits_for_is_not_held_up(
+    fixtures: Path, database_of: Database, tmp_path: Path
+) -> None:
+    # as if rank 0 had begun to record a step later; rank 2 is never last
+    folder = tmp_path / "traces"
+    shutil.copytree(fixtures / "range_named_gloo", folder)
+    trace = json.loads(gzip.decompress((folder / "rank0.json.gz").read_bytes()))
+    [begin] = [e["ts"] for e in trace["traceEvents"] if e["name"] == "ProfilerStep#4"]
+    trace["traceEvents"] = [
+        event for event in trace["traceEvents"] if event["ph"] == "M" or event["ts"] >= begin
+    ]
+    (folder / "rank0.json.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    with traceweave.open(database_of(folder)) as run:
+        late = run.stragglers().set_index("rank")
+        said = {row["rule"]: row["evidence"] for row in _findings(run.path)}
+    assert late.loc[2, "times_last"] == 0
+    assert late.loc[2, "origin_rank"] == 1
+    assert said["straggler"].endswith("it idles longer, most in augment")
+
+
+def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
+    fixtures: Path, database_of: Database
+) -> None:
+    # rank 2, whose file is left out, comes late to every second sum, to two of them by far
+    files = [fixtures / "slow_and_uneven_gloo" / f"rank{rank}.json.gz" for rank in (0, 1)]
+    with traceweave.open(database_of(*files)) as run:
+        lengths = "FROM collective_instances SELECT transfer_min_ns / 1e6, complete ORDER BY ALL"
+        found = run.con.execute(lengths).fetchall()
+        assert [round(ms) for ms, _ in found] == [3, 4, 11, 15, 29, 29, 31, 34]
+        assert not any(complete for _, complete in found)
+        said = run.stream_analysis("findings", replay_ops=0).read_all()["rule"].to_pylist()
+    assert "missing_ranks" in said
+    assert "long_tail" not in said
 
 
 @pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels"))

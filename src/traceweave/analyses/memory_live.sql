@@ -7,7 +7,7 @@
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
 -- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or if it was allocated before the trace
--- column: range VARCHAR | innermost annotation or NVTX range that was open then; NULL if none was
+-- column: range VARCHAR | innermost annotation or NVTX range that was open then, on the thread of host_op if there is one; NULL if none was
 -- column: bytes BIGINT | bytes live at the peak
 -- column: blocks BIGINT | allocations they are in; NULL for the rest
 -- column: largest_bytes BIGINT | largest of them
@@ -65,14 +65,25 @@ around AS (
     JOIN host_ops AS h ON h.op_id = r.op_id
     WHERE l.at_ns <= r.end_ns
 ),
-placed AS (
+operators AS (
     SELECT
         block_id,
-        arg_max(CASE WHEN kind = 'op' THEN name END, CASE WHEN kind = 'op' THEN (start_ns, depth) END) AS host_op,
-        arg_max(CASE WHEN kind <> 'op' THEN name END, CASE WHEN kind <> 'op' THEN (start_ns, depth) END) AS range,
-        count(DISTINCT CASE WHEN kind = 'op' THEN (pid, tid) END) AS threads
+        arg_max(name, (start_ns, depth)) AS host_op,
+        arg_max((pid, tid), (start_ns, depth)) AS thread,
+        count(DISTINCT (pid, tid)) AS threads
     FROM around
+    WHERE kind = 'op'
     GROUP BY block_id
+),
+-- what another thread has open, as gloo's have a collective, is not around the operator
+placed AS (
+    SELECT
+        a.block_id,
+        any_value(o.host_op) AS host_op,
+        arg_max(a.name, (a.start_ns, a.depth)) FILTER (WHERE a.kind <> 'op' AND (a.pid, a.tid) = coalesce(o.thread, (a.pid, a.tid))) AS range,
+        any_value(o.threads) AS threads
+    FROM around AS a LEFT JOIN operators AS o USING (block_id)
+    GROUP BY a.block_id
 ),
 held AS (
     SELECT

@@ -295,12 +295,27 @@ def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str
 
 
 def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the temporary tables and views that still hold: none where the database can change."""
+    """Return the temporary tables and views that still hold: none where the database can change.
+
+    A question begins with it. Raises QueryError in a transaction.
+    """
+    _refuse_transaction(con)
     database, read_only = asked_of(con)
     forget_others(con, database)
     if not read_only:
         return set()
     return {name for (name,) in con.execute(_KEPT).fetchall()}
+
+
+def _refuse_transaction(con: duckdb.DuckDBPyConnection) -> None:
+    """Raise QueryError where the user has begun a transaction: a ROLLBACK takes back what is
+    created for a question, and DuckDB's Python package creates no function a second time.
+    """
+    now, later = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
+    if now == later:  # each statement is a transaction of its own, but in one that was begun
+        raise QueryError(
+            "analyses are not asked within a transaction; end it first, with COMMIT or ROLLBACK"
+        )
 
 
 @cache

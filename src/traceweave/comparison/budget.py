@@ -39,6 +39,8 @@ class StepTime:
     alpha: float
     smallest_change: float
     """Share of the step below which a change does not count."""
+    equal: bool = False
+    """Whether every step takes exactly as long in both: nothing is left to chance then."""
 
     @property
     def smallest_ns(self) -> float:
@@ -86,7 +88,7 @@ class StepTime:
     @property
     def undecided(self) -> str:
         """Why it cannot tell whether the step changed by enough to count; '' if it can."""
-        if self.verdict in ("slower", "faster"):
+        if self.equal or self.verdict in ("slower", "faster"):
             return ""
         if not self.testable:
             return "too little was recorded to test it"
@@ -113,7 +115,8 @@ def _step_time(
     if not testable:
         tests = untested(tests.difference)
     means = round(base.mean()), round(new.mean())
-    return StepTime(*means, tests, len(base), len(new), alpha, smallest_change)
+    equal = np.array_equal(base, new)
+    return StepTime(*means, tests, len(base), len(new), alpha, smallest_change, equal)
 
 
 def step_table(time: StepTime, base: Side, new: Side) -> pa.Table:

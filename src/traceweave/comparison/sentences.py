@@ -34,8 +34,12 @@ def sentences(
 
 def headline(time: StepTime, unit: str) -> str:
     """Say in one sentence how the step times compare."""
-    change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     relative = time.difference_ns / time.base_ns if time.base_ns else None
+    if time.equal:
+        what = f"the {unit}" if time.base_steps == 1 else f"each of {plural(time.base_steps, unit)}"
+        mean = f"mean {duration(time.base_ns)}"
+        return f"Step time: no difference: {what} takes exactly as long in both ({mean})."
+    change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     amount = "from nothing" if relative is None else percent(relative, signed=True)
     if time.testable and time.undecided:
         return f"Step time: cannot tell ({change}, {amount}): {time.undecided}."
@@ -49,6 +53,8 @@ def headline(time: StepTime, unit: str) -> str:
 
 def _doubts(time: StepTime) -> tuple[str, ...]:
     """Say what the verdict on the step time cannot be sure of."""
+    if time.equal:
+        return ()
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
     low, high = float(time.tests.low[0]), float(time.tests.high[0])

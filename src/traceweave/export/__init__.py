@@ -13,6 +13,7 @@ from traceweave.export.manifest import Bundle, Bundled, plan, write_manifest
 from traceweave.export.parquet import write_parquet
 from traceweave.export.perfetto import Written, write_perfetto
 from traceweave.export.selection import Ranges, Selection, select
+from traceweave.locations import shown
 
 __all__ = [
     "Bundle",
@@ -27,6 +28,14 @@ __all__ = [
     "write_parquet",
     "write_perfetto",
 ]
+
+_ENDINGS = {"perfetto": ".pftrace", "perfetto-manifest": ".zip"}
+"""What the files are called. Perfetto opens them by any name."""
+
+_OTHERS = (".json", ".gz", ".html", ".csv", ".parquet", ".sqlite", ".duckdb")
+"""Endings that promise a format which no file exported has."""
+
+_WRITTEN = (*_ENDINGS.items(), ("parquet", ".parquet"))
 
 
 def export(
@@ -44,8 +53,10 @@ def export(
     """Write the run in `con` to `path`, a file ('perfetto', 'perfetto-manifest') or a folder
     ('parquet').
 
-    Raises UsageError for another `to`, and for a selection that is wrong or not for it.
+    Raises UsageError for another `to`, for a selection that is wrong or not for it, and for a path
+    whose ending promises another format.
     """
+    _refuse_promise(path, to)
     parts = any(given is not None for given in (steps, start, end)) or gaps or not host
     if to == "perfetto":
         chosen = select(con, ranks=ranks, steps=steps, start=start, end=end, host=host, gaps=gaps)
@@ -69,3 +80,15 @@ def export(
             f"there is no export to {to!r}; available: perfetto, perfetto-manifest, parquet"
         )
     return path
+
+
+def _refuse_promise(path: Path, to: str) -> None:
+    """Raise UsageError for a file whose name says that it is what it would not be."""
+    ending = path.suffix.lower()
+    others = (*_OTHERS, *_ENDINGS.values())
+    if to not in _ENDINGS or ending == _ENDINGS[to] or ending not in others:
+        return
+    other = next((f"; {ending} is an export to {a}" for a, its in _WRITTEN if its == ending), "")
+    raise UsageError(
+        f"{shown(path)}: an export to {to} is no {ending}; name it {_ENDINGS[to]}{other}"
+    )

@@ -339,8 +339,8 @@ class Search:
         return found
 
     def _align_beside(self, strand: Strand, seed: Strand) -> Alignment | None:
-        """Align a strand with the seed as one like it of the same clock is that goes with it: beside
-        that, what is missing in between shows, however far the seed's clock is off.
+        """Align a strand with the seed as one like it of its own clock is: beside that, what is
+        missing in between shows, however far the seed's clock is off.
         """
         mates = [
             other

@@ -12,10 +12,7 @@ from statistics import median
 import duckdb
 
 from traceweave.matching.calls import Calls
-
-MAKING_NS = 500_000
-"""Pauses that are shorter are too short to make a group: of 480 recorded calls that made one the
-quickest took 0.5 ms. Shorter ones are not in base.pauses."""
+from traceweave.store.schema import LEAST_PAUSE_NS
 
 STEPS = 3
 """Steps of which calls have to come in each to be of a group that was there before the first."""
@@ -60,7 +57,7 @@ class Recording:
             min(end, until) - (start if since is None else max(start, since))
             for start, end in self.pauses
         )
-        return max((pause for pause in inside if pause >= MAKING_NS), default=0)
+        return max((pause for pause in inside if pause >= LEAST_PAUSE_NS), default=0)
 
 
 def read_recordings(con: duckdb.DuckDBPyConnection, origin_ns: int) -> dict[int, Recording]:

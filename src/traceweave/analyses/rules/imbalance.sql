@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late once; the evidence names rank and step where that is at least half of it, and twice what any other rank is late in a step, of three steps at least. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- param: min_share
@@ -37,6 +37,20 @@ others AS (
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
     FROM ranks ANTI JOIN (FROM shared_blame() WHERE is_straggler AND cause = 'compute') AS b USING (rank)
 ),
+-- no matter of turns: one rank in one step is at least half of it, and twice what any other rank is in a step
+turns AS MATERIALIZED (
+    FROM shared_late_steps() ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
+),
+once AS (
+    SELECT l.rank, l.step, arg_max(r.host_op, r.more_ns) AS host_op
+    FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
+    JOIN shared_steadiness() AS s ON s.steps >= 3
+    -- what a rank does at the end of a step, others wait for in the next
+    LEFT JOIN shared_idle_ranges() AS r ON r.rank = l.rank AND r.step IN (l.step, l.step - 1)
+    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
+        AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
+    GROUP BY l.rank, l.step
+),
 -- who is late by turns is late in no recording as a whole
 steps AS (
     SELECT
@@ -58,16 +72,21 @@ found AS (
         c.words,
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
-        l.is_compute
+        l.is_compute,
+        i.rank AS once_rank,
+        i.step AS once_step,
+        i.host_op AS once_in
     FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
+    LEFT JOIN once AS i ON TRUE
 )
 SELECT
     cost_ns,
     CASE WHEN is_uneven THEN scenario END AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
-    || format(' wait for each other {} per {} without compute, and no {} rank stands out; ', tw_time(cost_ns), unit,
-        CASE WHEN is_rest THEN 'other' ELSE 'single' END)
+    || format(' wait for each other {} per {} without compute, ', tw_time(cost_ns), unit)
+    || coalesce(format('most of it for rank {} in step {}; ', once_rank, once_step),
+        format('and no {} rank stands out; ', CASE WHEN is_rest THEN 'other' ELSE 'single' END))
     || CASE
         WHEN is_uneven THEN 'their compute is uneven'
         WHEN is_part AND is_compute THEN 'their compute is uneven between collectives more than over a ' || unit
@@ -75,9 +94,10 @@ SELECT
         ELSE 'their compute does not explain it'
     END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': whoever is late, above all {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(': that rank idles, most in ' || tw_shortened(once_in), format(': whoever is late, above all {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
+    CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)
+        WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'
     END AS advice
 FROM found

@@ -1,6 +1,6 @@
 -- rule: long_tail | collectives that take long now and then
 -- topic: communication
--- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
+-- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known; where a rank of the group is not seen, what looks like transfer may be waiting for it, and does not count. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
 -- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails
 -- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
@@ -15,7 +15,7 @@ WITH transfers AS (
         avg(c.exposed_transfer_ns) AS exposed_ns,
         count(*) AS ranks
     FROM shared_exposed_calls() AS c JOIN collective_instances AS i USING (collective_id)
-    WHERE c.exposed_transfer_ns IS NOT NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p
+    WHERE c.exposed_transfer_ns IS NOT NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks
     GROUP BY c.collective_id, c.op, c.group_id, c.bytes
 ),
 medians AS (

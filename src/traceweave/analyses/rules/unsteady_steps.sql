@@ -38,7 +38,8 @@ SELECT
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
     CASE
         WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'It compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
-        WHEN g.grew = 'compute' THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
+        WHEN g.grew = 'compute' THEN CASE WHEN m.has_gpu THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
+            ELSE format('See which operators took longer in it (host_ops -p step={}): evaluation, longer inputs, other load on the cores', t.longest) END
         WHEN g.grew = 'exposed_comm' THEN 'See stragglers for that step: the rank that the others waited for did something else there'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
         WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'

@@ -50,7 +50,8 @@ JOIN analysis_stragglers() AS s USING (rank)
 LEFT JOIN (
     SELECT origin_rank AS rank, list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks
     FROM analysis_stragglers()
-    WHERE 2 * passed_on_ns > caused_wait_ns
+    -- others wait for it: one that is never last passes on what nobody notices
+    WHERE caused_wait_ns > 0 AND 2 * passed_on_ns > caused_wait_ns
     GROUP BY origin_rank
 ) AS h USING (rank)
 CROSS JOIN shared_mean_step() AS m

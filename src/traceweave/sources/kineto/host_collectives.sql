@@ -60,7 +60,7 @@ after AS (
 )
 SELECT DISTINCT rank, source_id, since_ns AS start_local_ns, start_ns - since_ns AS duration_ns
 FROM after JOIN sources USING (source_id)
-WHERE start_ns - since_ns >= 500000;  -- of 480 recorded calls that made a group the quickest took 0.5 ms
+WHERE start_ns - since_ns >= least_pause_ns();
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,

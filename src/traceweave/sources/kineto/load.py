@@ -24,6 +24,7 @@ from traceweave.sources.model import (
     Report,
     Trace,
 )
+from traceweave.store.schema import LEAST_PAUSE_NS
 from traceweave.vocabulary import answered
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
@@ -173,6 +174,7 @@ def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
 
 def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("macros.sql"))
+    con.execute(f"CREATE OR REPLACE TEMP MACRO least_pause_ns() AS {LEAST_PAUSE_NS}")
     for needed, script in _COLLECTIVES:
         if all(con.execute(any_of_them).fetchall() for any_of_them in needed):
             con.execute(_script(script))
