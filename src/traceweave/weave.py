@@ -40,6 +40,9 @@ from traceweave.words import name_ranks
 
 METHODS = ("ends", "wall clock")
 
+SCIPY_RANKS = 32
+"""Clocks of more ranks are fitted by SciPy, of fewer seldom: to import it takes 0.1 s."""
+
 
 @dataclass(frozen=True)
 class WeaveSummary:
@@ -144,8 +147,8 @@ def _fit(
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
     probes = read_exchanges(con, np.array(numbers), origin)
     used = [*blocks, *probes] if use_ends else []
-    if used and len(ranks) > 1:
-        import scipy.linalg  # noqa: F401 - slow, and its BLAS is limited only once it is there
+    if used and len(ranks) > SCIPY_RANKS:
+        import scipy.linalg  # noqa: F401 - its BLAS is limited only once it is there
     # thousands of small systems: threads of the BLAS would spend their time waiting for each other
     with threadpool_limits(limits=1, user_api="blas"):
         clocks, slack = fit_clocks(

@@ -136,9 +136,9 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piec
         np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
     first[anchors == 0] = last[anchors == 0] = 0.0
     span = last - first
-    component, shared = connect(blocks, count)
+    component, tree = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
-    fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
+    fit = unfitted(*rough_clocks(blocks, tree, sorted(roots.values()), middle))
     return Piece(
         ranks,
         blocks,
