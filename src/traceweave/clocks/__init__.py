@@ -8,5 +8,5 @@ the `columns` that groups share; `positive` what is left at once), inside what c
 `bends`: `bend_clusters` says whose clocks bend alike, `steps` where one may have stepped,
 `joint_bends` the steps and the wander of all at once. `estimate` takes lines and bends in turns,
 and `stretches` make rows of them. `residuals` are what a fit leaves over, `violations` what still
-contradicts causality. `tables` writes what was found.
+contradicts causality. `tables` writes what was found, each `clock` a row.
 """
