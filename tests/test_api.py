@@ -299,7 +299,10 @@ HEAVY = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orj
     ("module", "heavy"),
     [
         ("traceweave", HEAVY),
-        ("traceweave.api", ("pandas", "scipy", "jinja2", "rich", "traceweave.ingestion")),
+        (
+            "traceweave.api",
+            ("pandas", "scipy", "jinja2", "rich", "traceweave.ingestion", "traceweave.replay"),
+        ),
     ],
 )
 def test_what_only_some_need_is_not_imported_for_all(module: str, heavy: tuple[str, ...]) -> None:

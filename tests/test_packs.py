@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from tests.marks import at_once, nightly
-from traceweave.ingestion import ingest, packs
+from traceweave import weave
+from traceweave.ingestion import ingest, load, packs
 from traceweave.ingestion.packs import pack
 from traceweave.sources import kineto, nsys
 from traceweave.sources.discover import Source
@@ -222,3 +223,30 @@ def test_what_is_packed_together() -> None:
         [2, 7],
         [5],
     ]
+
+
+@pytest.mark.parametrize(
+    ("constants", "threads"),
+    [({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)],
+    ids=["little", "many small files", "a large file"],
+)
+def test_little_json_is_woven_by_one_thread_of_duckdb(
+    constants: dict[tuple[object, str], int],
+    threads: int,
+    fixtures: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[int] = []
+    woven = weave.weave
+
+    def watched(con: duckdb.DuckDBPyConnection) -> weave.WeaveSummary:
+        found.extend(con.execute("SELECT current_setting('threads')").fetchall()[0])
+        return woven(con)
+
+    monkeypatch.setattr(weave, "weave", watched)
+    for (module, name), value in constants.items():
+        monkeypatch.setattr(module, name, value)
+    ingest(fixtures / "fsdp2_gloo", tmp_path / "run.duckdb", jobs=3)
+
+    assert found == [threads]

@@ -16,9 +16,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from traceweave.arrays import Ints
-from traceweave.clocks.estimate import Clock, fit_clocks
+from traceweave.clocks.clock import Clock, RankInfo, alone
 from traceweave.clocks.matrices import build_blocks
-from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.probes import read_exchanges
 from traceweave.clocks.tables import read_ranks, write_clocks
 from traceweave.clocks.violations import Violations, find_violations
@@ -39,6 +38,9 @@ from traceweave.matching.worker_threads import resolve_threads
 from traceweave.words import name_ranks
 
 METHODS = ("ends", "wall clock")
+
+SCIPY_RANKS = 32
+"""Clocks of more ranks are fitted by SciPy, of fewer seldom: to import it takes 0.1 s."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,15 @@ def _fit(
     numbers = [info.rank for info in ranks]
     blocks = build_blocks(calls, instance, np.array(numbers))
     origin = calls.origin_ns if len(calls) else ranks[0].first_ns
+    if len(ranks) == 1:
+        clock = alone(ranks[0])
+        return [clock], 0, find_violations(blocks, numbers, [clock], origin)
+    from traceweave.clocks.estimate import fit_clocks  # a dozen modules
+
     probes = read_exchanges(con, np.array(numbers), origin)
     used = [*blocks, *probes] if use_ends else []
-    if used and len(ranks) > 1:
-        import scipy.linalg  # noqa: F401 - slow, and its BLAS is limited only once it is there
+    if used and len(ranks) > SCIPY_RANKS:
+        import scipy.linalg  # noqa: F401 - its BLAS is limited only once it is there
     # thousands of small systems: threads of the BLAS would spend their time waiting for each other
     with threadpool_limits(limits=1, user_api="blas"):
         clocks, slack = fit_clocks(

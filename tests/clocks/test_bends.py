@@ -26,10 +26,11 @@ from traceweave.clocks.bending import (
     find_bends,
 )
 from traceweave.clocks.bends import Bend, Step
-from traceweave.clocks.estimate import Clock, fit_clocks
+from traceweave.clocks.clock import Clock, RankInfo
+from traceweave.clocks.estimate import fit_clocks
 from traceweave.clocks.joint_bends import RATES, Joint, Moment, Rows, _rates
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import Options, RankInfo, fit_piece
+from traceweave.clocks.piece import Options, fit_piece
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.steps import clearest_step
 from traceweave.clocks.stretches import stretches_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traceweave.clocks import clock_system, thin_groups
+from traceweave.clocks import clock_system, elimination, positive
 from traceweave.clocks.elimination import Elimination
 from traceweave.clocks.equations import Layout, equations_of, lay_out, right_side
 from traceweave.clocks.transfer_classes import Cell
@@ -58,10 +58,12 @@ def three_sorts() -> list[Cell]:
 
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("direct", [False, True])
+@pytest.mark.parametrize("few", [0, positive.FEW], ids=["SciPy", "NumPy"])
 def test_elimination_solves_what_the_whole_system_says(
-    thin: bool, direct: bool, monkeypatch: pytest.MonkeyPatch
+    thin: bool, direct: bool, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thin_groups, "LEAST", 0 if thin else 1000)
+    monkeypatch.setattr(positive, "FEW", few)
+    monkeypatch.setattr(elimination, "THIN", 0 if thin else 1000)
     monkeypatch.setattr(clock_system, "DIRECT", 1000 if direct else 0)
     cells = three_sorts()
     unit = np.array([0, 1, 1, 2, 3, 4, 5, 6, 7])  # ranks 1 and 2 share a clock

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from traceweave.clocks import clock_system, clusters, first_estimate, fit, piece, thin_groups
+from traceweave.clocks import clock_system, clusters, elimination, first_estimate, fit, piece
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, simulate_traffic
@@ -65,7 +65,7 @@ def test_many_ranks_get_the_clocks_of_few(
     monkeypatch.setattr(first_estimate, "WIDE", 8)
     monkeypatch.setattr(clock_system, "DIRECT", 0)
     monkeypatch.setattr(clusters, "MOST", 4)
-    monkeypatch.setattr(thin_groups, "LEAST", 1)
+    monkeypatch.setattr(elimination, "THIN", 1)
     many = woven(empty_run, run)
     assert np.abs(many - few).max() < 0.05
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.traffic import woven
 from traceweave.arrays import Floats
 from traceweave.clocks.bends import Bend, Step
+from traceweave.clocks.clock import RankInfo
 from traceweave.clocks.estimate import _tied, fit_clocks
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.near_ends import Lateness, late_against
-from traceweave.clocks.piece import RankInfo
 from traceweave.clocks.residuals import scatter_of_few
 from traceweave.clocks.stretches import stretches_of
 from traceweave_simulator.traffic_jobs import TP_DP_ALIKE, TWO_STREAMS, UNIFORM, Job

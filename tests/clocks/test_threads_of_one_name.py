@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from traceweave.arrays import Floats
-from traceweave.clocks.estimate import Clock, fit_clocks
+from traceweave.clocks.clock import Clock, RankInfo
+from traceweave.clocks.estimate import fit_clocks
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import HOST_NS, RankInfo
+from traceweave.clocks.piece import HOST_NS
 from traceweave.clocks.tables import read_ranks
 
 ORIGIN = 1_760_000_000_000_000_000

@@ -9,15 +9,18 @@ moved as a whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_matrix, diags
 
 from traceweave.arrays import Floats
 from traceweave.clocks.clusters import modes_of
+from traceweave.clocks.columns import Columns
 from traceweave.clocks.equations import Layout
+from traceweave.clocks.positive import Positive
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 DIRECT = 2_000
 """Unknowns up to which one matrix over all of them is factored."""
@@ -29,9 +32,8 @@ class Equations(Protocol):
     """What some groups say of clocks and waves."""
 
     @property
-    def where(self) -> csr_matrix:
-        """Which of all unknowns move each of the groups'; the last column is for what is not
-        fitted."""
+    def where(self) -> Columns:
+        """Which of all unknowns move each of the groups'."""
 
     @property
     def matrices(self) -> Floats:
@@ -46,30 +48,25 @@ class ClockSystem:
     """The equations factored once, for several right-hand sides."""
 
     def __init__(self, layout: Layout, groups: Sequence[Equations], precision: Floats) -> None:
-        size = layout.top
-        matrix = csr_matrix((size + 1, size + 1))
-        for some in groups:
-            matrix = matrix + some.where.T @ _on_diagonal(some.matrices) @ some.where
-        self._near = csr_matrix(matrix[:size, :size] + diags(precision))
-        self._thin = [
-            (some.thin, csr_matrix(some.where[:, :size]))
-            for some in groups
-            if some.thin is not None
-        ]
-        self._direct = size <= DIRECT
+        self._direct = layout.top <= DIRECT
         if self._direct:
-            whole = self._near.toarray()
-            for thin, where in self._thin:
-                root = np.asarray(where.T @ thin.T)
-                whole -= root @ root.T
-            whole[np.diag_indices(size)] *= 1 + RIDGE
-            self._factor = cho_factor(whole, overwrite_a=True, check_finite=False)
+            self._factor = Positive(_whole(groups, precision))
         else:
-            self._prepare(layout)
+            self._prepare(layout, groups, precision)
 
-    def _prepare(self, layout: Layout) -> None:
-        """What is solved exactly in every step."""
+    def _prepare(self, layout: Layout, groups: Sequence[Equations], precision: Floats) -> None:
+        """The equations as they are gone through, and what is solved exactly in every step."""
+        from scipy.sparse import csr_matrix, diags
+
         size, cluster = layout.top, layout.cluster
+        matrix = csr_matrix((size + 1, size + 1))
+        self._thin = []
+        for some in groups:
+            where = some.where.as_sparse()
+            matrix = matrix + where.T @ _on_diagonal(some.matrices) @ where
+            if some.thin is not None:
+                self._thin.append((some.thin, csr_matrix(where[:, :size])))
+        self._near = csr_matrix(matrix[:size, :size] + diags(precision))
         inside = np.flatnonzero(cluster >= 0)
         order = inside[np.argsort(cluster[inside], kind="stable")]
         first = np.searchsorted(cluster[order], np.arange(int(cluster.max()) + 1))
@@ -93,13 +90,13 @@ class ClockSystem:
             root = np.asarray((where @ self._modes).T @ thin.T)
             coarse -= root @ root.T
         coarse[np.diag_indices(len(coarse))] *= 1 + RIDGE
-        self._coarse = cho_factor(coarse, check_finite=False)
+        self._coarse = Positive(coarse)
 
     def solve(self, right: Floats, error: float) -> Floats:
         """Return the unknowns, a column per column of `right`; the relative `error` is that of what
         is left, in the measure of the likelihood."""
         if self._direct:
-            return np.asarray(cho_solve(self._factor, right, check_finite=False))
+            return self._factor.solve(right)
         answer, rest = np.zeros_like(right), right.copy()
         near = self._near_answer(rest)
         way, gain = near, np.sum(rest * near, axis=0)
@@ -126,12 +123,29 @@ class ClockSystem:
         padded = np.vstack([right, np.zeros((1, right.shape[1]))])
         result = np.zeros_like(padded)
         result[self._members] = np.matmul(self._own, padded[self._members])
-        whole = cho_solve(self._coarse, self._modes.T @ right, check_finite=False)
+        whole = self._coarse.solve(self._modes.T @ right)
         return np.asarray(result[:-1] + self._modes @ whole)
+
+
+def _whole(groups: Sequence[Equations], precision: Floats) -> Floats:
+    """The equations as one matrix."""
+    size = len(precision)
+    matrix = np.zeros((size + 1, size + 1))
+    for some in groups:
+        some.where.add_to(matrix, some.matrices)
+    whole = matrix[:size, :size] + np.diag(precision)
+    for some in groups:
+        if some.thin is not None:
+            root = some.where.spread(some.thin.T)[:size]
+            whole -= root @ root.T
+    whole[np.diag_indices(size)] *= 1 + RIDGE
+    return whole
 
 
 def _on_diagonal(matrices: Floats) -> csr_matrix:
     """Matrices side by side as one."""
+    from scipy.sparse import csr_matrix
+
     count, size = matrices.shape[:2]
     columns = np.repeat(np.arange(count * size).reshape(count, 1, size), size, axis=1)
     rows = size * np.arange(count * size + 1)

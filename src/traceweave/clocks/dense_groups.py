@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from traceweave.arrays import Floats
+from traceweave.clocks.columns import Columns
 from traceweave.clocks.equations import WAVES, Layout, Part
 
 RIDGE = 1e-10
@@ -22,9 +22,7 @@ class DenseGroups:
     Columns of a group: an offset per rank, a drift per rank, two unknowns per wave.
     """
 
-    where: csr_matrix
-    """Which of all clocks and waves move each group's; the last column is for what is not fitted.
-    """
+    where: Columns
     matrices: Floats
     thin: Floats | None = None
 
@@ -60,7 +58,7 @@ class DenseGroups:
         self._transfer = [cell.transfer[:, None, None] for cell in cells]
         self._size = size
         waves = np.concatenate([layout.wave[c.number] + np.arange(WAVES) for c in cells])
-        self.where = places(layout, ranks, waves)
+        self.where = Columns.of(layout, ranks, waves)
 
     def forward(self, answer: Floats) -> Floats:
         """Return what lags take from the right-hand side of clocks and waves, in the columns of
@@ -87,28 +85,6 @@ class DenseGroups:
             slopes = self._slopes[self._places[turn]]
             others[:, :size] -= self._transfer[turn] * answer[slopes]
             answer[self._owns[turn]] = own.back(answer[self._owns[turn]], others)
-
-
-def places(layout: Layout, ranks: np.ndarray, waves: np.ndarray) -> csr_matrix:
-    """Return which of all clocks and waves move the columns of each group (rows of `ranks`): an
-    offset per rank, a drift per rank, then the waves.
-    """
-    count, size = ranks.shape
-    wide = 2 * size + len(waves)
-    first = wide * np.arange(count)[:, None]
-    columns = first + np.r_[:wide, :size]
-    top = np.hstack(
-        [
-            layout.offset[ranks],
-            layout.drift[ranks],
-            np.broadcast_to(waves, (count, len(waves))),
-            layout.gpu[ranks],
-        ]
-    )
-    top = np.minimum(top, layout.top)
-    return csr_matrix(
-        (np.ones(top.size), (columns.ravel(), top.ravel())), (count * wide, layout.top + 1)
-    )
 
 
 class _Inner:

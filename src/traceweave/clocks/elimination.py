@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +17,14 @@ from traceweave.arrays import Floats
 from traceweave.clocks.clock_system import ClockSystem
 from traceweave.clocks.dense_groups import DenseGroups
 from traceweave.clocks.equations import Layout, Part
-from traceweave.clocks.thin_groups import ThinGroup, is_thin, thin_groups
+
+if TYPE_CHECKING:
+    from traceweave.clocks.thin_groups import ThinGroup
 
 EXACT = 1e-7
 """Relative error that answers may have where they are found step by step."""
+THIN = 64
+"""Ranks of a group up to which it is no thin one."""
 
 
 class Elimination:
@@ -32,6 +37,8 @@ class Elimination:
         for _, family in groupby(parts, key=lambda part: part.cell.wave[:2]):
             alike = list(family)
             if is_thin(alike):
+                from traceweave.clocks.thin_groups import thin_groups  # imports SciPy
+
                 self._groups += thin_groups(layout, alike, precision)
             else:
                 self._groups.append(DenseGroups(layout, alike, precision))
@@ -42,10 +49,17 @@ class Elimination:
         answer = np.array(right)
         top = np.vstack([answer[: self._top], np.zeros((1, answer.shape[1]))])
         for groups in self._groups:
-            top -= groups.where.T @ groups.forward(answer)
+            top -= groups.where.spread(groups.forward(answer))
         top[:-1] = self._system.solve(top[:-1], error)
         top[-1] = 0.0
         answer[: self._top] = top[:-1]
         for groups in self._groups:
-            groups.back(answer, groups.where @ top)
+            groups.back(answer, groups.where.taken(top))
         return answer
+
+
+def is_thin(parts: Sequence[Part]) -> bool:
+    """Whether groups of one size have more ranks than instances, and many."""
+    size = parts[0].cell.ranks.shape[1]
+    groups = max(len(part.cell.blocks) for part in parts)
+    return bool(size > THIN and sum(len(part.cell.rows) for part in parts) < groups * size)

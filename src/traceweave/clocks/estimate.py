@@ -9,6 +9,7 @@ import numpy as np
 from traceweave.arrays import Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
+from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.clocks.near_ends import Lateness, in_order, late_against
 from traceweave.clocks.piece import (
@@ -17,7 +18,6 @@ from traceweave.clocks.piece import (
     HOST_NS,
     Options,
     Piece,
-    RankInfo,
     find_bounds,
     fit_piece,
     mates_of,
@@ -38,24 +38,6 @@ SETTLED_NS = 500.0
 DAY_NS = 86_400_000_000_000
 
 
-@dataclass(frozen=True)
-class Clock:
-    """One row of the relation `clocks`."""
-
-    rank: int
-    from_local_ns: int | None
-    reference_rank: int
-    offset_ns: int
-    drift_ppm: float
-    reference_local_ns: int
-    bound_ns: int | None
-    residual_p50_ns: int | None
-    residual_p95_ns: int | None
-    anchors: int
-    method: str
-    status: str
-
-
 def fit_clocks(
     ranks: list[RankInfo],
     blocks: list[Block],
@@ -67,8 +49,6 @@ def fit_clocks(
     """Return the clocks and by how much, ns, causality had to be loosened to free it of
     contradictions.
     """
-    if len(ranks) == 1:
-        return [_single(ranks[0])], 0
     options = Options(origin_ns, reference_rank, same_host)
     piece, bends = _fit_bent(fit_piece(ranks, blocks, options), options)
     columns = columns_of_ranks(blocks, len(ranks))
@@ -143,13 +123,6 @@ def _doubt(piece: Piece, bends: list[Bend], far: Floats) -> Floats:
             np.maximum.at(longest, block.ranks, np.median(block.transfer))
         doubt = doubt + piece.bounds.slack_ns + longest
     return np.asarray(doubt, dtype=np.float64)
-
-
-def _single(info: RankInfo) -> Clock:
-    middle = (info.first_ns + info.last_ns) // 2
-    return Clock(
-        info.rank, None, info.rank, 0, 0.0, middle, 0, None, None, 0, "single rank", "aligned"
-    )
 
 
 def _rows(answer: _Answer, rank: int) -> list[Clock]:

@@ -4,39 +4,51 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block, columns_of_ranks
 from traceweave.matching.coarse_clocks import fit_line
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
 WIDE = 64
 """Ranks of a group from which on not all pairs are looked at, but each rank beside two that
 recorded most, and beside the one before it."""
 
 
-def connect(blocks: list[Block], ranks: int) -> tuple[Ints, csr_matrix | None]:
-    """Component of each rank, and how many instances ranks share, for pairs enough to connect
-    them; None where no two share any.
+Tree = list[list[int]]
+"""Per rank, those beside it."""
+
+
+def connect(blocks: list[Block], ranks: int) -> tuple[Ints, Tree]:
+    """Component of each rank, by the lowest of its ranks in order, and the trees that connect them
+    by pairs that share most instances.
     """
     if not blocks:
-        return np.arange(ranks), None
-    # slow to import, and a run of one rank has no use for it
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
+        return np.arange(ranks), [[] for _ in range(ranks)]
     pairs = np.unique(np.concatenate([_pairs(block) for block in blocks]), axis=0)
     count = _shared(blocks, pairs, ranks)
-    kept = count > 0
-    if not kept.any():
-        return np.arange(ranks), None
-    shared = coo_matrix((count[kept], tuple(pairs[kept].T)), shape=(ranks, ranks)).tocsr()
-    return np.asarray(connected_components(shared, directed=False)[1]), shared
+    most_first = np.argsort(-count, kind="stable")
+    return _spanned(pairs[most_first[count[most_first] > 0]].tolist(), ranks)
+
+
+def _spanned(pairs: list[list[int]], ranks: int) -> tuple[Ints, Tree]:
+    """The component of each rank, and trees of the first pairs that connect them."""
+    tree: Tree = [[] for _ in range(ranks)]
+    leader = list(range(ranks))
+
+    def lead(rank: int) -> int:
+        while leader[rank] != rank:
+            leader[rank] = rank = leader[leader[rank]]
+        return rank
+
+    for one, other in pairs:
+        low, high = sorted((lead(one), lead(other)))
+        if low != high:
+            leader[high] = low
+            tree[one].append(other)
+            tree[other].append(one)
+    lowest = [lead(rank) for rank in range(ranks)]
+    return np.asarray(np.unique(lowest, return_inverse=True)[1]), tree
 
 
 def _pairs(block: Block) -> Ints:
@@ -73,25 +85,23 @@ def _shared(blocks: list[Block], pairs: Ints, ranks: int) -> Floats:
 
 
 def rough_clocks(
-    blocks: list[Block], shared: csr_matrix | None, roots: list[int], middle: Floats
+    blocks: list[Block], tree: Tree, roots: list[int], middle: Floats
 ) -> tuple[Floats, Floats]:
     """Offset and drift of every rank by lines through end differences along the tree of the ranks
     that share most.
     """
     ranks = len(middle)
     offset, drift = np.zeros(ranks), np.zeros(ranks)
-    if shared is None:
-        return offset, drift
-    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
-
-    cost = shared.copy()
-    cost.data = 1.0 / cost.data
-    tree = minimum_spanning_tree(cost)
     columns = [dict(found) for found in columns_of_ranks(blocks, ranks)]
-    for root in roots:
-        order, parent = breadth_first_order(tree, root, directed=False)
-        for rank in order[1:]:
-            up = int(parent[rank])
+    known = set(roots)
+    ahead = list(roots)
+    while ahead:
+        up = ahead.pop()
+        for rank in tree[up]:
+            if rank in known:
+                continue
+            known.add(rank)
+            ahead.append(rank)
             at, difference = _differences(blocks, columns[rank], columns[up])
             line = fit_line(at, difference)
             here = line.offset + line.drift * (middle[rank] - line.at)

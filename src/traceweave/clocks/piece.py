@@ -10,6 +10,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.bounds import Bounds, close, pairwise
+from traceweave.clocks.clock import RankInfo
 from traceweave.clocks.first_estimate import connect, rough_clocks
 from traceweave.clocks.fit import Fit, refine, unfitted
 from traceweave.clocks.matrices import Block, columns_of_ranks
@@ -38,19 +39,6 @@ PARTS = 8
 """Stretches in which ends of threads may be of one clock, at most,"""
 PART = 16
 """and calls in each, but for the last ones."""
-
-
-@dataclass(frozen=True)
-class RankInfo:
-    """What a clock fit has to know of a rank besides its collectives."""
-
-    rank: int
-    host: str | None
-    first_ns: int
-    """First event on the rank's own clock."""
-    last_ns: int
-    on_gpu: bool = True
-    """Whether a GPU times its calls, not threads of the host."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +124,9 @@ def _start(ranks: list[RankInfo], blocks: list[Block], options: Options) -> Piec
         np.add.at(anchors, block.ranks, np.isfinite(block.end).sum(axis=0))
     first[anchors == 0] = last[anchors == 0] = 0.0
     span = last - first
-    component, shared = connect(blocks, count)
+    component, tree = connect(blocks, count)
     roots = _roots(ranks, component, options.reference_rank)
-    fit = unfitted(*rough_clocks(blocks, shared, sorted(roots.values()), middle))
+    fit = unfitted(*rough_clocks(blocks, tree, sorted(roots.values()), middle))
     return Piece(
         ranks,
         blocks,

@@ -14,18 +14,9 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from traceweave.arrays import Floats, Ints
-from traceweave.clocks.dense_groups import RIDGE, places
+from traceweave.clocks.columns import Columns
+from traceweave.clocks.dense_groups import RIDGE
 from traceweave.clocks.equations import WAVES, Layout, Part
-
-LEAST = 64
-"""Ranks of a group for which this is worth it."""
-
-
-def is_thin(parts: Sequence[Part]) -> bool:
-    """Whether groups of one size have more ranks than instances, and many."""
-    size = parts[0].cell.ranks.shape[1]
-    groups = max(len(part.cell.blocks) for part in parts)
-    return bool(size > LEAST and sum(len(part.cell.rows) for part in parts) < groups * size)
 
 
 def thin_groups(layout: Layout, parts: Sequence[Part], precision: Floats) -> list[ThinGroup]:
@@ -78,7 +69,7 @@ class ThinGroup:
         waves = np.concatenate([cell.waves for cell in self._cells])
         self._ranks = len(ranks)
         self._width = 2 + len(waves)
-        self.where = places(layout, ranks[:, None], waves)
+        self.where = Columns.of(layout, ranks[:, None], waves)
         steep = sum(cell.transfer**2 * cell.total * cell.left for cell in self._cells)
         self._slope = (precision[self._slopes] + steep) * (1 + RIDGE)
         self._said, self._pull = self._moments()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Floats
-from traceweave.clocks.estimate import Clock
+from traceweave.clocks.clock import Clock
 from traceweave.clocks.matrices import Block
 
 ROUNDING_NS = 2.0

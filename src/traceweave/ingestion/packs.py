@@ -47,7 +47,7 @@ def pack(numbered: Numbered, jobs: int) -> list[dict[int, Source]]:
     alone: list[_Pack] = []
     small: list[tuple[int, Source]] = []
     for number, source in sorted(numbered.items(), key=lambda item: -_size(item[1])):
-        if _is_small(source):
+        if is_small(source):
             small.append((number, source))
         else:
             alone.append(_Pack())
@@ -64,7 +64,12 @@ def pack(numbered: Numbered, jobs: int) -> list[dict[int, Source]]:
     return [pack.files for pack in sorted(filled, key=lambda pack: -pack.bytes)]
 
 
-def _is_small(source: Source) -> bool:
+def bytes_of(numbered: Numbered) -> int:
+    """Return about how much JSON all files are."""
+    return sum(_size(source) for source in numbered.values())
+
+
+def is_small(source: Source) -> bool:
     """Tell whether a file may share statements with others, from which its rank tells it."""
     return (
         isinstance(source.format, TakesSeveral)
