@@ -58,6 +58,25 @@ def test_pairs_are_those_that_the_job_noted(
         assert all(len(both) == 2 and both[0] == both[1] for both in instances.values())
 
 
+def test_messages_of_a_rank_that_was_not_recorded_stay_open(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    name = "messages_tags_gloo"
+    files = (fixtures / name / f"rank{rank}.json.gz" for rank in (0, 2, 3))
+    with open_database(database_of(*files)) as con:
+        noted = _noted(con, fixtures / "message_truth" / name)
+        matched = con.execute(f"SELECT call_id, collective_id {MESSAGES}").fetchall()
+        pairs = defaultdict(set)
+        for call, instance in matched:
+            if instance is not None:
+                pairs[instance].add(noted[call])
+            else:
+                assert 1 in noted[call][1:3]
+        # from 2 to 3 and from 3 to 0
+        assert len(pairs) == 24
+        assert all(len(notes) == 1 for notes in pairs.values())
+
+
 def test_groups_that_cross_stay_open(fixtures: Path, database_of: Callable[..., Path]) -> None:
     with open_database(database_of(fixtures / "messages_crossing_gloo")) as con:
         assert con.execute(f"SELECT count(*), count(collective_id) {MESSAGES}").fetchall() == [

@@ -300,7 +300,8 @@ class _Search:
 
     def _is_far(self, side: Side) -> bool:
         """Whether a rank that may be the other side has a clock of its own."""
-        return any(not self.same_clock(side.rank, rank) for rank in self._listed_peers(side))
+        recorded = self._listed_peers(side) & self.windows.keys()
+        return any(not self.same_clock(side.rank, rank) for rank in recorded)
 
     def _listed_peers(self, side: Side) -> set[int]:
         """The ranks that have the place in one of the groups that the file lists."""
