@@ -26,6 +26,7 @@ from traceweave.matching.calls import Calls, read_calls
 from traceweave.matching.groups import find_groups, read_labels, recorded_groups, state_roles
 from traceweave.matching.groups_by_evidence import Job
 from traceweave.matching.match import match_calls
+from traceweave.matching.messages_by_order import resolve_host_messages
 from traceweave.matching.peers import resolve_messages, resolve_peers
 from traceweave.matching.tables import (
     read_instances,
@@ -69,6 +70,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     resolve_peers(con)
     resolve_messages(con)
     resolve_threads(con, same_clock)
+    messages = resolve_host_messages(con, same_clock)
     ranks = read_ranks(con)
     calls = read_calls(con)
     groups, group_of_label = find_groups(
@@ -80,7 +82,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     # of a rank without calls nothing is recorded that matching could miss
     known = [info.rank for info in ranks] if size is None else np.unique(calls.rank).tolist()
     job = Job(tuple(sorted(known)), size)
-    matches = match_calls(calls, groups, same_clock, job)
+    matches = match_calls(calls, groups, same_clock, job, messages)
     clocks, slack, left = _fit(con, calls, matches.instance, ranks, None, True)
     groups = [*groups, *recorded_groups(con, groups)]
     state_roles(con, groups)

@@ -36,6 +36,7 @@ GLOO = (
     "dataloader_late_once", "ddp_gloo_4ranks", "ddp_gloo_straggler", "flops_cpu", "fsdp1_gloo",
     "fsdp2_gloo", "pipeline_1f1b", "pipeline_gpipe", "recompile_once", "tp2_dp2_gloo",
     "slow_rank_2x2_gloo", "two_groups_gloo", "uneven_start_gloo", "uneven_work_gloo",
+    "messages_mesh_gloo", "messages_tags_gloo",
 )  # fmt: skip
 SIMULATED = {
     "ddp": FOUR_RANKS,

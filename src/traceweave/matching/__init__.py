@@ -1,6 +1,7 @@
 """Which calls of different ranks are one collective, one send with its receive.
 
-`worker_threads` tells which groups gloo's threads serve, but for `late_groups`; `calls` reads the
+`worker_threads` tells which groups gloo's threads serve, but for `late_groups`, and
+`messages_by_order` which of its sends and receives are one message; `calls` reads the
 calls, `groups` finds their process groups, `peers` who the other side of a message is;
 `match` gives every call its instance or a reason why it has none (`outcome`): by sequence number
 (checked by `misnumbered`), by order (`alignment`, which rests on `shifts`, `voting` and

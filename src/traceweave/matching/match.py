@@ -14,6 +14,7 @@ from traceweave.matching.by_order import match_by_order
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.groups import Group
 from traceweave.matching.groups_by_evidence import Job
+from traceweave.matching.messages_by_order import Messages
 from traceweave.matching.misnumbered import misnumbered
 from traceweave.matching.open_calls import match_open
 from traceweave.matching.outcome import (
@@ -29,12 +30,15 @@ from traceweave.matching.peers import fill_peers
 from traceweave.matching.send_recv import SameClock, match_channels
 
 
-def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock, job: Job) -> Matches:
+def match_calls(
+    calls: Calls, groups: list[Group], same_clock: SameClock, job: Job, messages: Messages
+) -> Matches:
     """Match all calls of a run; `calls.label` holds the index of each call's group in `groups`,
     where groups are added that only calls show.
 
     `same_clock` tells whether two ranks are known to have one clock. Instances count from 0 in the
-    order of groups.
+    order of groups; `messages` of host backends, which are known already, come last, since their
+    ends tell nothing of clocks.
     """
     matches = Matches.empty(len(calls))
     order = np.argsort(calls.label, kind="stable")
@@ -45,9 +49,11 @@ def match_calls(calls: Calls, groups: list[Group], same_clock: SameClock, job: J
             continue
         pairwise = (calls.op[index] == SEND) | (calls.op[index] == RECV)
         _match_group(calls, index[~pairwise], group, same_clock, matches)
+        pairwise &= calls.on_gpu[index]
         fill_peers(calls, index[pairwise], group, job.complete)
         match_channels(calls, index[pairwise], same_clock, matches)
     match_open(calls, groups, same_clock, job, matches)
+    _accept_messages(calls, messages, matches)
     _refuse_singles(calls, groups, matches)
     _renumber(matches)
     return matches
@@ -71,6 +77,20 @@ def _match_group(
         matches.refuse(index[seq < 0], NO_SEQ)
     else:
         match_by_order(calls, index, same_clock, matches)
+
+
+def _accept_messages(calls: Calls, messages: Messages, matches: Matches) -> None:
+    by_id = np.argsort(calls.call_id)
+
+    def places(numbers: Ints) -> Ints:
+        return np.asarray(by_id[np.searchsorted(calls.call_id, numbers, sorter=by_id)])
+
+    for reason, refused in messages.refused.items():
+        matches.refuse(places(np.concatenate(refused)), reason)
+    for sent, received in zip(messages.sent, messages.received, strict=True):
+        instance = matches.next_instance + np.arange(len(sent))
+        for side in (sent, received):
+            matches.accept(places(side), instance, "order")
 
 
 def _match_by_seq(calls: Calls, index: Ints, first: int, matches: Matches) -> None:

@@ -380,6 +380,19 @@ CREATE TABLE base.pauses (
     duration_ns BIGINT NOT NULL
 );
 
+-- messages of gloo: what their calls say, and the file they are in. A call of either side waits for the other.
+CREATE TABLE base.messages (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    host_op_id BIGINT NOT NULL,                        -- the call that issued it
+    peer_place INTEGER,                                -- the other side by its place in the group, which no call names
+    tag BIGINT,
+    issued_local_ns BIGINT NOT NULL,
+    waited_local_ns BIGINT,                            -- when it was over for who issued it; NULL: not while it was recorded
+    recorded_from_ns BIGINT NOT NULL,
+    recorded_to_ns BIGINT NOT NULL
+);
+
 -- what the job said its process groups are for, as traceweave.capture was told
 CREATE TABLE base.group_roles (
     rank INTEGER NOT NULL,
