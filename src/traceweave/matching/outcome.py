@@ -12,6 +12,7 @@ HOW = ("unmatched", "seq", "order", "sequence-aligned")
 """Values of base.matches.match; their position is their code in `Matches.how`."""
 
 ACAUSAL = "however the ranks' calls are lined up, some end before their partners begin"
+SEVERAL_WAYS = "the sequence repeats itself and fits in several ways"
 _UNNAMED = "their groups are not named and may be several; flight recorder dumps name them"
 UNNAMED = f"{ACAUSAL}: {_UNNAMED}"
 MIXED = f"more threads ran its rank's calls than one group has: {_UNNAMED}"

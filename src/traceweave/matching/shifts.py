@@ -16,7 +16,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
-from traceweave.matching.outcome import ACAUSAL
+from traceweave.matching.outcome import ACAUSAL, SEVERAL_WAYS
 from traceweave.medians import row_medians
 
 SAMPLE = 256
@@ -84,7 +84,10 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
     most = SLACK_NS + DRIFT_LIMIT * span
     only = _only(judged, most)
-    judged = judged.where(_near(judged, same_clock))
+    near = _near(judged, same_clock)
+    if same_clock and not near.any() and (judged.excess_at_zero <= SAME_CLOCK_NS).any():
+        return None, SEVERAL_WAYS
+    judged = judged.where(near)
     judged = judged.where(_in_step(judged))
     causal = judged.excess <= most
     if not causal.any():
@@ -271,7 +274,7 @@ def _plain_order(a: Calls, b: Calls, judged: _Judged, only: int | None) -> tuple
         known = (a.step >= 0) & (b.step >= 0)
         if (a.step == b.step)[known].all() and not _others(a, b, 0):
             return 0, ""
-    return None, "the sequence repeats itself and fits in several ways"
+    return None, SEVERAL_WAYS
 
 
 def _candidates(a: Calls, b: Calls) -> Ints:
