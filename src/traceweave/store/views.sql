@@ -286,7 +286,7 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
--- column: duration_ns BIGINT | length as the profiler measured it, waiting included
+-- column: duration_ns BIGINT | length as the profiler measured it, waiting included; of a matched send or recv of gloo, until it was over on either side, not until somebody waited for it
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: stream BIGINT | stream or host thread it ran on
 -- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
