@@ -192,15 +192,37 @@ def test_without_the_other_sides_nothing_is_claimed(
     )
     assert dict(zip(seen["op"], seen["n"], strict=True)) == {"send": 108, "recv": 108}
     issues = run.sql('SELECT kind, "count" FROM ingest_issues').to_dict("records")
-    reason = "the trace does not say which rank is the other side"
-    assert issues == [{"kind": f"unmatched_collectives: {reason}", "count": 216}]
+    clock = "the other side may be a rank with another clock, and order alone does not tell"
+    assert issues == [{"kind": f"unmatched_collectives: {clock}", "count": 216}]
     rows = run.analyze("pipeline")
     assert len(rows) == len(RANKS) * len(STEPS)
     assert rows["stage"].isna().all()
     assert rows["bubble_ns"].isna().all()
     assert {note.split(";")[0] for note in rows["note"]} == {
-        f"not computable: {reason} of its messages"
+        "not computable: the trace does not say which rank is the other side of its messages"
     }
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_files_of_one_host_tell_stages_and_schedule(
+    database_of: Callable[..., Path], tmp_path: Path, schedule: str
+) -> None:
+    """The same recordings, named as torch's trace handler names files: by host and process."""
+    recorded = FIXTURES / f"pipeline_{schedule}"
+    with traceweave.open(database_of(recorded)) as run:
+        processes = run.sql("SELECT rank, pid FROM ranks").itertuples(index=False)
+    for rank, pid in processes:
+        name = f"node0_{pid}.1764000000000.pt.trace.json.gz"
+        shutil.copy(recorded / f"rank{rank}.json.gz", tmp_path / name)
+    traceweave.ingest(tmp_path, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        seen = run.sql(
+            "SELECT count(*), count(collective_id), count(DISTINCT collective_id) FROM collectives"
+        )
+        assert seen.iloc[0].tolist() == [216, 216, 108]
+        rows = run.analyze("pipeline")
+    assert {*zip(rows["rank"], rows.stage, rows.stages, strict=True)} == {(r, r, 4) for r in RANKS}
+    assert {*zip(rows.schedule, rows.microbatches, strict=True)} == {(schedule, 6)}
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
