@@ -1,6 +1,6 @@
 -- rule: pipeline_wait | pipeline stages waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. Always `info`: the schedule causes most of it. Where the peer of a message is not known (gloo's traces do not name it, or it was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
+-- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. Always `info`: the schedule causes most of it. Where the peer of a message is not known (of gloo's where files do not tell that ranks are of one host, or where it was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
 -- try: More micro-batches, an interleaved schedule, balanced stages.
 -- proof: pipeline
 SELECT
