@@ -38,6 +38,7 @@ def _calls(start: Ints, noise: Ints) -> Calls:
         kernel=none,
         on_gpu=zero == 0,
         computing=zero > 0,
+        waited=zero > 0,
         start=start,
         end=start + 500 + noise,
         origin_ns=0,

@@ -97,9 +97,7 @@ class Block:
 
 def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     """Arrange the matched calls (instance >= 0) in blocks; `ranks` lists all ranks, ascending."""
-    # a message of a host backend ends when somebody waits for it
-    message = (calls.op == SEND) | (calls.op == RECV)
-    told = (instance >= 0) & (calls.on_gpu | ~message)
+    told = (instance >= 0) & ~calls.waited
     matched = np.flatnonzero(told & (calls.end - calls.start >= SHORTEST_NS))
     count = np.bincount(instance[matched], minlength=1)
     matched = matched[count[instance[matched]] > 1]

@@ -69,6 +69,8 @@ class Calls:
     on_gpu: Flags
     computing: Flags
     """Its stream also runs kernels that compute; told only of calls that no group is named for."""
+    waited: Flags
+    """A message of gloo, which ends when somebody waits for it."""
     start: Ints
     end: Ints
     origin_ns: int
@@ -153,6 +155,9 @@ SELECT
     coalesce(n.code, -1) AS kernel,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,
+    k.op IN ('send', 'recv') AND k.evidence = 'host op' AND k.source_id IN (
+        SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
+    ) AS waited,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.collective_calls AS k
@@ -188,6 +193,8 @@ def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
     columns = con.execute(
         _CALLS_SQL, {"ops": list(OPS), "own_size": list(OWN_SIZE), "origin": origin}
     ).fetchnumpy()
-    on_gpu, computing = (np.asarray(columns.pop(n), np.bool_) for n in ("on_gpu", "computing"))
+    on_gpu, computing, waited = (
+        np.asarray(columns.pop(name), np.bool_) for name in ("on_gpu", "computing", "waited")
+    )
     numbers = {name: np.asarray(column, np.int64) for name, column in columns.items()}
-    return Calls(**numbers, on_gpu=on_gpu, computing=computing, origin_ns=origin)
+    return Calls(**numbers, on_gpu=on_gpu, computing=computing, waited=waited, origin_ns=origin)

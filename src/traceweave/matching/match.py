@@ -49,7 +49,7 @@ def match_calls(
             continue
         pairwise = (calls.op[index] == SEND) | (calls.op[index] == RECV)
         _match_group(calls, index[~pairwise], group, same_clock, matches)
-        pairwise &= calls.on_gpu[index]
+        pairwise &= ~calls.waited[index]
         fill_peers(calls, index[pairwise], group, job.complete)
         match_channels(calls, index[pairwise], same_clock, matches)
     match_open(calls, groups, same_clock, job, matches)
