@@ -180,6 +180,7 @@ class Search:
     reasons: dict[int, str] = field(default_factory=dict)
     """Why a strand, by its first call, is in no proven set."""
     _strands: list[Strand] = field(default_factory=list)
+    """All that are searched, whatever set is looked at."""
     _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
     """Strands that were aligned with another, by the identity of both."""
     _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)

@@ -23,11 +23,11 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.outcome import NO_CLOCK, NO_ORDER, NO_PEER, ONE_SIDE, RIVALS, SAME_MEMBERS
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import SLACK_NS
+from traceweave.matching.worker_threads import Listed
 
 NEVER = np.iinfo(np.int64).max // 2
 """When a message was over that nobody waited for while it was recorded."""
 
-Members = tuple[int, ...]
 Window = tuple[int, int]
 
 
@@ -65,13 +65,6 @@ class Messages:
     """Numbers of calls, as those of the receives beside them."""
     received: list[Ints] = field(default_factory=list)
     refused: dict[str, list[Ints]] = field(default_factory=lambda: defaultdict(list))
-
-
-@dataclass
-class _Group:
-    name: str
-    description: str | None
-    ranks: Members
 
 
 def resolve_host_messages(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> Messages:
@@ -194,13 +187,13 @@ class _Search:
                 "SELECT source_id, list(DISTINCT step) FROM base.steps GROUP BY source_id"
             ).fetchall()
         }
-        self.listed: dict[int, list[_Group]] = defaultdict(list)
+        self.listed: dict[int, list[Listed]] = defaultdict(list)
         for source, name, description, size, ranks in con.execute(
             "SELECT source_id, group_name, group_desc, world_size, group_ranks"
             " FROM base.listed_groups ORDER BY source_id, place"
         ).fetchall():
             members = tuple(range(size)) if ranks is None else tuple(ranks)
-            self.listed[source].append(_Group(name, description, members))
+            self.listed[source].append(Listed(name, description, members))
         self.shifts = {
             (sent, received): found
             for (sends, tag), those in tags.items()
@@ -225,13 +218,13 @@ class _Search:
             if shift is None:
                 self._refuse(NO_ORDER, sent, received)
                 continue
-            i = np.arange(max(0, -shift), min(len(sent), len(received) - shift))
+            i = _met(sent, received, shift)
             for side, met in ((sent, i), (received, i + shift)):
                 self._refused(ONE_SIDE, np.delete(side.call, met))
             self.found.sent.append(sent.call[i])
             self.found.received.append(received.call[i + shift])
             ranks = tuple(sorted((sent.rank, received.rank)))
-            (group,) = groups if len(groups) == 1 else [_Group("", None, ranks)]
+            (group,) = groups if len(groups) == 1 else [Listed("", None, ranks)]
             over = np.minimum(sent.waited[i], received.waited[i + shift])
             for side, met, other in ((sent, i, received), (received, i + shift, sent)):
                 until = side.waited.copy()
@@ -309,7 +302,7 @@ class _Search:
         there = {ranks[side.place] for ranks in groups if side.place < len(ranks)}
         return there - {side.rank}
 
-    def _groups(self, sent: Side, received: Side) -> list[_Group]:
+    def _groups(self, sent: Side, received: Side) -> list[Listed]:
         """The listed groups in which both ranks have these places."""
         return [
             group
@@ -330,7 +323,7 @@ class _Search:
     def _in_step(self, sent: Side, received: Side, shift: int) -> bool:
         """Whether a shift brings together what was issued in one step, over two steps or more, and
         leaves over what lies in steps that the other file lacks."""
-        i = np.arange(max(0, -shift), min(len(sent), len(received) - shift))
+        i = _met(sent, received, shift)
         if (sent.step[i] != received.step[i + shift]).any() or len(np.unique(sent.step[i])) < 2:
             return False
         left = (np.delete(sent.step, i), received), (np.delete(received.step, i + shift), sent)
@@ -374,6 +367,11 @@ def possible_shifts(sent: Side, received: Side) -> list[int]:
     return shifts if any(-len(sent) < s < len(received) for s in shifts) else []
 
 
+def _met(sent: Side, received: Side, shift: int) -> Ints:
+    """The places of the sends that have receives under a shift."""
+    return np.arange(max(0, -shift), min(len(sent), len(received) - shift))
+
+
 def _last_over(side: Side, window: Window) -> int:
     """The last message of a side that was over while the other file still recorded; -1: none."""
     over = np.flatnonzero(side.waited < window[1] - SLACK_NS)
@@ -400,7 +398,7 @@ def _not_refuted(sent: Side, received: Side, low: int, high: int) -> Ints:
 
 def _obeys(sent: Side, received: Side, shift: int) -> bool:
     """Whether the two sides of every message fit each other under a shift."""
-    i = np.arange(max(0, -shift), min(len(sent), len(received) - shift))
+    i = _met(sent, received, shift)
     j = i + shift
     early = (received.waited[j] < sent.issued[i] - SLACK_NS) | (
         sent.waited[i] < received.issued[j] - SLACK_NS
