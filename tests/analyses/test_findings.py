@@ -132,8 +132,8 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 200 us per step without compute, and no single rank stands out;"
         " their compute is uneven between collectives more than over a step (load balance 100.0%):"
-        " whoever is late, above all it computes longer (100.0% of the waiting whose cause is"
-        " known)"
+        " the late rank is mostly late because it computes longer (100.0% of the waiting whose"
+        " cause is known)"
     )
     assert found["imbalance"]["advice"].startswith("Not the amount of work alone:")
 
@@ -158,8 +158,8 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 125 us per step without compute, and no single rank stands out;"
-        " their compute explains only part of it (load balance 90.0%): whoever is late, above all"
-        " it computes longer (40.0% of the waiting whose cause is known)"
+        " their compute explains only part of it (load balance 90.0%): the late rank is mostly"
+        " late because it computes longer (40.0% of the waiting whose cause is known)"
     )
 
 

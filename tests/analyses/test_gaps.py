@@ -232,6 +232,35 @@ def test_a_launch_that_is_not_in_the_trace_leaves_the_cause_unknown(build: Build
     assert (row["cause"], row["launch_start_ns"], row["host_op"]) == ("unknown", None, None)
 
 
+def test_what_was_launched_before_the_recording_waits_for_no_host_once_that_has_begun(
+    build: Builder,
+) -> None:
+    # 0..10   12..20   .....|30: first recorded launch .....  65..70    75..80
+    # early 3  early 4                                        early 5   launched 9
+    build.rank(0)
+    build.step(0, 1, host=(0, 80 * US), device=(0, 80 * US))
+    for number, at in ((3, (0, 10)), (4, (12, 20)), (5, (65, 70))):
+        build.gpu(0, (at[0] * US, at[1] * US), correlation=number)
+    launch = build.launch(0, (30 * US, 33 * US), correlation=9)
+    build.gpu(0, (75 * US, 80 * US), launch=launch, correlation=9)
+    got = {r["start_ns"] // US: (r["cause"], r["duration_ns"] // US) for r in _gaps(build)}
+    assert got == {
+        10: ("unknown", 2),
+        20: ("unknown", 10),
+        30: ("device_delay", 35),
+        70: ("kernel_delay", 5),
+    }
+
+
+def test_a_launch_that_is_missing_between_others_leaves_the_cause_unknown(build: Builder) -> None:
+    build.rank(0)
+    build.step(0, 1, host=(0, 80 * US), device=(0, 80 * US))
+    launch = build.launch(0, (0, 1 * US), correlation=3)
+    build.gpu(0, (2 * US, 10 * US), launch=launch, correlation=3)
+    build.gpu(0, (40 * US, 80 * US), correlation=4)
+    assert _one(build, min_gap_ns=5 * US)["cause"] == "unknown"
+
+
 def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> None:
     # stream 7   0..10 first                50..60 second (queued at 5)
     # stream 20       5......all_reduce....48

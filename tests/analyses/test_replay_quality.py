@@ -10,6 +10,7 @@ import duckdb
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.replay import by_hand
+from traceweave.report.sections.worth import load_worth
 
 
 def test_a_delay_that_nothing_explains_is_counted(empty_run: duckdb.DuckDBPyConnection) -> None:
@@ -70,3 +71,20 @@ def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
     assert not found["dropped_kinds"].str.contains("launch").any()
     assert (found["explained"] > 0.98).all()
     assert (found["path_unexplained"] < 0.01).all()
+
+
+def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
+    database_of: Callable[..., Path], corpus: Path
+) -> None:
+    """All ranks recorded CPU and CUDA activity: GPUs were behind by up to 36 ms when it began, and
+    four ranks began before the others."""
+    run = traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100"))
+    found = run.replay_quality()
+    assert found["launched"].between(0.75, 0.91).all()
+    assert not found["note"].str.contains("launching calls").any()
+    early = found[found["incomplete"] > 0]
+    assert list(early["rank"]) == [4, 5, 6, 7]
+    assert early["note"].str.endswith("record the same steps on every rank").all()
+    advice = load_worth(run.con).advice
+    assert len(advice) == 2
+    assert advice[1].endswith("record the same steps on every rank")

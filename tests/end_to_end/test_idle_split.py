@@ -21,30 +21,39 @@ TRACES = ("megatron_tp2", "megatron_tp8", "torchrec_4", "hta_pair_nccl2", "negat
 
 
 def split(path: Path) -> tuple[int, int, int]:
-    """Return how long nothing ran, ns: until launches returned, after that, launch not recorded."""
+    """Return how long nothing ran, ns: until launches returned, after that, launch not recorded.
+
+    Calls are numbered in the order in which they are made: a number below all that launched
+    something was given before the first of these.
+    """
     events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]
     spans = [event for event in events if event.get("ph") == "X"]
-    returned: dict[Any, int] = {}
+    calls: dict[Any, dict[str, Any]] = {}
     for event in spans:
         # the first call with a correlation id is the launch
         if event.get("cat", "").lower() in CALLS and _correlation(event) is not None:
-            returned.setdefault(_correlation(event), _end(event))
+            calls.setdefault(_correlation(event), event)
     ops = [event for event in spans if event.get("cat", "").lower() in DEVICE]
     ops.sort(key=_start)  # of those that start together the first in the file ends the gap
+    numbers = {_correlation(op) for op in ops} - {None}
+    first = min((number for number in numbers if number in calls), default=0)
     host = device = unknown = 0
     until = _end(ops[0])
     for op in ops[1:]:
         start = _start(op)
         if start > until:
-            call = returned.get(_correlation(op))
-            cut = start if call is None else min(max(call, until), start)
-            host, device = host + (cut - until) * (call is not None), device + start - cut
-            unknown += (start - until) * (call is None)
+            number = _correlation(op)
+            known = number in calls
+            early = not known and number is not None and number < first
+            launched = _end(calls[number]) if known else _start(calls[first]) if early else start
+            cut = min(max(launched, until), start)
+            host, device = host + (cut - until) * known, device + start - cut
+            unknown += (cut - until) * (not known)
         until = max(until, _end(op))
     return host, device, unknown
 
 
-def _correlation(event: dict[str, Any]) -> object:
+def _correlation(event: dict[str, Any]) -> Any:
     return (event.get("args") or {}).get("correlation") or None
 
 

@@ -40,11 +40,13 @@ SELECT
     dropped_kinds,
     path_unexplained,
     nullif(concat_ws('; ',
-        CASE WHEN launched < ops THEN 'launching calls are missing: record CPU and CUDA activity together' END,
+        -- where some are recorded, the others were made before the recording began, or are of a kind that the profiler has no link for
+        CASE WHEN launched = 0 THEN 'launching calls are missing: record CPU and CUDA activity together' END,
         CASE WHEN inferred_waits > 0 THEN 'waits between streams are inferred: record them, with '
             || (SELECT CASE WHEN any_value(format) = 'nsys' THEN 'nsys profile --cuda-event-trace=true'
                 ELSE 'torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)' END FROM ranks AS r WHERE r.rank = q.rank) END,
-        CASE WHEN incomplete > 0 THEN 'collectives have members that were not recorded: record every rank' END
+        CASE WHEN incomplete > 0 THEN 'collectives have members that were not recorded: record '
+            || CASE WHEN (SELECT count(DISTINCT rank) = max(world_size) FROM ranks) THEN 'the same steps on every rank' ELSE 'every rank' END END
     ), '') AS note
 FROM tw_replay_quality AS q
 ORDER BY rank

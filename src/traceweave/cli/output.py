@@ -186,7 +186,7 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
         note("no rows")
     elif left_out:
         more = "" if printing.only_filled else "; --format csv has all columns"
-        note(f"empty, or no room for: {', '.join(left_out)}{more}")
+        note(f"columns left out, empty or for lack of room: {', '.join(left_out)}{more}")
     if rows != recorded:
         note("names are shortened; --full-names has them as they were recorded")
     if hidden:

@@ -90,6 +90,6 @@ def _lost(budget: Budget) -> Fact:
         by_the_day(lost, ranks),
         f"Lost is the time in which a GPU computes nothing, because it waits, transfers, copies or"
         f" idles: {percent(lost)} of the time recorded, for {plural(ranks, 'rank')} with a GPU"
-        f" each, if they run all day as they did here. What of it can be had back, the findings"
-        " say.",
+        f" each, if they run all day as they did here. The findings say how much of it a fix"
+        " would bring back.",
     )

@@ -33,16 +33,17 @@ WITH windows AS MATERIALIZED (
 ),
 ops AS NOT MATERIALIZED (
     SELECT
-        rank,
-        timeline,
-        coalesce(device, -1) AS device,
-        CASE WHEN per = 'stream' THEN coalesce(stream, -1) ELSE -1 END AS lane,
-        op_id,
-        start_ns,
-        end_ns,
-        launch_start_ns,
-        launch_end_ns
-    FROM tw_own_ops()
+        o.rank,
+        o.timeline,
+        coalesce(o.device, -1) AS device,
+        CASE WHEN per = 'stream' THEN coalesce(o.stream, -1) ELSE -1 END AS lane,
+        o.op_id,
+        o.start_ns,
+        o.end_ns,
+        o.launch_start_ns,
+        -- of what was launched before the recording began, the latest moment by which it was
+        coalesce(o.launch_end_ns, b.launched_by_ns) AS launch_end_ns
+    FROM tw_own_ops() AS o LEFT JOIN tw_launched_before AS b ON b.op_id = o.op_id
 ),
 -- every stretch of nothing, cut at the edges of the windows and where its launch returned (sweeps): it may have no
 -- beginning (before the first op) or no end (after the last one, where the thread to watch is the one that launched that)

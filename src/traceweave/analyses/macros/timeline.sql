@@ -15,3 +15,17 @@ CREATE OR REPLACE TEMP TABLE tw_timelines AS
 SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) AS end_ns
 FROM tw_own_ops()
 GROUP BY rank;
+
+-- table: tw_launched_before | GPU ops that were launched before the recording began, as where the host runs ahead of the GPU: op_id, and launched_by_ns, the first recorded launch of the rank, on its own clock
+-- reads: gpu_ops
+-- Calls are numbered (correlation) in the order in which they are made. In recorded runs two calls of different threads change places by some microseconds at most.
+CREATE OR REPLACE TEMP TABLE tw_launched_before AS
+SELECT o.op_id, f.launched_by_ns
+FROM gpu_ops AS o
+JOIN (
+    SELECT rank, source_id, min(correlation) AS correlation, arg_min(launch_start_local_ns, correlation) AS launched_by_ns
+    FROM gpu_ops
+    WHERE launch_op_id IS NOT NULL AND correlation > 0
+    GROUP BY rank, source_id
+) AS f USING (rank, source_id)
+WHERE o.launch_op_id IS NULL AND o.correlation > 0 AND o.correlation < f.correlation;

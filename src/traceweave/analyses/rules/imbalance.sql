@@ -94,7 +94,7 @@ SELECT
         ELSE 'their compute does not explain it'
     END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(': that rank idles, most in ' || tw_shortened(once_in), format(': whoever is late, above all {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(': that rank idles, most in ' || tw_shortened(once_in), format(': the late rank is mostly late because {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'

@@ -1,7 +1,7 @@
 -- rule: launch_bound | a host that launches too late
 -- topic: idling and copies
 -- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall. Where hosts launch late by turns, all ranks wait for them: if at least half of the waiting that single late ranks cause is for such hosts (cause host_bound, detail launch_bound of `stragglers`), a tenth of that for others than the worst of them, the finding is about all ranks, and that waiting is part of its bound. Its scenario takes all time of the hosts away, which CUDA graphs come near: an upper bound; what-if with times=0.5 leaves half of it.
--- try: CUDA graphs, torch.compile, fused operators, larger batches; where hosts are late by turns, also their cores: other load, binding.
+-- try: CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
 -- proof: idle_causes
 -- param: min_share
 WITH hosts AS (
@@ -23,12 +23,12 @@ SELECT
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,
     i.opening || ' because the host launches late' || i.details
-    || coalesce(format('; ranks wait {} per {} for those whose hosts are late by turns', tw_time(l.wait_ns), l.unit), '') AS evidence,
+    || coalesce(format('; ranks take turns launching late, and the others wait {} per {} for them', tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END
-    || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; other load on the CPU cores, binding. The cost is that of all their time: see what-if with times=0.5 for half of it' END AS advice
+    || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is for hosts that take no time at all: what-if with times=0.5 halves their time instead' END AS advice
 FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p LEFT JOIN late AS l ON TRUE
 WHERE i.cause = 'launch_bound' AND (l.wait_ns IS NOT NULL OR NOT i.is_blamed)

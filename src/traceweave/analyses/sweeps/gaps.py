@@ -11,7 +11,10 @@ from traceweave.analyses.sweeps.times import FOREVER, NEVER, Numbers, Truths, as
 
 
 class Ops(NamedTuple):
-    """What ran, and when the calls that launched it began and ended; NEVER for none."""
+    """What ran, and when the calls that launched it began and ended; NEVER for none.
+
+    Of a call that was not recorded the end may be known, or a moment by which it had ended.
+    """
 
     starts: Numbers
     ends: Numbers
@@ -97,9 +100,10 @@ class _Parts(NamedTuple):
 
 def _parts(holes: Holes, which: Numbers, begin: Numbers, end: Numbers) -> _Parts:
     """Cut gaps, `begin` to `end` within the hole `which`, where the launching call returned."""
-    known = (holes.before[which] >= 0) & (holes.called[which] != NEVER)
-    cut = np.where(known, np.clip(holes.returned[which], begin, end), end)
-    whose = np.stack([np.where(known, HOST, UNKNOWN), np.full(len(which), DEVICE)], axis=1)
+    ended = holes.before[which] >= 0
+    called, returned = (ended & (times[which] != NEVER) for times in (holes.called, holes.returned))
+    cut = np.where(returned, np.clip(holes.returned[which], begin, end), end)
+    whose = np.stack([np.where(called, HOST, UNKNOWN), np.full(len(which), DEVICE)], axis=1)
     edges = np.stack([begin, cut, end], axis=1)
     there = np.flatnonzero((edges[:, 1:] > edges[:, :-1]).ravel())
     columns = (whose, edges[:, :-1], edges[:, 1:])

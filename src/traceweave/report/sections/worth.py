@@ -35,7 +35,9 @@ def load_worth(con: duckdb.DuckDBPyConnection) -> Worth:
     rows = analysis_rows(con, "fixes")
     replayed = any(row["step_ns"] for row in rows)
     notes = [row["note"] for row in analysis_rows(con, "replay_quality")] if replayed else []
-    return Worth(rows, tuple(dict.fromkeys(note for note in notes if note)))
+    # ranks that lack different things have some of their advice in common
+    advice = dict.fromkeys(part for note in notes if note for part in note.split("; "))
+    return Worth(rows, tuple(advice))
 
 
 def worth_section(worth: Worth, findings: Findings) -> Section:
@@ -77,7 +79,7 @@ def _notes(worth: Worth) -> Iterator[str]:
     if first["note"]:
         yield f"To be read with care: {first['note']}."
     if worth.advice:
-        yield f"For a replay that rests on more, next time: {'; '.join(worth.advice)}."
+        yield f"So that replay has to infer less in the next recording: {'; '.join(worth.advice)}."
 
 
 def _bars(worth: Worth, findings: Findings) -> Iterator[Bar]:
