@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import Literal
 
 from traceweave.analyses.catalog import TOPICS, Analysis, catalog, rules
@@ -126,6 +127,7 @@ def catalog_markdown() -> str:
 
 def findings_markdown() -> str:
     """Return docs/findings.md: how to read a finding, and every rule behind them, in Markdown."""
+    shared = _shared_thresholds()
     parts = [
         "# Findings",
         "`traceweave analyze findings run.duckdb` applies the rules below to a run and sorts what"
@@ -135,10 +137,12 @@ def findings_markdown() -> str:
         " warning_share=0.1` changes it for one call.",
         "## How to read a finding",
         _HOW_TO_READ,
+        "### Thresholds of several rules",
+        "\n".join(_threshold(parameter) for parameter in shared.values()),
     ]
     for topic in RULE_TOPICS:
         parts.append(f"## {topic.capitalize()}")
-        parts.extend(_rule(rule) for rule in rules() if rule.topic == topic)
+        parts.extend(_rule(rule, shared) for rule in rules() if rule.topic == topic)
     return "\n\n".join([*parts, _HOW_TESTED]) + "\n"
 
 
@@ -179,13 +183,31 @@ _OF_ALL_RULES = {"min_share", "warning_share", "critical_share"}
 """Parameters that are explained above the rules."""
 
 
-def _rule(rule: Rule) -> str:
+def _shared_thresholds() -> dict[str, Parameter]:
+    """Return what more than two rules have as a parameter, by name: said once, above them."""
+    uses = Counter(p.name for rule in rules() for p in rule.parameters)
+    every = {p.name: p for rule in rules() for p in rule.parameters}
+    return {
+        name: every[name]
+        for name, count in sorted(uses.items())
+        if count > 2 and name not in _OF_ALL_RULES
+    }
+
+
+def _threshold(parameter: Parameter) -> str:
+    return f"- `{parameter.name}` ({_literal(parameter)}): {parameter.meaning}"
+
+
+def _rule(rule: Rule, shared: Collection[str]) -> str:
     parts = [f"### {rule.name}", f"*{_sentence(rule.summary)}* {rule.finds}"]
     if rule.advice:
         parts.append(f"Try: {rule.advice}")
-    own = [p for p in rule.parameters if p.name not in _OF_ALL_RULES]
+    own = [p for p in rule.parameters if p.name not in (*_OF_ALL_RULES, *shared)]
     if own:
-        parts.append("\n".join(f"- `{p.name}` ({_literal(p)}): {p.meaning}" for p in own))
+        parts.append("\n".join(map(_threshold, own)))
+    others = [f"`{p.name}`" for p in rule.parameters if p.name in shared]
+    if others:
+        parts.append(f"Also depends on {', '.join(others)}.")
     return "\n\n".join(parts)
 
 
