@@ -18,6 +18,7 @@ import pytest
 from benchmarks.strangers.jobs import MEGA
 from benchmarks.strangers.timeline import Network
 
+import traceweave
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import nightly
 from tests.matching.test_strangers import job_named, scored
@@ -173,6 +174,15 @@ def test_a_pipeline_of_small_messages_is_matched(corpus: Path, tmp_path: Path, s
     assert found.matched_all > 0.95
     assert found.p95 < 6
     assert found.outside == 0
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        # a replay of the run as it is gives its times, or it is refused
+        assert len(run.critical_path())
+        waits = run.sql(
+            "SELECT sum(greatest(w.wait_ns, 0)) AS by_clocks, sum(w.wait_free_ns) AS by_durations"
+            " FROM collective_waits AS w WHERE w.op = 'send_recv'"
+        )
+    # 1,753 ms more by clocks where sends wait for receivers that they do not need
+    assert waits["by_clocks"][0] == pytest.approx(waits["by_durations"][0], rel=0.01)
 
 
 # the same of 16 MiB, which buffers between GPUs of one host hold as well
