@@ -575,6 +575,31 @@ def test_what_was_simulated_is_found(
         assert got["origin_wait_ns"][0] > 0.9 * got["waited_ns"].sum()
 
 
+# what was wrong: rank 1 was charged with the 300 us for which a send of 30 us was said to wait
+def test_nobody_waits_for_the_receiver_of_a_buffered_message(build: Builder) -> None:
+    """Rank 0 sends three times, in ns: the send is over 270 us before its receive begins; the
+    receive waits 100 us for it; both wait for one that has no room, 50 us for the receiver."""
+    for rank in (0, 1):
+        build.rank(rank, residual_ns=1_000)
+    sides = {0: {"op": "send"}, 1: {"op": "recv"}}
+    build.collective({0: (0, 30_000), 1: (300_000, 330_000)}, each=sides)
+    build.collective({0: (600_000, 630_000), 1: (500_000, 630_000)}, each=sides)
+    build.collective({0: (900_000, 980_000), 1: (950_000, 980_000)}, each=sides)
+    got = {row["rank"]: row for row in rows(build.con, "stragglers", queued_ns=0)}
+    assert [got[rank]["caused_wait_ns"] for rank in (0, 1)] == [100_000, 50_000]
+    assert [got[rank]["waited_ns"] for rank in (0, 1)] == [50_000, 100_000]
+    assert [got[rank]["waited_free_ns"] for rank in (0, 1)] == [50_000, 100_000]
+    assert got[1]["instances"] == 2
+    waits = build.con.execute(
+        "SELECT rank, wait_ns FROM collective_waits ORDER BY rank, start_ns"
+    ).fetchall()
+    assert waits == [(0, 0), (0, 0), (0, 50_000), (1, 0), (1, 100_000), (1, 0)]
+    totals = build.con.execute(
+        "SELECT wait_total_ns FROM collective_instances ORDER BY first_start_ns"
+    ).fetchall()
+    assert totals == [(0,), (100_000,), (50_000,)]
+
+
 def test_a_real_straggler_on_gloo_loads_data(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -30,7 +30,7 @@
 -- column: receive_wait_ns BIGINT | time from the start of each receive to the start of its send, where the send came later; NULL if not matched
 -- column: receive_blocked_ns BIGINT | last stretch of each receive in which no compute ran, if compute resumed right after it: compute stalled for it
 -- column: sends BIGINT | messages sent in the step
--- column: send_wait_ns BIGINT | time from the start of each send to the start of its receive, where the receive came later; NULL if not matched
+-- column: send_wait_ns BIGINT | time from the start of each send to the start of its receive, where the receive came later; 0 of one that was over by then; NULL if not matched
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- main: rank, step, stage, schedule, microbatches, window_ns, busy_ns, bubble_ns, bubble_share, ideal_share, excess_ns, note
 -- order: first_rank NULLS LAST, step NULLS FIRST, stage NULLS LAST, rank

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
+from traceweave.matching.buffered import ends_apart
 from traceweave.matching.calls import PROVES, RECV, SEND, Calls
 
 SHORTEST_NS = 100
@@ -96,8 +97,9 @@ class Block:
 
 
 def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
-    """Arrange the matched calls (instance >= 0) in blocks; `ranks` lists all ranks, ascending."""
-    told = (instance >= 0) & ~calls.waited
+    """Arrange the matched calls (instance >= 0) whose ends coincide in blocks; `ranks` lists all
+    ranks, ascending."""
+    told = (instance >= 0) & ~calls.waited & ~ends_apart(calls, instance)
     matched = np.flatnonzero(told & (calls.end - calls.start >= SHORTEST_NS))
     count = np.bincount(instance[matched], minlength=1)
     matched = matched[count[instance[matched]] > 1]

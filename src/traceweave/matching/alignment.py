@@ -137,8 +137,28 @@ def _align_by_votes(
     seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, some=some)
     if seed is None:
         return refused
+    partner, line = near_line(a, b, seed)
+    if (partner >= 0).sum() < SOME_TO_FIT:
+        return refused
+    if not some:
+        _drop_contradicted(a, b, line, partner)
+        _drop_strays(partner)
+        _fill_between(a, b, line, partner)
+        _drop_lonely(partner)
+        _drop_outdone(a, b, partner)
+        _align_between(a, b, line, partner, same_clock)
+        _drop_strays(partner)
+        if not _supported(a, b, line, partner):
+            return refused
+    return Alignment(partner, line, False)
+
+
+def near_line(a: Calls, b: Calls, seed: Line) -> tuple[Ints, Line]:
+    """Return the partners of calls by time alone along a line that is known at one moment, and the
+    line through them.
+    """
     line = seed
-    partner = refused.partner.copy()
+    partner = np.full(len(a), -1, dtype=np.int64)
     reach = 2e9
     near = np.zeros(0, dtype=np.int64)
     while len(near) < len(a):
@@ -154,19 +174,7 @@ def _align_by_votes(
             differences = (b.end[partner[found]] - a.end[found]).astype(np.float64)
             line = fit_line(a.end[found].astype(np.float64), differences, seed.drift)
         reach *= 4
-    if len(found) < SOME_TO_FIT:
-        return refused
-    if not some:
-        _drop_contradicted(a, b, line, partner)
-        _drop_strays(partner)
-        _fill_between(a, b, line, partner)
-        _drop_lonely(partner)
-        _drop_outdone(a, b, partner)
-        _align_between(a, b, line, partner, same_clock)
-        _drop_strays(partner)
-        if not _supported(a, b, line, partner):
-            return refused
-    return Alignment(partner, line, False)
+    return partner, line
 
 
 def _drop_strays(partner: Ints) -> None:

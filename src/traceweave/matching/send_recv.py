@@ -8,6 +8,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.matching.alignment import align_pair
+from traceweave.matching.buffered_channels import pair_buffered
 from traceweave.matching.calls import SEND, Calls
 from traceweave.matching.outcome import NO_PEER, ONE_SIDE, Matches
 
@@ -41,12 +42,17 @@ def _pair(calls: Calls, sent: Ints, received: Ints, known: bool, matches: Matche
     a, b = calls.take(sent), calls.take(received)
     a.op[:] = b.op[:] = SEND
     alignment = align_pair(a, b, same_clock=known)
-    if alignment.line is None:
+    partner, how = alignment.partner, "order" if alignment.plain else "sequence-aligned"
+    if (partner >= 0).sum() < min(len(a), len(b)):
+        send_of = pair_buffered(a, b, same_clock=known)
+        found = np.flatnonzero(send_of >= 0)
+        if len(found) > (partner >= 0).sum():
+            partner, how = np.full(len(a), -1, dtype=np.int64), "sequence-aligned"
+            partner[send_of[found]] = found
+    if (partner < 0).all():
         matches.refuse(np.r_[sent, received], alignment.reason)
         return
-    found = np.flatnonzero(alignment.partner >= 0)
-    partner = alignment.partner[found]
+    found = np.flatnonzero(partner >= 0)
     instance = matches.next_instance + np.arange(len(found))
-    how = "order" if alignment.plain else "sequence-aligned"
     matches.accept(sent[found], instance, how)
-    matches.accept(received[partner], instance, how)
+    matches.accept(received[partner[found]], instance, how)

@@ -344,7 +344,7 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
 -- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it
--- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns
+-- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 of a buffered message, whose send was over before its receive began (by more than resolution_ns): nobody waited
 -- column: last_rank INTEGER | the rank that arrived last
 -- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
@@ -391,7 +391,10 @@ timed AS (
         CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
         last_start_ns - first_start_ns AS arrival_skew_ns,
         last_end_ns - last_start_ns AS transfer_ns,
-        ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns AS wait_total_ns,
+        CASE
+            WHEN op = 'send_recv' AND first_end_ns < last_start_ns - coalesce(resolution_ns, 0) THEN 0
+            ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns
+        END AS wait_total_ns,
         last_start_ns - last_but_one_ns AS last_delay_ns
     FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
 )
@@ -431,7 +434,7 @@ FROM timed;
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
--- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock
+-- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock; 0 of a send that was over before its receive began (by more than the clocks' resolution): it was buffered
 -- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
 -- column: is_last BOOLEAN | this rank arrived last
 -- column: last_rank INTEGER | the rank that arrived last
@@ -446,7 +449,10 @@ SELECT
     k.start_ns,
     k.end_ns,
     k.duration_ns,
-    i.last_start_ns - k.start_ns AS wait_ns,
+    CASE
+        WHEN i.op = 'send_recv' AND k.start_ns + k.duration_ns < i.last_start_ns - coalesce(i.resolution_ns, 0) THEN 0
+        ELSE i.last_start_ns - k.start_ns
+    END AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
     i.last_rank,

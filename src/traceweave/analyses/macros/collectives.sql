@@ -11,6 +11,10 @@ CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_s
 CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
     op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier');
 
+-- macro: tw_buffered(op, first_end_ns, last_start_ns, resolution_ns) | whether an operation is a message whose send was over before its receive began, since NCCL had room for it: neither side waited
+CREATE TEMP MACRO IF NOT EXISTS tw_buffered(op, first_end_ns, last_start_ns, resolution_ns) AS
+    op = 'send_recv' AND first_end_ns < last_start_ns - coalesce(resolution_ns, 0);
+
 -- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest; the rest is transfer). Not those seen on one rank, nor those that do not synchronize their ranks
 -- reads: collective_instances, collectives
 CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE

@@ -1,0 +1,122 @@
+"""Messages that NCCL buffers: the send ends when its data lie in buffers, whether or not the
+receive has begun.
+
+A send waits for room, not for its receiver: for each channel a pair of ranks has eight slots of a
+chunk (128 KiB over a network or PCIe, 512 KiB over NVLink, if no setting says otherwise), and up
+to 32 channels. So the end of such a send says nothing of the other side; of the receive, that it
+lies after the send's start. Ends coincide where the receive came first and waited. Which messages
+fit depends on the link, on settings, on registered buffers and on what is still under way, so no
+size tells: messages of two ranks and one size are known to be buffered where sends ended before
+their receives began, on the clocks that those show which waited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.calls import RECV, SEND, Calls
+from traceweave.medians import running_median
+
+LONG = 3.0
+"""A receive that takes as many times as long as the quickest tenth has waited for its send."""
+QUICK = 10.0
+"""Percentile of durations that says how long a receive takes that does not wait."""
+PROOFS = 3
+"""Sends of two ranks that end before their receives begin, at least, where they are buffered."""
+LEAST = 4
+"""Receives that waited, from which clocks are known."""
+SPARE_NS = 20_000.0
+"""Ends of one message lie less far apart, beyond what they scatter."""
+
+
+def waited(took: Ints) -> Flags:
+    """Return which of some receives of one size, by how long they took, have waited for their
+    sends."""
+    if not len(took):
+        return np.zeros(0, dtype=np.bool_)
+    return np.asarray(took >= LONG * np.percentile(took, QUICK))
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """How far one clock is ahead of another, by the ends of messages whose receives waited."""
+
+    at: Floats
+    """When, ascending, on the other clock."""
+    by: Floats
+    spare: float
+    """How far, ns, ends lie off this."""
+
+    def between(self, times: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the most that the clock may be ahead at each time: a step lies
+        between two messages."""
+        after = np.clip(np.searchsorted(self.at, times), 0, len(self.at) - 1)
+        before = np.maximum(after - 1, 0)
+        beside = np.stack([self.by[before], self.by[after]])
+        return beside.min(axis=0) - self.spare, beside.max(axis=0) + self.spare
+
+
+def clocks_of(at: Ints, ahead: Ints) -> Ahead | None:
+    """Return what ends of messages, ahead by so much at these times, say of two clocks; None of
+    too few."""
+    if len(at) < LEAST:
+        return None
+    order = np.argsort(at, kind="stable")
+    by = ahead[order].astype(np.float64)
+    smooth = running_median(by)
+    spare = SPARE_NS + 3 * float(np.median(np.abs(by - smooth)))
+    return Ahead(at[order].astype(np.float64), smooth, spare)
+
+
+def ends_apart(calls: Calls, instance: Ints) -> Flags:
+    """Return which calls are sends and receives whose ends need not coincide: of buffered
+    messages, those whose receive did not come first.
+    """
+    sent, received = _pairs(calls, instance)
+    found = np.zeros(len(calls), dtype=np.bool_)
+    if not len(sent):
+        return found
+    low = np.minimum(calls.rank[sent], calls.rank[received])
+    high = np.maximum(calls.rank[sent], calls.rank[received])
+    sort = np.c_[low, high, calls.size[sent]]
+    order = np.lexsort(sort.T[::-1])
+    edges = np.flatnonzero((np.diff(sort[order], axis=0) != 0).any(axis=1)) + 1
+    for mine in np.split(order, edges):
+        apart = mine[_apart(calls, sent[mine], received[mine])]
+        found[sent[apart]] = found[received[apart]] = True
+    return found
+
+
+def _pairs(calls: Calls, instance: Ints) -> tuple[Ints, Ints]:
+    """The sends and the receives of matched messages, side by side."""
+    message = (instance >= 0) & ~calls.waited & ((calls.op == SEND) | (calls.op == RECV))
+    index = np.flatnonzero(message)
+    index = index[np.lexsort((calls.op[index], instance[index]))]
+    first = np.flatnonzero(np.diff(instance[index]) == 0)
+    one, other = index[first], index[first + 1]
+    both = (calls.op[one] == SEND) & (calls.op[other] == RECV)
+    return one[both], other[both]
+
+
+def _apart(calls: Calls, sent: Ints, received: Ints) -> Flags:
+    """Which messages of two ranks and one size have ends that need not coincide."""
+    nothing = np.zeros(len(sent), dtype=np.bool_)
+    took = calls.end[received] - calls.start[received]
+    forth = calls.rank[sent] < calls.rank[received]
+    sides = sent, received
+    lower, upper = (np.where(forth, *sides[::way]) for way in (1, -1))
+    long = waited(took)
+    ahead = calls.end[upper] - calls.end[lower]
+    clocks = clocks_of(calls.end[lower][long], ahead[long])
+    if clocks is None:
+        return nothing
+    least, most = clocks.between(calls.end[lower].astype(np.float64))
+    # by how much the receiver's clock is ahead of the sender's, at most and at least
+    most, least = np.where(forth, most, -least), np.where(forth, least, -most)
+    before = calls.start[received] - calls.end[sent] > most
+    if before.sum() < PROOFS:
+        return nothing
+    return np.asarray(calls.start[received] - calls.start[sent] > least)
