@@ -402,7 +402,7 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     assert row["evidence"] == (
         "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
         " them for the other stage is the bubble of a pipeline; how much is transfer is"
-        " unknown, as their peers are not known"
+        " unknown, as their two sides were not matched"
     )
 
 

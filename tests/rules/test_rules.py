@@ -195,6 +195,12 @@ REAL: dict[str, Rule] = {
                 None,
                 ".* may include waiting for ranks whose calls were not matched",
             ),
+            # 58 of 60 calls are matched; most of it is in operations that make some ranks wait
+            True_(
+                "broadcasts_gloo",
+                None,
+                ".* is communication .* include waiting for other ranks in broadcast, scatter",
+            ),
             # 4 kB to 16 kB
             True_("two_groups_gloo", None, ".*", "Most of it is in calls of less than 65.5 kB"),
         ),
