@@ -206,6 +206,11 @@ REAL: dict[str, Rule] = {
         ),
         ("kineto/ns_resolution", "kineto/mtia_accelerator"),
     ),
+    "long_tail": Rule(
+        # gloo: threads of four processes on two cores
+        (True_("tp2_dp2_gloo", None, "5 of 20 all_reduce .* 41.1 ms", "Look for .* CPU cores"),),
+        ("kineto/nanogpt_8xh100", "kineto/torchrec_4"),
+    ),
     "poor_overlap": Rule(
         (
             # the optimizer gathers and scatters; there is no FSDP
@@ -375,8 +380,16 @@ REAL: dict[str, Rule] = {
         (
             True_("kineto/ns_resolution", None, "Compute runs for 97.5%", "Faster kernels: lower"),
             True_("nsys/jacobi__2023.4.sqlite", None, "Compute", "Faster kernels: see kernels"),
+            # nsys has no operators: that it is PyTorch, its kernels say
+            True_(
+                "nsys/ddp_4gpu_baseline__nersc.sqlite.gz",
+                None,
+                "Compute runs for 91.6%",
+                "Faster kernels: lower precision",
+            ),
         ),
-        ("kineto/megatron_tp8", "kineto/hta_pair_nccl2"),
+        # the compiler works for 905 of 910 ms per step, on the thread of the operators
+        ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "recompile_once"),
     ),
     "weak_clocks": Rule(
         (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 6.07 ms"),),
@@ -402,7 +415,19 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/torchrec_4"),
     ),
     "nothing_to_measure": Rule(
-        (True_("nsys/profiling__2024.6.sqlite", [0], "No rank has GPU work or operators"),),
+        (
+            # what the report has to say about it
+            True_(
+                "nsys/profiling__2024.6.sqlite",
+                [0],
+                "No rank has GPU work or operators",
+                "CUDA was to be recorded, and the profiler says: Installed CUDA driver version",
+            ),
+            # 192 launches are recorded, and no kernel
+            True_("nsys/sgemm__2023.2.sqlite", [0], "No rank has GPU work", "CUDA calls were rec"),
+            # a job of gloo
+            True_("ddp_gloo_nsys", [0, 1, 2, 3], "No rank", "Record CUDA .*not by nsys"),
+        ),
         ("kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
 }
