@@ -158,8 +158,9 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 125 us per step without compute, and no single rank stands out;"
-        " their compute explains only part of it (load balance 90.0%): the late rank is mostly"
-        " late because it computes longer (40.0% of the waiting whose cause is known)"
+        " their compute explains only part of it (load balance 90.0%): more than for any"
+        " other cause, the late rank is late because it computes longer (40.0% of the waiting"
+        " whose cause is known)"
     )
 
 
