@@ -289,7 +289,7 @@ def test_a_clock_that_is_off_is_told_where_all_waiting_is_known(build: Builder) 
         )
     assert (
         _by_rule(build, "weak_clocks")["weak_clocks"]["evidence"]
-        == "4 collectives end before they begin"
+        == "4 collectives end on one rank before they begin on another"
     )
 
 

@@ -257,7 +257,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/nanogpt_8xh100",
                 None,
-                "The GPU idles .*; ranks take turns launching late, and the others wait 7.38 ms",
+                "The GPU idles .*; ranks launch late, rank 1 most, and the others wait 7.38 ms",
             ),
         ),
         # its host frees and allocates; its GPU starts late

@@ -183,7 +183,7 @@ rows AS (
             WHEN ranks = 1 THEN 'one rank needs no alignment'
             WHEN loose > 0 THEN format('{} of {} ranks are not aligned', loose, ranks)
             WHEN known < ranks THEN 'unknown: ranks of a host share its clock'
-            WHEN violations > 0 THEN format('{} collectives end before they begin', violations)
+            WHEN violations > 0 THEN format('{} collectives end on one rank before they begin on another', violations)
             ELSE 'differences below it are noise'
         END, rank, NULL, 'clock_quality'
     FROM clocked

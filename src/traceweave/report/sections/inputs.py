@@ -94,7 +94,10 @@ def losses(inputs: Inputs) -> str:
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
     if inputs.missing_ranks:
-        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job are not in these traces")
+        verb = "is" if inputs.missing_ranks == 1 else "are"
+        parts.append(
+            f"{plural(inputs.missing_ranks, 'rank')} of the job {verb} not in these traces"
+        )
     # a report of nsys has more than is of use here: nothing is missing for that
     rest = ""
     if inputs.events_passed_over:
