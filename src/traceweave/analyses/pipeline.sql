@@ -301,7 +301,7 @@ SELECT
     CASE WHEN is_matched THEN coalesce(send_wait_ns, 0) END AS send_wait_ns,
     nullif(concat_ws('; ',
         CASE
-            WHEN first_rank IS NULL AND is_blind THEN 'not computable: the trace does not say which rank is the other side of its messages'
+            WHEN first_rank IS NULL AND is_blind THEN 'not computable: which ranks are the other sides of its messages is not known: issues says why'
             WHEN first_rank IS NULL THEN 'not computable: its messages do not form a chain; an interleaved pipeline and ring attention form a ring'
             WHEN NOT is_chain THEN 'not computable: several ranks share a stage'
             WHEN NOT is_whole THEN 'not computable: not every stage was recorded'
