@@ -69,4 +69,4 @@ def test_without_such_ranges_nothing_is_claimed(build: Builder) -> None:
     build.gpu(0, (30, 40))
     [row] = rows(build.con, "data_loading")
     assert (row["loading_ns"], row["gpu_idle_ns"], row["loading_share"]) == (None, None, None)
-    assert row["note"] == "no range of data loading is in the trace"
+    assert row["note"] == "no range in which the training loop gets data is in the trace"

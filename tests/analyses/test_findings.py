@@ -158,8 +158,9 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 125 us per step without compute, and no single rank stands out;"
-        " their compute explains only part of it (load balance 90.0%): the late rank is mostly"
-        " late because it computes longer (40.0% of the waiting whose cause is known)"
+        " their compute explains only part of it (load balance 90.0%): more than for any"
+        " other cause, the late rank is late because it computes longer (40.0% of the waiting"
+        " whose cause is known)"
     )
 
 
@@ -288,7 +289,7 @@ def test_a_clock_that_is_off_is_told_where_all_waiting_is_known(build: Builder) 
         )
     assert (
         _by_rule(build, "weak_clocks")["weak_clocks"]["evidence"]
-        == "4 collectives end before they begin"
+        == "4 collectives end on one rank before they begin on another"
     )
 
 
@@ -402,7 +403,7 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     assert row["evidence"] == (
         "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
         " them for the other stage is the bubble of a pipeline; how much is transfer is"
-        " unknown, as their peers are not known"
+        " unknown, as their two sides were not matched"
     )
 
 
@@ -692,18 +693,21 @@ def test_every_rule_is_documented() -> None:
         assert f"`{parameter.name}`" in page
 
 
+MEAN = ", mean over the ranks"
+
+
 @pytest.mark.parametrize(
-    ("late", "grew"),
+    ("late", "of", "grew"),
     [
-        (0, "1.00 ms"),
+        (0, "", "1.00 ms"),
         # ranks 0 and 2 communicate for 1000 us more, rank 1 for 600: 867; of that 267 are waits
-        (400, "867 us"),
-        (600, "1.00 ms, 600 us of it waiting for rank 1"),
-        (1000, "1.00 ms, all of it waiting for rank 1"),
+        (400, "", "867 us"),
+        (600, MEAN, "1.00 ms on ranks 0, 2, 600 us of it waiting for rank 1"),
+        (1000, MEAN, "1.00 ms on ranks 0, 2, all of it waiting for rank 1"),
     ],
 )
 def test_the_rank_that_made_the_longest_step_long_is_named(
-    build: Builder, late: int, grew: str
+    build: Builder, late: int, of: str, grew: str
 ) -> None:
     """Rank 1 is as late in the long step, and never else; what is left is transfer."""
     build.group(0, [0, 1, 2])
@@ -723,6 +727,6 @@ def test_the_rank_that_made_the_longest_step_long_is_named(
         build.collective({rank: (start, end) for rank, start in starts.items()}, step=step)
     found = _by_rule(build, "unsteady_steps")
     assert found["unsteady_steps"]["evidence"] == (
-        "Steps take 1.00 ms at the median, 1.20 ms on average; the longest, step 2, 2.00 ms:"
-        f" there communication that no compute hides grew by {grew}"
+        "Steps take 1.00 ms at the median, 1.20 ms on average; the longest, step 2, 2.00 ms"
+        f"{of}: there communication that no compute hides grew by {grew}"
     )

@@ -51,7 +51,7 @@ def test_time_is_counted_once_and_split_by_what_computes_meanwhile(build: Builde
         "comm_hidden_fraction": 0.4,
         "exposed_share": 0.3,
         "note": "the operations do not show what the group of all ranks is used for;"
-        " 1 of 2 ranks recorded",
+        " operations of 1 of 2 ranks seen",
     }
 
 
@@ -98,6 +98,55 @@ def test_members_that_are_not_all_known_tell_no_role(build: Builder) -> None:
     build.group(1, [0, 1], size=3)
     issue.collective("all_reduce", {0: (0, 100), 1: (0, 100)}, group_id=1)
     assert pick(rows(build.con, "groups"), *ROLE) == [(1, "unknown", "test", None)]
+
+
+def test_a_rank_has_one_place_in_what_ranks_tell(build: Builder) -> None:
+    """Groups laid out alike that share ranks are not those of tensor parallelism."""
+    issue = _world(build, 6)
+    for group_id, ranks in ((1, [0, 1, 2]), (2, [1, 2, 3]), (3, [4, 5])):
+        build.group(group_id, ranks)
+        issue.collective("all_reduce", dict.fromkeys(ranks, (0, 100)), group_id=group_id)
+    assert sorted(pick(rows(build.con, "groups"), *ROLE[:3])) == [
+        (1, "unknown", "test"),
+        (2, "unknown", "test"),
+        (3, "tp", "ranks: neighbours"),
+    ]
+
+
+Roles = dict[tuple[int, ...], tuple[str | None, str]]
+
+
+@pytest.mark.parametrize(
+    ("trace", "roles"),
+    [
+        # sums in (0, 1, 2) and (1, 2, 3): ranks 1 and 2 are in both
+        (
+            "odd_groups_gloo",
+            {(0, 1, 2): (None, ""), (1, 2, 3): (None, ""), (0, 1, 2, 3): (None, "the operations")},
+        ),
+        (
+            "pairs_gloo",
+            {(0, 1): ("tp", ""), (2, 3): ("tp", ""), (0, 2): ("dp", ""), (1, 3): ("dp", "")},
+        ),
+        # pairs that no trace names, all of whose ranks were recorded
+        ("late_pairs_gloo", {(0, 1, 2, 3): (None, "the traces name no group: these may be")}),
+        # an MPI program, which trains nothing, does every collective there is
+        (
+            "mpi_nsys/all_ranks__2023.4.sqlite.gz",
+            {(0, 1): (None, ""), (2,): (None, ""), (0, 1, 2): (None, "the operations")},
+        ),
+    ],
+)
+def test_no_more_is_said_than_recorded_groups_show(
+    fixtures: Path, database_of: Callable[..., Path], trace: str, roles: Roles
+) -> None:
+    with traceweave.open(database_of(fixtures / trace)) as run:
+        found = run.stream_analysis("groups").read_all().to_pylist()
+    got = {tuple(row["ranks"]): (row["used_for"], row["note"] or "") for row in found}
+    assert got.keys() == roles.keys()
+    for ranks, (used_for, note) in roles.items():
+        assert got[ranks][0] == used_for, ranks
+        assert got[ranks][1].startswith(note), ranks
 
 
 def test_where_gradients_accumulate_a_group_is_data_parallel(build: Builder) -> None:

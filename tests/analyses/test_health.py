@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
 from traceweave.cli import layout
@@ -189,3 +193,12 @@ def test_it_fits_the_page(build: Builder) -> None:
     assert left_out == []
     assert not any("…" in line for line in lines)
     assert len(lines) == 2 + len(found)
+
+
+def test_idle_time_without_a_gpu_lacks_no_launch(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "idle_by_turns_gloo")) as run:
+        health = run.health().set_index("answer")
+    assert round(health.loc["idle: unknown", "value"]) == 54
+    assert health.loc["idle: unknown", "verdict"] == "neither an operator nor communication runs"

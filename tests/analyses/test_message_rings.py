@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import traceweave
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
@@ -30,6 +32,19 @@ def test_a_group_says_so_or_its_messages_do(
     assert groups[groups.name.notna()].role.tolist() == [role]
     assert calls[calls.op != "unknown"].is_staged.unique().tolist() == [staged]
     assert staged or "pipeline_wait" not in rules
+
+
+def test_messages_of_an_mpi_program_are_no_pipeline(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """Two ranks that send both ways round a ring look like two stages: there is no model."""
+    files = [fixtures / f"mpi_nsys/per_rank__2023.4_rank{rank}.sqlite.gz" for rank in (0, 1)]
+    with traceweave.open(database_of(*files)) as run:
+        calls = run.analyze("exposed_comm")
+        assert run.analyze("pipeline").empty
+        assert "pipeline_wait" not in run.analyze("findings").rule.tolist()
+    assert calls[calls.op == "send"].wait_ns.notna().all()
+    assert not calls.is_staged.any()
 
 
 @pytest.mark.parametrize(("desc", "waits"), [("mesh_cp", False), ("mesh_pp", True)])

@@ -98,7 +98,7 @@ def test_messages_to_nobody_known_are_no_ring(build: Builder) -> None:
         (0, None, None, None, 1, 0),
         (1, None, None, None, 0, 1),
     ]
-    reason = "the trace does not say which rank is the other side of its messages"
+    reason = "which ranks are the other sides of its messages is not known: issues says why"
     seen = "some messages were seen on one side only"
     assert pick(got, "note") == [(f"not computable: {reason}; {seen}",)] * 2
 

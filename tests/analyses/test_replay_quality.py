@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
@@ -88,3 +89,17 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     advice = load_worth(run.con).advice
     assert len(advice) == 2
     assert advice[1].endswith("record the same steps on every rank")
+
+
+@pytest.mark.parametrize("trace", ["broadcasts_gloo", "pipeline_1f1b", "late_far_gloo"])
+def test_no_recording_adds_what_was_recorded_and_not_matched(
+    database_of: Callable[..., Path], fixtures: Path, trace: str
+) -> None:
+    """All ranks recorded the same steps: what was wrong is that this was asked for."""
+    with traceweave.open(database_of(fixtures / trace)) as run:
+        found = run.replay_quality()
+        assert not run.issues().empty
+    short = found[found["incomplete"] > 0]
+    assert len(short) > 2
+    wanted = "collectives could not be matched over the ranks: issues says why"
+    assert set(short["note"]) == {wanted}

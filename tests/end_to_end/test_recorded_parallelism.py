@@ -199,7 +199,8 @@ def test_without_the_other_sides_nothing_is_claimed(
     assert rows["stage"].isna().all()
     assert rows["bubble_ns"].isna().all()
     assert {note.split(";")[0] for note in rows["note"]} == {
-        "not computable: the trace does not say which rank is the other side of its messages"
+        "not computable: which ranks are the other sides of its messages is not known: issues says"
+        " why"
     }
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import duckdb
 import pytest
 
+import traceweave
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
@@ -238,6 +242,17 @@ def test_losses_at_ingest_are_counted(make_run: MakeRun) -> None:
         "Incomplete input: 250 of 1,000 events (25.0%) from 2 files were not stored; 1 file"
         " could not be read at all; 6 ranks of the job are not in these traces."
     )
+
+
+def test_kinds_of_events_that_are_not_read_make_no_input_incomplete(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Switches of threads, of which nsys records most; nothing is damaged."""
+    trace = corpus / "nsys" / "sgemm__2023.2.sqlite"
+    with traceweave.open(database_of(trace)) as run:
+        assert losses(load_inputs(run.con)) == (
+            "4,464 of 6,909 events (64.6%) of 1 file are of kinds that are not read."
+        )
 
 
 def test_an_empty_database_has_no_rows_anywhere(empty_run: duckdb.DuckDBPyConnection) -> None:

@@ -52,7 +52,7 @@ def test_a_weak_replay_is_said_with_what_to_switch_on() -> None:
     notes = worth_section(Worth(weak, (ADVICE,)), FOUND).notes
     assert notes[0].startswith("With all of them a step takes 6.50 ms in place of 10.0 ms;")
     assert notes[1] == f"To be read with care: {note}."
-    assert notes[2] == f"So that replay has to infer less in the next recording: {ADVICE}."
+    assert notes[2] == f"What this replay lacks: {ADVICE}."
 
 
 def test_what_is_not_replayed_has_its_reason() -> None:

@@ -87,7 +87,7 @@ SELECT
     tw_ratio(CASE WHEN k.rank IS NOT NULL THEN coalesce(l.loading_ns, 0) END, w.end_ns - w.start_ns) AS loading_share,
     CASE WHEN k.rank IS NOT NULL THEN coalesce(i.gpu_idle_ns, 0) END AS gpu_idle_ns,
     tw_ratio(CASE WHEN k.rank IS NOT NULL THEN coalesce(i.gpu_idle_ns, 0) END, w.end_ns - w.start_ns) AS gpu_idle_share,
-    CASE WHEN k.rank IS NULL THEN 'no range of data loading is in the trace' END AS note
+    CASE WHEN k.rank IS NULL THEN 'no range in which the training loop gets data is in the trace' END AS note
 FROM windows AS w
 LEFT JOIN known AS k USING (rank)
 LEFT JOIN loaded AS l

@@ -18,7 +18,7 @@
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
--- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; or how far to trust what is replayed
+-- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
 -- main: severity, rule, ranks, cost_ns, step_share, evidence, advice, proof
 -- order: cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
@@ -33,14 +33,19 @@ WITH costly AS (
         c.alone_ns AS most_ns,
         CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'bound' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
-            CASE WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL
-                THEN format('by replay its scenario gains {} more: it changes more than this counts', tw_time(r.alone_ns - f.bound_ns)) END,
+            CASE
+                WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL
+                    THEN format('by replay its scenario gains {} more: it changes more than this counts', tw_time(r.alone_ns - f.bound_ns))
+                WHEN r.alone_ns - f.bound_ns >= $min_share * s.step_ns
+                    THEN format('by replay that gains {} more than this time itself: what comes later moves up too', tw_time(r.alone_ns - f.bound_ns))
+            END,
             coalesce(r.note, w.note)
         ), '') END AS note
     FROM shared_found() AS f
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS r USING (scenario)
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS c ON c.scenario = f.ceiling
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NULL) AS w ON TRUE
+    LEFT JOIN shared_mean_step() AS s ON TRUE
 )
 SELECT
     CAST(CASE

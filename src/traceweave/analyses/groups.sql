@@ -2,7 +2,7 @@
 -- answers: Which kind of parallelism does the communication belong to, and how much of it is exposed?
 -- topic: parallelism
 -- grain: one row per process group, or per role
--- reads: collectives, device_ops, groups, host_ops
+-- reads: collectives, device_ops, groups, host_ops, ranks
 -- param: per VARCHAR = 'group' | what one row is
 -- choice: per 'group' | a process group
 -- choice: per 'role' | all groups of one role and use together, each rank's time counted once; the group's own columns are NULL
@@ -28,7 +28,7 @@
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- main: group_id, role, used_for, size, ranks, ops, calls, bytes, comm_ns, exposed_ns, comm_hidden_fraction, note
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
--- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel. role_source says which.
+-- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel, unless groups laid out alike share some of their ranks. role_source says which. Communicators of MPI have a role only where the job says so.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.
 -- caveat: operations of two groups at the same time count for both: the rows need not add up to breakdown's comm_ns.
 WITH roles AS MATERIALIZED (
@@ -139,11 +139,18 @@ SELECT
     nullif(concat_ws('; ',
         CASE WHEN c.group_id IS NULL AND $per = 'group' THEN 'the traces do not say which group' END,
         CASE WHEN c.used_for IS NULL AND c.role = 'world' THEN 'the operations do not show what the group of all ranks is used for' END,
-        CASE WHEN c.ranks_seen < g.size THEN c.ranks_seen || ' of ' || g.size || ' ranks recorded' END,
+        CASE
+            WHEN starts_with(g.membership, 'unknown: ') THEN substr(g.membership, 10) || ': these may be operations of several'
+            WHEN c.ranks_seen < g.size AND r.recorded = g.size THEN format('operations of {} of {} ranks seen', c.ranks_seen, g.size)
+            WHEN c.ranks_seen < g.size THEN c.ranks_seen || ' of ' || g.size || ' ranks recorded'
+        END,
         CASE WHEN c.bytes IS NULL THEN 'the traces do not say how many bytes' END
     ), '') AS note
 FROM counted AS c
 LEFT JOIN summed AS s
     ON s.group_id IS NOT DISTINCT FROM c.group_id AND s.role = c.role AND s.used_for IS NOT DISTINCT FROM c.used_for
 LEFT JOIN groups AS g ON g.group_id = c.group_id
+LEFT JOIN (
+    SELECT group_id, count(*) AS recorded FROM (SELECT group_id, unnest(ranks) AS rank FROM groups) SEMI JOIN ranks USING (rank) GROUP BY group_id
+) AS r ON r.group_id = c.group_id
 ORDER BY exposed_ns DESC NULLS LAST, c.group_id NULLS LAST, c.role

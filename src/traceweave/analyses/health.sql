@@ -35,7 +35,7 @@ WITH totals AS MATERIALIZED (
     HAVING count(*) > 0
 ),
 idle AS (
-    SELECT i.cause, sum(i.idle_ns) AS idle_ns, arg_max(i.rank, i.idle_ns) AS rank
+    SELECT i.cause, sum(i.idle_ns) AS idle_ns, any_value(i.timeline) AS timeline
     FROM analysis_idle_causes() AS i CROSS JOIN totals AS t
     WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
     GROUP BY i.cause
@@ -143,7 +143,10 @@ rows AS (
     UNION ALL
     SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
     UNION ALL
-    SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%', c.words, NULL, NULL, 'idle_causes'
+    SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
+        -- without a GPU nothing is launched that could be missing
+        CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'neither an operator nor communication runs' ELSE c.words END,
+        NULL, NULL, 'idle_causes'
     FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
     UNION ALL
     SELECT 30, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
@@ -180,7 +183,7 @@ rows AS (
             WHEN ranks = 1 THEN 'one rank needs no alignment'
             WHEN loose > 0 THEN format('{} of {} ranks are not aligned', loose, ranks)
             WHEN known < ranks THEN 'unknown: ranks of a host share its clock'
-            WHEN violations > 0 THEN format('{} collectives end before they begin', violations)
+            WHEN violations > 0 THEN format('{} collectives end on one rank before they begin on another', violations)
             ELSE 'differences below it are noise'
         END, rank, NULL, 'clock_quality'
     FROM clocked

@@ -3,7 +3,7 @@
 -- topic: parallelism
 -- grain: one row per rank and step, of the ranks that send to and receive from each other in a chain
 -- reads: collective_waits, collectives, device_ops, groups, host_ops
--- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else
+-- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else, nor communicators of MPI
 -- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step; NULL outside any step
@@ -53,7 +53,10 @@ WITH RECURSIVE messages AS MATERIALIZED (
     LEFT JOIN collectives AS o
         ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
     WHERE k.op IN ('send', 'recv')
-        AND CASE WHEN $group_id IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' ELSE k.group_id = $group_id END
+        AND CASE
+            WHEN $group_id IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' AND coalesce(k.group_id NOT IN (SELECT group_id FROM tw_communicators()), TRUE)
+            ELSE k.group_id = $group_id
+        END
 ),
 -- both sides of a message speak of it
 spoken AS (
@@ -298,7 +301,7 @@ SELECT
     CASE WHEN is_matched THEN coalesce(send_wait_ns, 0) END AS send_wait_ns,
     nullif(concat_ws('; ',
         CASE
-            WHEN first_rank IS NULL AND is_blind THEN 'not computable: the trace does not say which rank is the other side of its messages'
+            WHEN first_rank IS NULL AND is_blind THEN 'not computable: which ranks are the other sides of its messages is not known: issues says why'
             WHEN first_rank IS NULL THEN 'not computable: its messages do not form a chain; an interleaved pipeline and ring attention form a ring'
             WHEN NOT is_chain THEN 'not computable: several ranks share a stage'
             WHEN NOT is_whole THEN 'not computable: not every stage was recorded'

@@ -23,6 +23,12 @@
 -- main: rank, explained, unexplained_ns, window_ns, host_waits, inferred_waits, incomplete, dropped, path_unexplained, note
 -- order: rank
 -- caveat: replaying the unchanged graph gives every start and end as measured, or is refused; that does not make inferred edges true.
+WITH short_of_ranks AS (
+    SELECT DISTINCT c.rank
+    FROM collectives AS c JOIN collective_instances AS i USING (collective_id)
+    WHERE NOT i.complete
+        AND NOT EXISTS (FROM collectives AS u WHERE u.collective_id IS NULL AND u.group_id IS NOT DISTINCT FROM c.group_id AND u.op = c.op)
+)
 SELECT
     rank,
     1 - unexplained_ns / nullif(window_ns, 0) AS explained,
@@ -45,8 +51,13 @@ SELECT
         CASE WHEN inferred_waits > 0 THEN 'waits between streams are inferred: record them, with '
             || (SELECT CASE WHEN any_value(format) = 'nsys' THEN 'nsys profile --cuda-event-trace=true'
                 ELSE 'torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)' END FROM ranks AS r WHERE r.rank = q.rank) END,
-        CASE WHEN incomplete > 0 THEN 'collectives have members that were not recorded: record '
-            || CASE WHEN (SELECT count(DISTINCT rank) = max(world_size) FROM ranks) THEN 'the same steps on every rank' ELSE 'every rank' END END
+        CASE
+            WHEN incomplete = 0 THEN NULL
+            WHEN (SELECT count(DISTINCT rank) = max(world_size) FROM ranks) IS NOT TRUE THEN 'collectives have members that were not recorded: record every rank'
+            -- what was recorded on every rank and could not be matched, no further recording adds
+            WHEN rank IN (FROM short_of_ranks) THEN 'collectives have members that were not recorded: record the same steps on every rank'
+            ELSE 'collectives could not be matched over the ranks: issues says why'
+        END
     ), '') AS note
 FROM tw_replay_quality AS q
 ORDER BY rank

@@ -63,10 +63,10 @@ SELECT
         THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns
 FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
--- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns of that operation, common clock
+-- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns (common clock) and kind of that operation
 -- reads: collectives, host_ops
 CREATE OR REPLACE TEMP TABLE tw_issued AS
-SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns
+SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
 
 -- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
@@ -141,13 +141,25 @@ FROM members
 GROUP BY group_id
 HAVING bool_and(coalesce(len(receivers) = 1 AND len(senders) = 1 AND receivers <> senders, FALSE));
 
+-- macro: tw_communicators() | the process groups of MPI programs, whose operations and ranks are no evidence of a kind of parallelism that trains models: group_id
+-- reads: collectives, host_ops
+CREATE TEMP MACRO IF NOT EXISTS tw_communicators() AS TABLE
+SELECT DISTINCT group_id
+FROM collectives JOIN tw_issued AS i USING (call_id)
+WHERE group_id IS NOT NULL AND i.kind = 'mpi';
+
 -- macro: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
--- reads: collectives, groups
+-- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_pipelines() AS TABLE
 SELECT DISTINCT group_id
 FROM collectives JOIN groups USING (group_id)
 WHERE op IN ('send', 'recv')
-    AND (role = 'pp' OR role IN ('world', 'unknown') AND group_id NOT IN (SELECT group_id FROM tw_message_rings()));
+    AND (
+        role = 'pp'
+        OR role IN ('world', 'unknown')
+        AND group_id NOT IN (SELECT group_id FROM tw_message_rings())
+        AND group_id NOT IN (SELECT group_id FROM tw_communicators())
+    );
 
 -- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
 -- reads: collectives, groups, host_ops
@@ -172,10 +184,18 @@ shaped AS (
         role,
         role_source,
         CASE WHEN stated_role IN ('dp', 'tp', 'pp', 'ep', 'cp') THEN {'role': stated_role, 'source': 'the job says so'} END AS stated,
+        ranks,
         -- the distance from one member to the next, if it is the same everywhere and all members are known
-        CASE WHEN len(ranks) = size AND size > 1 AND list_sort(ranks) = range(ranks[1], ranks[-1] + 1, (ranks[-1] - ranks[1]) // (size - 1))
+        CASE WHEN len(ranks) = size AND size > 1 AND NOT starts_with(membership, 'unknown')
+            AND list_sort(ranks) = range(ranks[1], ranks[-1] + 1, (ranks[-1] - ranks[1]) // (size - 1))
             THEN (ranks[-1] - ranks[1]) // (size - 1) END AS stride
     FROM groups
+),
+-- a rank has one place in a kind of parallelism: groups laid out alike that share some of their ranks are no such kind
+overlapping AS (
+    SELECT DISTINCT a.group_id
+    FROM shaped AS a JOIN shaped AS b ON a.stride = b.stride AND a.ranks <> b.ranks AND list_has_any(a.ranks, b.ranks)
+    WHERE b.group_id IN (SELECT group_id FROM traffic WHERE has_all_reduce) AND b.role = 'unknown'
 ),
 read AS (
     SELECT
@@ -189,11 +209,12 @@ read AS (
             WHEN t.is_sharded THEN {'role': 'dp', 'source': 'operations: all_gather and reduce_scatter'}
         END AS shown,
         CASE
-            WHEN t.has_all_reduce AND s.stride = 1 THEN {'role': 'tp', 'source': 'ranks: neighbours'}
-            WHEN t.has_all_reduce AND s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: stride ' || s.stride}
+            WHEN NOT coalesce(t.has_all_reduce, FALSE) OR s.group_id IN (SELECT group_id FROM overlapping) THEN NULL
+            WHEN s.stride = 1 THEN {'role': 'tp', 'source': 'ranks: neighbours'}
+            WHEN s.stride > 1 THEN {'role': 'dp', 'source': 'ranks: stride ' || s.stride}
         END AS laid_out
     FROM shaped AS s
-    LEFT JOIN traffic AS t USING (group_id)
+    LEFT JOIN (FROM traffic WHERE group_id NOT IN (SELECT group_id FROM tw_communicators())) AS t USING (group_id)
     LEFT JOIN tw_message_rings() AS r USING (group_id)
 )
 SELECT

@@ -1,6 +1,6 @@
 -- rule: compute_bound | compute
 -- topic: what costs no time
--- finds: Compute runs for at least `compute_bound_share` (80 %) of the step. Good news: only faster kernels help.
+-- finds: Compute runs for at least `compute_bound_share` (80 %) of the step; compiling code is none. Good news: only faster kernels help.
 -- proof: breakdown
 -- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
 SELECT
@@ -11,5 +11,9 @@ SELECT
         WHEN has_gpu THEN 'Faster kernels: see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
     END AS advice
-FROM shared_mean_step() CROSS JOIN shared_program()
+FROM (
+    -- without a GPU, what torch.compile does lies on the same threads as operators, and is recorded like them
+    SELECT * REPLACE (compute_ns - CASE WHEN has_gpu THEN 0 ELSE coalesce((SELECT sum(compile_ns) FROM shared_compiling()), 0) / windows END AS compute_ns)
+    FROM shared_mean_step()
+) CROSS JOIN shared_program()
 WHERE compute_ns >= $compute_bound_share * step_ns

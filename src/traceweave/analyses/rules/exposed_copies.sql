@@ -1,11 +1,38 @@
 -- rule: exposed_copies | copies that run alone
 -- topic: idling and copies
 -- finds: Other copies and memsets with neither compute nor communication at the same time.
--- try: A separate stream, or fewer copies.
+-- try: For copies to and from the host a separate stream; fewer copies within the GPU.
 -- proof: copies
+WITH most AS (
+    SELECT kind
+    FROM (
+        SELECT
+            CASE WHEN kind = 'memset' THEN 'memset' WHEN starts_with(copy_kind, 'UVM') THEN 'UVM' ELSE copy_kind END AS kind,
+            sum(time_ns - coalesce(compute_overlap_ns, 0)) AS alone_ns
+        FROM analysis_copies()
+        -- those have a rule of their own
+        WHERE host_memory IS DISTINCT FROM 'pageable'
+        GROUP BY 1
+    )
+    QUALIFY 2 * alone_ns >= sum(alone_ns) OVER () AND row_number() OVER (ORDER BY alone_ns DESC) = 1
+)
 SELECT
     s.exposed_memory_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN p.cost_ns IS NULL THEN 'kind=copy times=0' END AS scenario,
-    format('Copies and memsets run alone for {} per {}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit) AS evidence,
-    'Move them to a separate stream, or avoid them' AS advice
-FROM shared_mean_step() AS s LEFT JOIN rule_pageable_copies() AS p ON TRUE
+    format('Copies and memsets run alone for {} per {}{}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit,
+        CASE m.kind
+            WHEN 'DtoD' THEN ', most of it copies within the GPU'
+            WHEN 'HtoD' THEN ', most of it copies to the GPU'
+            WHEN 'DtoH' THEN ', most of it copies from the GPU'
+            WHEN 'PtoP' THEN ', most of it copies between GPUs'
+            WHEN 'memset' THEN ', most of it memsets'
+            ELSE ''
+        END) AS evidence,
+    CASE
+        -- what is copied there is needed there: another stream would not hide it
+        WHEN m.kind IN ('DtoD', 'memset') AND g.is_torch
+            THEN 'Avoid them: see in copies and ranges which operators make them (contiguous, cat, clone, zeros); write results in place, or let torch.compile fuse them'
+        WHEN m.kind IN ('DtoD', 'memset') THEN 'Avoid them: use data where it lies, and write results in place'
+        ELSE 'Move them to a separate stream, ahead of their use, or avoid them'
+    END AS advice
+FROM shared_mean_step() AS s CROSS JOIN shared_program() AS g LEFT JOIN most AS m ON TRUE LEFT JOIN rule_pageable_copies() AS p ON TRUE

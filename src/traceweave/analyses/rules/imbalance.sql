@@ -5,7 +5,7 @@
 -- proof: exposed_comm
 -- param: min_share
 WITH known AS (
-    SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns
+    SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(b.is_straggler) AS is_told
     FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s
     WHERE b.is_straggler OR b.cause = 'other_group'
 ),
@@ -63,7 +63,7 @@ steps AS (
 found AS (
     SELECT
         e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
-        k.known_ns > 0 AS is_rest,
+        coalesce(k.is_told, FALSE) AS is_rest,
         coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AND coalesce(l.is_compute, TRUE) AS is_uneven,
         w.load_balance,
         s.unit,
@@ -94,7 +94,8 @@ SELECT
         ELSE 'their compute does not explain it'
     END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(': that rank idles, most in ' || tw_shortened(once_in), format(': the late rank is mostly late because {} ({} of the waiting whose cause is known)', words, tw_percent(share)), '') END
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': that rank idles, most in ''{}''', tw_shortened(once_in)), format(': {} late because {} ({} of the waiting whose cause is known)',
+            CASE WHEN share >= 0.5 THEN 'the late rank is mostly' ELSE 'more than for any other cause, the late rank is' END, words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'

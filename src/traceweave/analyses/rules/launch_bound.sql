@@ -8,12 +8,16 @@ WITH hosts AS (
     SELECT
         sum(late_ns) AS all_ns,
         coalesce(sum(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS late_ns,
-        coalesce(max(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS worst_ns
+        coalesce(max(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS worst_ns,
+        arg_max(rank, late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound') AS worst
     FROM shared_blame()
 ),
 -- one late host is a straggler: it does not say that launching is slow
 late AS (
-    SELECT e.wait_ns * h.late_ns / h.all_ns AS wait_ns, s.unit
+    SELECT
+        e.wait_ns * h.late_ns / h.all_ns AS wait_ns,
+        s.unit,
+        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('ranks launch late, rank {} most', h.worst) ELSE 'ranks take turns launching late' END AS who
     FROM hosts AS h CROSS JOIN shared_exposure() AS e CROSS JOIN shared_mean_step() AS s
     WHERE h.late_ns > 0 AND 2 * h.late_ns >= h.all_ns AND 10 * (h.late_ns - h.worst_ns) >= h.late_ns
         AND e.wait_ns * h.late_ns / h.all_ns >= $min_share * s.step_ns
@@ -23,7 +27,7 @@ SELECT
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,
     i.opening || ' because the host launches late' || i.details
-    || coalesce(format('; ranks take turns launching late, and the others wait {} per {} for them', tw_time(l.wait_ns), l.unit), '') AS evidence,
+    || coalesce(format('; {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'

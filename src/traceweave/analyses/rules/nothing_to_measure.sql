@@ -2,6 +2,23 @@
 -- topic: what costs no time
 -- finds: Ranks without GPU work, in a run where others have some, and ranks without any operator: they are left out of all numbers. A truncated Kineto file lacks its kernels, which come last in it.
 -- proof: breakdown
+-- reads: host_ops, other_events, ranks
+WITH unmeasured AS (
+    SELECT rank, format AS source_format, count(*) OVER () AS recorded FROM ranks
+    QUALIFY rank NOT IN (SELECT rank FROM tw_timelines)
+),
+-- what is to be switched on is not what was on, and found nothing
+told AS (
+    SELECT
+        EXISTS (
+            FROM host_ops SEMI JOIN unmeasured USING (rank) WHERE kind IN ('runtime', 'driver') AND regexp_matches(name, '^(cu|hip)')
+        ) AS has_calls,
+        (
+            SELECT min(name)
+            FROM other_events SEMI JOIN unmeasured USING (rank)
+            WHERE category = 'diagnostic' AND regexp_matches(name, '(?i)^installed cuda driver .* not supported|^no cuda events')
+        ) AS diagnosed
+)
 SELECT
     'warning' AS severity,
     list(rank ORDER BY rank) AS ranks,
@@ -11,7 +28,13 @@ SELECT
             CASE WHEN count(*) = 1 THEN 'has' ELSE 'have' END,
             CASE WHEN EXISTS (FROM tw_timelines WHERE timeline = 'gpu') THEN 'GPU work, unlike the others' ELSE 'operators' END)
     END AS evidence,
-    'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx); a truncated Kineto file lacks its kernels' AS advice
-FROM (SELECT rank, count(*) OVER () AS recorded FROM ranks)
-WHERE rank NOT IN (SELECT rank FROM tw_timelines)
+    CASE
+        WHEN any_value(t.has_calls) AND bool_and(source_format = 'nsys')
+            THEN 'CUDA calls were recorded, and nothing that the GPU did: the profiler could not collect it. See its messages, and whether it supports the driver'
+        WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)
+        WHEN bool_and(source_format = 'nsys')
+            THEN 'Record CUDA activity (nsys --trace=cuda,nvtx); operators of a job without a GPU are recorded by torch.profiler, not by nsys'
+        ELSE 'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx); a truncated Kineto file lacks its kernels'
+    END AS advice
+FROM unmeasured CROSS JOIN told AS t
 HAVING count(*) > 0

@@ -6,6 +6,7 @@
 WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),
+        m.has_gpu,
         format('In {} ({} of {}{}) the {} idles {} longer than in the others', tw_steps(i.stalled_steps), len(i.stalled_steps), i.steps,
             CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM shared_budget()) THEN ', the first recorded' ELSE '' END,
             CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
@@ -20,13 +21,13 @@ SELECT
     || CASE s.cause
         WHEN 'launch_bound' THEN ' because the host launches late'
         WHEN 'sync' THEN ' after the host waited for it'
-        WHEN 'data_loading' THEN ' while the host waits for data'
+        WHEN 'data_loading' THEN CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END
         WHEN 'allocator' THEN ' while the host allocates or frees its memory'
         WHEN 'module_loading' THEN ' while code is loaded onto it'
         WHEN 'profiler_overhead' THEN ' while the profiler writes out what it recorded'
         ELSE ' although work was launched'
     END
-    || coalesce(', most in ' || tw_shortened(s.stall_host_op), '') AS evidence,
+    || coalesce(', most in ' || s.stall_host_op, '') AS evidence,
     CASE s.cause
         WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that restarts; prefetch more batches'
         WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows; later it was full or fragmented, and was flushed'

@@ -3,7 +3,24 @@
 -- finds: Copies between the GPU and pageable memory that compute does not hide; mean over the ranks.
 -- try: `pin_memory=True` with `non_blocking=True`.
 -- proof: copies
-WITH pageable AS (
+-- reads: gpu_ops
+WITH
+-- Kineto's names say what memory it is; those of nsys do not, and can stand for it where all copies of the name are pageable
+names AS (
+    SELECT
+        CASE
+            WHEN bool_and(contains(name, 'Pageable')) THEN 'kind=copy name=*Pageable* times=0'
+            WHEN bool_and(is_all) THEN string_agg(format('kind=copy name={} times=0', replace(name, ' ', '*')), '; ' ORDER BY name)
+        END AS scenario
+    FROM (
+        SELECT name, bool_and(coalesce(tw_host_memory(name, args) = 'pageable', FALSE)) AS is_all
+        FROM gpu_ops
+        WHERE kind = 'memcpy'
+        GROUP BY name
+        HAVING bool_or(tw_host_memory(name, args) = 'pageable')
+    )
+),
+pageable AS (
     SELECT
         c.rank,
         sum(c.time_ns - c.compute_overlap_ns) / any_value(r.windows) AS exposed_ns,
@@ -15,12 +32,12 @@ WITH pageable AS (
 )
 SELECT
     sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
-    'kind=copy name=*Pageable* times=0' AS scenario,
+    any_value(n.scenario) AS scenario,
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
         tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
     CASE
         WHEN any_value(g.is_torch) THEN 'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU'
         ELSE 'Copy from pinned memory (cudaMallocHost, cudaHostRegister) with cudaMemcpyAsync; keep the data on the GPU'
     END AS advice
-FROM pageable AS p CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g
+FROM pageable AS p CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g CROSS JOIN names AS n
 HAVING count(*) > 0

@@ -1,6 +1,6 @@
 -- rule: pipeline_wait | pipeline stages waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. Always `info`: the schedule causes most of it. Where the peer of a message is not known (of gloo's where files do not tell that ranks are of one host, or where it was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
+-- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. Always `info`: the schedule causes most of it. Where the two sides of a message are not matched (of gloo's where files do not tell that ranks are of one host, or where one was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
 -- try: More micro-batches, an interleaved schedule, balanced stages.
 -- proof: pipeline
 SELECT
@@ -9,7 +9,7 @@ SELECT
     CASE
         WHEN e.one_sided_ns = 0 THEN format('Stages of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(e.staged_ns), s.unit)
         ELSE format('Sends and receives take {} per {} without compute, mean over the ranks. Waiting in them for the other stage is the'
-            ' bubble of a pipeline; how much is transfer is unknown, as their peers are not known',
+            ' bubble of a pipeline; how much is transfer is unknown, as their two sides were not matched',
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)
     END AS evidence,
     'More micro-batches per step, an interleaved schedule, balanced stages' AS advice

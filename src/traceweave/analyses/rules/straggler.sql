@@ -18,7 +18,7 @@ SELECT
         coalesce(', most of it in step ' || m.step, ''), b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
-    || ': ' || coalesce('it idles longer, most in ' || tw_shortened(r.host_op), c.words, 'no cause found')
+    || ': ' || coalesce(format('it idles longer, most in ''{}''', tw_shortened(r.host_op)), c.words, 'no cause found')
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
@@ -33,7 +33,7 @@ SELECT
         WHEN b.cause = 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
-        WHEN r.host_op IS NOT NULL THEN 'See why it is in ' || tw_shortened(r.host_op) || ' so long, or the others are not: gaps'
+        WHEN r.host_op IS NOT NULL THEN format('See why it is in ''{}'' so long, or the others are not: gaps', tw_shortened(r.host_op))
         WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
         ELSE 'Record CPU activity and a longer window'
     END AS advice

@@ -1,15 +1,24 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
+-- reads: gpu_ops
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
 WITH grown AS (
-    SELECT s.step, s.grew, sum(s.grew_ns) / count(*) AS grew_ns, list(s.rank) AS ranks
+    SELECT s.step, s.grew, sum(s.grew_ns) / count(*) AS grew_ns, list(s.rank ORDER BY s.rank) AS ranks
     FROM analysis_slow_steps() AS s
     WHERE s.step = (SELECT longest FROM shared_steadiness()) AND s.grew IS NOT NULL
     GROUP BY s.step, s.grew
     QUALIFY row_number() OVER (ORDER BY sum(s.grew_ns) DESC, s.grew) = 1
+),
+-- how much longer than those of a mean other step the kernels run that the ranks launched in it: where a host that had run
+-- ahead waits for the GPU, its step is long and has work of the steps before, although all steps have the same
+launched AS (
+    SELECT sum(CASE WHEN o.step = g.step THEN o.duration_ns ELSE -o.duration_ns / (t.steps - 1) END) / any_value(len(g.ranks)) AS more_ns
+    FROM grown AS g CROSS JOIN shared_steadiness() AS t JOIN gpu_ops AS o ON list_contains(g.ranks, o.rank)
+    WHERE g.grew = 'compute' AND o.category = 'compute' AND o.step IS NOT NULL
+    HAVING count(*) > 0
 ),
 -- how much longer than in a mean other step those ranks waited there for one
 late AS (
@@ -28,19 +37,22 @@ late AS (
 )
 SELECT
     t.mean_ns - t.p50_ns AS cost_ns,
-    format('Steps take {} at the median, {} on average; the longest, step {}, {}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns))
+    format('Steps take {} at the median, {} on average; the longest, step {}, {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
+        CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
     || coalesce(format(': there {} grew by {}', CASE g.grew
         WHEN 'compute' THEN CASE WHEN k.compile_ns > g.grew_ns / 2 THEN 'compilation' ELSE 'compute' END
         WHEN 'exposed_comm' THEN 'communication that no compute hides'
         WHEN 'exposed_memory' THEN 'time in which only copies run'
         ELSE 'idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '')
+    || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
     CASE
         WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'It compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN CASE WHEN m.has_gpu THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
             ELSE format('See which operators took longer in it (host_ops -p step={}): evaluation, longer inputs, other load on the cores', t.longest) END
-        WHEN g.grew = 'exposed_comm' THEN 'See stragglers for that step: the rank that the others waited for did something else there'
+        WHEN l.rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', l.rank, t.longest)
+        WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
         WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'
         ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
@@ -48,10 +60,11 @@ SELECT
 FROM shared_steadiness() AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
+LEFT JOIN launched AS a ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
 LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM shared_compiling() GROUP BY step) AS k ON k.step = t.longest
 CROSS JOIN shared_mean_step() AS m
 LEFT JOIN shared_exposure() AS e ON TRUE
-WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns
+WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns AND coalesce(2 * a.more_ns >= g.grew_ns, TRUE)
     -- a first step that is long because ranks began to record at different moments says nothing of steps
     AND NOT coalesce(t.longest = (SELECT min(step) FROM shared_budget()) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)

@@ -14,7 +14,7 @@ SELECT
             format('Clocks tell ranks apart by {}; {} per {} of waiting is below that, so who is late there is not known',
                 coalesce(CASE WHEN count(q.residual_p95_ns) = count(*) THEN tw_time(max(q.residual_p95_ns)) END, 'an unknown time'),
                 tw_time(u.unresolved_ns), s.unit) END,
-        CASE WHEN m.violations > 0 THEN format('{} collectives end before they begin', m.violations) END) AS evidence,
+        CASE WHEN m.violations > 0 THEN format('{} collectives end on one rank before they begin on another', m.violations) END) AS evidence,
     'Record all ranks over the same steps, longer, with collectives that all of them share; run traceweave align' AS advice
 FROM analysis_clock_quality() AS q
 CROSS JOIN shared_mean_step() AS s

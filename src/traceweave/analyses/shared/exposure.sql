@@ -7,9 +7,9 @@
 -- column: one_sided_ns DOUBLE | sends and receives whose other side is not known
 -- column: transfer_ns DOUBLE | exposed for another reason than waiting
 -- column: hideable_ns DOUBLE | of transfer_ns, what may run beside the compute there is
--- column: doubtful_ns DOUBLE | of transfer_ns, in operations that lack ranks
+-- column: doubtful_ns DOUBLE | of transfer_ns, in operations that lack ranks, or do not make ranks wait for all others
 -- column: doubtful_hideable_ns DOUBLE | of that, what may run beside compute
--- column: unseen VARCHAR | the ranks that doubtful_ns may be waiting for, in words
+-- column: unseen VARCHAR | the ranks that most of doubtful_ns may be waiting for, in words
 -- column: hidden_share DOUBLE | of the transfers that may run beside compute, the share that does
 -- column: split BIGINT | collectives whose waiting is told from transfer
 -- column: calls BIGINT | all of them
@@ -38,10 +38,14 @@ summed AS (
         coalesce(sum(exposed_ns) FILTER (WHERE is_p2p AND is_staged AND wait_ns IS NULL), 0) AS one_sided_ns,
         coalesce(sum(bare_ns), 0) AS bare_ns,
         coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns,
-        coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks), 0) AS doubtful_ns,
-        coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
-        CASE WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
-            ELSE 'ranks whose calls were not matched' END AS unseen,
+        coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks OR is_unsplit), 0) AS doubtful_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE (lacks_ranks OR is_unsplit) AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
+        CASE
+            WHEN coalesce(sum(bare_ns) FILTER (WHERE is_unsplit) > sum(bare_ns) FILTER (WHERE lacks_ranks), bool_or(is_unsplit))
+                THEN format('other ranks in {} (its share of them is not known)', string_agg(DISTINCT op, ', ' ORDER BY op) FILTER (WHERE is_unsplit))
+            WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
+            ELSE 'ranks whose calls were not matched'
+        END AS unseen,
         coalesce(sum(bare_ns) FILTER (WHERE bytes < $small_bytes), 0) AS small_ns,
         sum(duration_ns - coalesce(wait_ns, 0)) FILTER (WHERE NOT is_staged AND NOT is_blocking) AS may_hide_ns
     FROM shared_exposed_calls()

@@ -10,7 +10,7 @@
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
--- column: host_op VARCHAR | what the host is in for a third of that time or more
+-- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
 -- column: steps BIGINT | all steps
 -- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over the ranks
@@ -41,20 +41,28 @@ stalls AS MATERIALIZED (
     GROUP BY b.cause
     HAVING 3 * count(*) <= any_value(u.steps) AND 2 * sum(b.idle_ns - u.usual_ns) > any_value(u.total_ns)
 ),
--- what the host is in for a third of the time or more: over all steps, and in those with a stall
+-- what the host is in for a third of the time or more: over all steps, and in those with a stall. Ranges that a number
+-- tells apart, such as that of the step, are alike; the step itself is no answer.
+named AS MATERIALIZED (
+    SELECT
+        *,
+        CASE WHEN NOT regexp_matches(host_op, '(?i)^(profilerstep|step|train_step|iteration|iter|epoch|batch)[ _#:]*[0-9]+$')
+            THEN regexp_replace(host_op, '[ _#:]*[0-9]+$', '') END AS stem
+    FROM idle
+),
 hosts AS (
-    SELECT i.cause, i.host_op
-    FROM idle AS i
-    GROUP BY i.cause, i.host_op
-    QUALIFY i.host_op IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
-        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.host_op) = 1
+    SELECT i.cause, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op
+    FROM named AS i
+    GROUP BY i.cause, i.stem
+    QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
+        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
 ),
 stall_hosts AS (
-    SELECT i.cause, i.host_op
-    FROM idle AS i JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step)
-    GROUP BY i.cause, i.host_op
-    QUALIFY i.host_op IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
-        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.host_op) = 1
+    SELECT i.cause, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op
+    FROM named AS i JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step)
+    GROUP BY i.cause, i.stem
+    QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
+        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
 ),
 by_rank AS (
     SELECT
@@ -100,7 +108,7 @@ SELECT
     CAST(c.mean_ns AS DOUBLE) AS mean_ns,
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
-    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || tw_shortened(h.host_op), '') AS details,
+    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || h.host_op, '') AS details,
     c.gap_ns,
     c.is_blamed,
     h.host_op,

@@ -1,12 +1,13 @@
 -- shared: program | what was recorded: advice has to fit it
 -- grain: one row
--- reads: host_ops, ranks
--- column: is_torch BOOLEAN | a PyTorch program: operators or their ranges are there
+-- reads: gpu_ops, host_ops, ranks
+-- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
 SELECT
-    EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::')) AS is_torch,
+    EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
+        OR EXISTS (FROM gpu_ops WHERE contains(name, 'at::native::')) AS is_torch,
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND regexp_matches(name, '^(cu|hip)')) AS is_cuda,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks

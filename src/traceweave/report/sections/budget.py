@@ -45,6 +45,13 @@ PARTS = (
 """Everything that a moment of a step can be, in the order in which it is shown."""
 
 
+_ON_CPU = {
+    "compute_ns": "the rank runs CPU operators",
+    # what the host does beside them is not recorded
+    "idle_ns": "neither an operator nor communication runs",
+}
+
+
 def part_column(part: BudgetPart, note: str = "") -> Column:
     """Return the column of a table that shows how long `part` takes."""
     label = part.label.removeprefix("Exposed ")
@@ -147,7 +154,7 @@ def budget_in_words(budget: Budget, cpu: bool) -> str:
     total = budget.total
     clauses = [
         f"{'for' if i else 'For'} {percent(share(total, part.key))}{'' if i else ' of the time'}"
-        f" {'the rank runs CPU operators' if cpu and part.key == 'compute_ns' else part.doing}"
+        f" {_ON_CPU.get(part.key, part.doing) if cpu else part.doing}"
         for i, part in enumerate(part for part in budget.parts if total[part.key])
     ]
     text = f"{_length_in_words(budget)} {_listed(clauses)}."

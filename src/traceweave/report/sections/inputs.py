@@ -40,6 +40,11 @@ class Inputs:
         return sum(s["events_skipped"] or 0 for s in self.sources)
 
     @property
+    def events_passed_over(self) -> int:
+        """Those of them in files that were read to the end: kinds of events that are not read."""
+        return sum(s["events_skipped"] or 0 for s in self.sources if s["status"] == "ok")
+
+    @property
     def cut_short(self) -> int:
         """Files that were read in part, where nobody knows how many events are missing."""
         return sum(
@@ -78,12 +83,9 @@ def losses(inputs: Inputs) -> str:
     files = plural(len(inputs.sources), "file")
     failed = sum(1 for s in inputs.sources if s["status"] == "failed")
     parts = []
-    if inputs.events_skipped:
-        share = percent(inputs.events_skipped / inputs.events_read)
-        parts.append(
-            f"{count(inputs.events_skipped)} of {plural(inputs.events_read, 'event')} ({share})"
-            f" from {files} were not stored"
-        )
+    lost = inputs.events_skipped - inputs.events_passed_over
+    if lost:
+        parts.append(f"{_of_all(lost, inputs)} from {files} were not stored")
     if inputs.cut_short:
         parts.append(
             f"{plural(inputs.cut_short, 'file')} could not be read to the end: how many events are"
@@ -92,10 +94,23 @@ def losses(inputs: Inputs) -> str:
     if failed:
         parts.append(f"{plural(failed, 'file')} could not be read at all")
     if inputs.missing_ranks:
-        parts.append(f"{plural(inputs.missing_ranks, 'rank')} of the job are not in these traces")
-    if not parts:
-        return f"All {plural(inputs.events_read, 'event')} of {files} were stored."
-    return "Incomplete input: " + "; ".join(parts) + "."
+        verb = "is" if inputs.missing_ranks == 1 else "are"
+        parts.append(
+            f"{plural(inputs.missing_ranks, 'rank')} of the job {verb} not in these traces"
+        )
+    # a report of nsys has more than is of use here: nothing is missing for that
+    rest = ""
+    if inputs.events_passed_over:
+        passed_over = _of_all(inputs.events_passed_over, inputs)
+        rest = f"{passed_over} of {files} are of kinds that are not read."
+    if parts:
+        return " ".join(filter(None, ("Incomplete input: " + "; ".join(parts) + ".", rest)))
+    return rest or f"All {plural(inputs.events_read, 'event')} of {files} were stored."
+
+
+def _of_all(events: int, inputs: Inputs) -> str:
+    share = percent(events / inputs.events_read)
+    return f"{count(events)} of {plural(inputs.events_read, 'event')} ({share})"
 
 
 def without_gpu_work(inputs: Inputs) -> str:

@@ -79,7 +79,7 @@ def _notes(worth: Worth) -> Iterator[str]:
     if first["note"]:
         yield f"To be read with care: {first['note']}."
     if worth.advice:
-        yield f"So that replay has to infer less in the next recording: {'; '.join(worth.advice)}."
+        yield f"What this replay lacks: {'; '.join(worth.advice)}."
 
 
 def _bars(worth: Worth, findings: Findings) -> Iterator[Bar]:
