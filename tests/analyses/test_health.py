@@ -201,4 +201,4 @@ def test_idle_time_without_a_gpu_lacks_no_launch(
     with traceweave.open(database_of(fixtures / "idle_by_turns_gloo")) as run:
         health = run.health().set_index("answer")
     assert round(health.loc["idle: unknown", "value"]) == 54
-    assert health.loc["idle: unknown", "verdict"] == "neither an operator nor communication runs"
+    assert health.loc["idle: unknown", "verdict"] == "no operator, no communication runs"

@@ -145,7 +145,7 @@ rows AS (
     UNION ALL
     SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
         -- without a GPU nothing is launched that could be missing
-        CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'neither an operator nor communication runs' ELSE c.words END,
+        CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'no operator, no communication runs' ELSE c.words END,
         NULL, NULL, 'idle_causes'
     FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
     UNION ALL
