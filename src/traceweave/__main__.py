@@ -8,7 +8,7 @@ import sys
 
 from traceweave.interrupts import after_imports
 
-NEW_OBJECTS = 50_000
+NEW_OBJECTS = 100_000
 """After so many Python looks for cycles. Its 700 suit what runs for long: here, nearly all of them
 are met while modules are imported, which stay."""
 
@@ -21,7 +21,9 @@ def run() -> int:
     with after_imports():
         from traceweave.cli import main
 
-        return main()
+        code = main()
+    gc.disable()  # all of it goes with the process
+    return code
 
 
 if __name__ == "__main__":  # Dask's workers import it under another name

@@ -25,8 +25,8 @@ def said(script: str, threads: str | None = None) -> str:
 
 def test_a_command_has_one_blas_thread_unless_the_user_says_otherwise() -> None:
     run = "from traceweave.__main__ import run; run()"
-    assert said(run) == "1 50000"
-    assert said(run, threads="4") == "4 50000"
+    assert said(run) == "1 100000"
+    assert said(run, threads="4") == "4 100000"
 
 
 def test_who_imports_traceweave_keeps_the_settings_of_the_process() -> None:

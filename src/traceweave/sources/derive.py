@@ -32,6 +32,8 @@ _RANK_FIELDS = {
     "base_ns": "BIGINT",
 }
 
+# Host ops are many, their names are few: what names mean is asked once of each.
+_NAMES = "CREATE OR REPLACE TEMP TABLE host_names AS SELECT DISTINCT kind, name FROM new_host_ops"
 _UNLINKED = (
     "SELECT 1 FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
     " AND correlation IS NOT NULL LIMIT 1"
@@ -63,6 +65,7 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
         " SELECT $1::VARCHAR AS format, $2::VARCHAR AS step_range",
         [format_, step_range],
     )
+    con.execute(_NAMES)
     _stage_ranks(con, traces)
     nest_host_ops(con)
     con.execute(_script("steps.sql"))
@@ -70,6 +73,8 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
         con.execute(_script("infer_steps.sql"))
     con.execute(_script("updates.sql"))
     con.execute(_script("finish.sql"))
+    if not con.execute("SELECT 1 FROM new_gpu_ops LIMIT 1").fetchall():
+        con.execute(_script("op_parts.sql"))
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:

@@ -1,6 +1,6 @@
 -- Staging tables -> base tables, every op put into its step. Of one source, or of several that have no rank in common.
--- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), updates (updates.sql), parents (nesting.py),
--- new_steps (steps.sql), new_collective_calls, new_ranks, finish_source(format, step_range).
+-- Input: new_gpu_ops, new_host_ops as link.sql leaves them, classified (classify.sql), host_names,
+-- updates (updates.sql), parents (nesting.py), new_steps (steps.sql), new_collective_calls, new_ranks, finish_source(format, step_range).
 -- What is sorted is narrow (ids and times); the wide rows pass by once, through hash joins.
 
 -- Where each host op lies: in its parent, and in the step it starts in.
@@ -21,46 +21,11 @@ SELECT
 FROM new_host_ops AS h
 LEFT JOIN placed AS p USING (op_id);
 
--- Without a GPU operators are the compute of a rank. One that waits for a collective, inside others, is none, nor are they meanwhile.
-INSERT INTO base.op_parts BY NAME
-WITH RECURSIVE waits AS (
-    SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
-    FROM new_host_ops
-    WHERE kind = 'op' AND NOT EXISTS (FROM new_gpu_ops)
-        AND name IN (SELECT name FROM (SELECT DISTINCT name FROM new_host_ops WHERE kind = 'op') WHERE collective_range(name) = 'wait')
-),
-around AS (
-    FROM waits
-    UNION ALL
-    SELECT p.parent_id, a.from_ns, a.until_ns FROM around AS a JOIN placed AS p USING (op_id) WHERE p.parent_id IS NOT NULL
-),
-cut AS (
-    SELECT h.op_id, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns, a.from_ns, a.until_ns
-    FROM around AS a JOIN new_host_ops AS h USING (op_id)
-    WHERE h.kind = 'op'
-),
-parts AS (
-    SELECT
-        op_id,
-        coalesce(max(until_ns) OVER (PARTITION BY op_id ORDER BY from_ns, until_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns) AS start_ns,
-        from_ns AS end_ns,
-        false AS is_last
-    FROM cut
-    UNION ALL
-    SELECT op_id, max(until_ns), any_value(end_ns), true FROM cut GROUP BY op_id
-)
-SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
-FROM parts
-WHERE end_ns > start_ns OR is_last;
-
 -- What a GPU op's launch tells of it: the step, the operator around it if that is known to do one thing, and what most questions ask
 -- of the call. Narrow, so that the wide rows pass through one join.
 CREATE OR REPLACE TEMP TABLE launched AS
-WITH names AS (SELECT DISTINCT name FROM new_host_ops WHERE kind IN ('op', 'nvtx')),  -- few, and long to look at
-told AS (SELECT name, vocabulary('operators', name) AS class FROM names),
-operators AS (
-    SELECT h.op_id, t.class FROM new_host_ops AS h JOIN told AS t USING (name) WHERE h.kind IN ('op', 'nvtx') AND t.class IS NOT NULL
-)
+WITH told AS (SELECT kind, name, vocabulary('operators', name) AS class FROM host_names WHERE kind IN ('op', 'nvtx')),
+operators AS (SELECT h.op_id, t.class FROM new_host_ops AS h JOIN told AS t USING (kind, name) WHERE t.class IS NOT NULL)
 SELECT
     g.op_id, l.step, o.class AS operator_class, h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns,
     h.pid AS launch_pid, h.tid AS launch_tid, h.name AS launch_call
@@ -76,7 +41,7 @@ WITH told AS (
         g.*, l.* EXCLUDE (op_id), c.category, c.class AS class_of_name,
         coalesce(CASE WHEN g.kind = 'kernel' AND c.category = 'compute' THEN l.operator_class END, u.class) AS class_of_operator
     FROM new_gpu_ops AS g
-    JOIN classified AS c USING (kind, name)
+    LEFT JOIN classified AS c USING (kind, name)
     LEFT JOIN launched AS l USING (op_id)
     LEFT JOIN updates AS u USING (op_id)
 )

@@ -1,14 +1,12 @@
 -- The host's step ranges: new_steps (rank, step, start_local_ns, duration_ns, source). Input: new_host_ops,
--- finish_source(step_range).
+-- host_names (its kinds and names), finish_source(step_range).
 -- Where the user says which ranges are steps (a regular expression on their names), those: numbered by the last number in
 -- what it matches, or else by counting them from 0. Otherwise as the run marks them: ProfilerStep#N of the PyTorch
 -- profiler, else the numbered ranges ("step 3", "iteration_3", "iter 3/100") of the name that marks most of them.
 
--- Names are few, ranges are many: look at each name once.
 CREATE OR REPLACE TEMP TABLE step_names AS
-WITH names AS (
-    SELECT DISTINCT name FROM new_host_ops WHERE kind IN ('annotation', 'nvtx') AND rank IS NOT NULL AND duration_ns > 0
-),
+WITH
+names AS (SELECT DISTINCT name FROM host_names WHERE kind IN ('annotation', 'nvtx')),
 marks AS (
     SELECT
         name, step_range,

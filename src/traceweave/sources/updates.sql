@@ -1,12 +1,13 @@
 -- Kernels of the optimizer that their names do not tell from others: updates (op_id, class). Input: new_gpu_ops as link.sql leaves
--- them, new_host_ops, classified.
+-- them, new_host_ops, host_names, classified.
 CREATE OR REPLACE TEMP TABLE updates AS
 WITH ranges AS (
     -- inside any of the ranges that began before: they may lie in each other
     SELECT
         rank, pid, tid, start_local_ns,
         max(start_local_ns + duration_ns) OVER (PARTITION BY rank, pid, tid ORDER BY start_local_ns ROWS UNBOUNDED PRECEDING) AS until_local_ns
-    FROM new_host_ops WHERE kind IN ('annotation', 'nvtx') AND vocabulary_has('optimizer_ranges', name)
+    FROM new_host_ops
+    SEMI JOIN (FROM host_names WHERE vocabulary_has('optimizer_ranges', name) AND kind IN ('annotation', 'nvtx')) AS n USING (kind, name)
 ),
 candidates AS (
     SELECT g.op_id, g.launch_op_id

@@ -28,8 +28,9 @@ from traceweave.sources.model import Report, Trace
 MAX_FAST_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
 
-STRETCH_BYTES = 32 << 20
-"""One statement reads about this much per thread."""
+STRETCH_BYTES = 16 << 20
+"""One statement reads about this much per thread. To plan another one costs less than the memory
+that more would take, three times over: here, in the pipe's reader and in its copy."""
 
 EXACT_DOUBLE_US = 8_700_000_000_000
 """Microseconds up to which a double tells three decimals apart (2**43, less a margin)."""

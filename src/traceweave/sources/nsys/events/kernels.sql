@@ -11,6 +11,7 @@ WITH shapes AS (
 )
 SELECT
     k.*,
+    row_number() OVER () AS shape,
     coalesce(long.value, short.value, 'unnamed kernel') AS name,
     nullif(concat_ws(',',
         nsys_member('short_name', short.value),
@@ -34,42 +35,46 @@ FROM shapes AS k
 LEFT JOIN nsys_strings AS long ON k.demangledName = long.id
 LEFT JOIN nsys_strings AS short ON k.shortName = short.id;
 
+-- The names, which are long, are looked up last: what is joined to the launches is narrow.
 INSERT INTO new_gpu_ops BY NAME
 WITH
-kernels AS (
-    SELECT *, coalesce(globalPid, sole_process) AS process
-    FROM nsys_cupti_activity_kind_kernel CROSS JOIN nsys_session
-    WHERE nsys_timely(start) AND nsys_timely("end") AND "end" >= start
+kernels AS MATERIALIZED (
+    SELECT
+        k.op_id, p.rank, k.deviceId, k.contextId, k.streamId, k.start + s.base_ns AS start_local_ns, k."end" - k.start AS duration_ns,
+        k.correlationId, l.op_id AS launch_op_id, k.graphNodeId, k.gridId, h.shape
+    FROM nsys_cupti_activity_kind_kernel AS k
+    CROSS JOIN nsys_session AS s
+    LEFT JOIN nsys_kernel_shapes AS h
+    ON k.demangledName IS NOT DISTINCT FROM h.demangledName AND k.shortName IS NOT DISTINCT FROM h.shortName
+        AND k.gridX IS NOT DISTINCT FROM h.gridX AND k.gridY IS NOT DISTINCT FROM h.gridY AND k.gridZ IS NOT DISTINCT FROM h.gridZ
+        AND k.blockX IS NOT DISTINCT FROM h.blockX AND k.blockY IS NOT DISTINCT FROM h.blockY
+        AND k.blockZ IS NOT DISTINCT FROM h.blockZ
+        AND k.clusterX IS NOT DISTINCT FROM h.clusterX AND k.clusterY IS NOT DISTINCT FROM h.clusterY
+        AND k.clusterZ IS NOT DISTINCT FROM h.clusterZ
+        AND k.registersPerThread IS NOT DISTINCT FROM h.registersPerThread
+        AND k.staticSharedMemory IS NOT DISTINCT FROM h.staticSharedMemory
+        AND k.dynamicSharedMemory IS NOT DISTINCT FROM h.dynamicSharedMemory
+        AND k.sharedMemoryExecuted IS NOT DISTINCT FROM h.sharedMemoryExecuted
+        AND k.localMemoryPerThread IS NOT DISTINCT FROM h.localMemoryPerThread
+        AND k.localMemoryTotal IS NOT DISTINCT FROM h.localMemoryTotal
+        AND k.launchType IS NOT DISTINCT FROM h.launchType AND k.cacheConfig IS NOT DISTINCT FROM h.cacheConfig
+        AND k.greenContextId IS NOT DISTINCT FROM h.greenContextId AND k.graphId IS NOT DISTINCT FROM h.graphId
+    LEFT JOIN nsys_processes AS p ON coalesce(k.globalPid, s.sole_process) = p.process
+    LEFT JOIN nsys_launches AS l ON coalesce(k.globalPid, s.sole_process) = l.process AND k.correlationId = l.correlation
+    WHERE nsys_timely(k.start) AND nsys_timely(k."end") AND k."end" >= k.start
 )
 SELECT
-    p.rank,
+    k.rank,
     k.op_id,
     'kernel' AS kind,
     h.name,
     k.deviceId AS device,
     k.contextId AS context,
     k.streamId AS stream,
-    k.start + k.base_ns AS start_local_ns,
-    k."end" - k.start AS duration_ns,
+    k.start_local_ns,
+    k.duration_ns,
     k.correlationId AS correlation,
-    l.op_id AS launch_op_id,
+    k.launch_op_id,
     nullif(k.graphNodeId, 0) AS graph_node,
     nsys_args(concat_ws(',', h.before_grid_id, nsys_number('grid id', nullif(k.gridId, 0)), h.after_grid_id)) AS args
-FROM kernels AS k
-JOIN nsys_kernel_shapes AS h
-    ON k.demangledName IS NOT DISTINCT FROM h.demangledName AND k.shortName IS NOT DISTINCT FROM h.shortName
-    AND k.gridX IS NOT DISTINCT FROM h.gridX AND k.gridY IS NOT DISTINCT FROM h.gridY AND k.gridZ IS NOT DISTINCT FROM h.gridZ
-    AND k.blockX IS NOT DISTINCT FROM h.blockX AND k.blockY IS NOT DISTINCT FROM h.blockY
-    AND k.blockZ IS NOT DISTINCT FROM h.blockZ
-    AND k.clusterX IS NOT DISTINCT FROM h.clusterX AND k.clusterY IS NOT DISTINCT FROM h.clusterY
-    AND k.clusterZ IS NOT DISTINCT FROM h.clusterZ
-    AND k.registersPerThread IS NOT DISTINCT FROM h.registersPerThread
-    AND k.staticSharedMemory IS NOT DISTINCT FROM h.staticSharedMemory
-    AND k.dynamicSharedMemory IS NOT DISTINCT FROM h.dynamicSharedMemory
-    AND k.sharedMemoryExecuted IS NOT DISTINCT FROM h.sharedMemoryExecuted
-    AND k.localMemoryPerThread IS NOT DISTINCT FROM h.localMemoryPerThread
-    AND k.localMemoryTotal IS NOT DISTINCT FROM h.localMemoryTotal
-    AND k.launchType IS NOT DISTINCT FROM h.launchType AND k.cacheConfig IS NOT DISTINCT FROM h.cacheConfig
-    AND k.greenContextId IS NOT DISTINCT FROM h.greenContextId AND k.graphId IS NOT DISTINCT FROM h.graphId
-LEFT JOIN nsys_processes AS p ON k.process = p.process
-LEFT JOIN nsys_launches AS l ON k.process = l.process AND k.correlationId = l.correlation;
+FROM kernels AS k LEFT JOIN nsys_kernel_shapes AS h USING (shape);

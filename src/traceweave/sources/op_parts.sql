@@ -1,0 +1,31 @@
+-- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective, inside
+-- others, is none, nor are they meanwhile. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
+INSERT INTO base.op_parts BY NAME
+WITH RECURSIVE waits AS (
+    SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
+    FROM new_host_ops
+    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) = 'wait')
+),
+around AS (
+    FROM waits
+    UNION ALL
+    SELECT p.parent_id, a.from_ns, a.until_ns FROM around AS a JOIN placed AS p USING (op_id) WHERE p.parent_id IS NOT NULL
+),
+cut AS (
+    SELECT h.op_id, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns, a.from_ns, a.until_ns
+    FROM around AS a JOIN new_host_ops AS h USING (op_id)
+    WHERE h.kind = 'op'
+),
+parts AS (
+    SELECT
+        op_id,
+        coalesce(max(until_ns) OVER (PARTITION BY op_id ORDER BY from_ns, until_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns) AS start_ns,
+        from_ns AS end_ns,
+        false AS is_last
+    FROM cut
+    UNION ALL
+    SELECT op_id, max(until_ns), any_value(end_ns), true FROM cut GROUP BY op_id
+)
+SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
+FROM parts
+WHERE end_ns > start_ns OR is_last;
