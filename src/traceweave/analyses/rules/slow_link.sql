@@ -8,7 +8,7 @@ WITH rates AS MATERIALIZED (
     SELECT op, group_id, ranks, instances, measured, transfer_p50_ns, peer_ratio, bytes
     FROM analysis_bandwidth()
     -- threads that time calls themselves (gloo, MPI) may only have waited for a core
-    SEMI JOIN (SELECT group_id FROM collectives WHERE evidence <> 'host op') USING (group_id)
+    SEMI JOIN (SELECT group_id FROM collectives WHERE gpu_op_id IS NOT NULL OR evidence <> 'host op') USING (group_id)
     -- with a member missing, waiting for it looks like transfer
     WHERE peer_ratio IS NOT NULL AND group_id IS NOT NULL AND op <> 'send_recv' AND incomplete = 0
 ),
