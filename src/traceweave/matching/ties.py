@@ -24,7 +24,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve, fit_line
 from traceweave.matching.strands import Strand
-from traceweave.medians import running_median
+from traceweave.medians import from_neighbours, running_median
 
 LEAST = 8
 """Calls below which nothing is proven."""
@@ -188,8 +188,7 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, ...]:
     y[~known] = z[~known] = np.nan
     if known.any():
         # slow clocks are in the one, sizes that take turns in both
-        y[known] -= running_median(y[known])
-        z[known] -= running_median(z[known])
+        y[known], z[known] = from_neighbours(y[known]), from_neighbours(z[known])
     return y, z, took, longer
 
 
@@ -205,7 +204,7 @@ def strays(whole: Bundle, parts: list[Ints]) -> Floats:
         lacking = np.flatnonzero(np.isfinite(apart) & ~known)
         if known.sum() < LEAST or not len(lacking):
             continue
-        apart[np.isfinite(apart)] -= running_median(apart[np.isfinite(apart)])
+        apart[np.isfinite(apart)] = from_neighbours(apart[np.isfinite(apart)])
         noise = max(STRAY_NS, 1.4826 * float(np.median(np.abs(apart[known]))))
         says[lacking] -= _surprise(apart[lacking] / noise)
     return says / max(len(parts) - 1, 1)
