@@ -419,6 +419,32 @@ def test_a_call_is_not_compared_with_itself() -> None:
     assert against == pytest.approx(2)
 
 
+def across_hosts() -> Bundle:
+    """24 calls of eight groups across four hosts of eight ranks, which begin within 2 us on a host
+    and within 200 us everywhere; each group ends 100 us after its last start, to within 5 us."""
+    rng = np.random.default_rng(4)
+    hosts = np.repeat(rng.uniform(0, 200_000, (24, 4)), 8, axis=1)
+    start = np.arange(24)[:, None] * 1e7 + hosts + rng.uniform(0, 2_000, hosts.shape)
+    last = np.tile(start.reshape(24, 4, 8).max(axis=1), 4)
+    return Bundle(np.arange(32), start, last + 100_000 + rng.normal(0, 5_000, start.shape))
+
+
+# what failed: of all ways to divide 32 ranks and more, those beside the right one stayed possible
+# over few calls, since most neighbours are of one host, where ends tell nothing: of what all ways
+# had in common nothing was left, and hosts stayed on their own wall clocks
+def test_two_neighbours_of_one_group_refute_all_ways_that_part_them() -> None:
+    whole = across_hosts()
+    ways = {len(way): way for way in layouts(32) if not weigh(whole, way).joins}
+    # the eight groups, and every second and fourth of them together
+    assert sorted(ways) == [2, 4, 8]
+    assert [part.tolist() for part in _together([*ways.values()])] == [
+        [*range(first, 32, 8)] for first in range(8)
+    ]
+    # on average neighbours tell too little
+    each = [np.array([rank]) for rank in range(32)]
+    assert not weigh(whole, each).proves
+
+
 def test_causality_tells_one_group_from_two() -> None:
     sort = np.zeros(40, dtype=np.int64)
     for groups, expected in (([0] * 4, True), ([0, 0, 1, 1], False), ([0, 1, 0, 1], False)):

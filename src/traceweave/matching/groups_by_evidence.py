@@ -384,7 +384,8 @@ class Search:
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
         divided = ties[weakest].clear and ties[weakest].evidence < 0
         # calls of several groups on one stream need not have their readings in common
-        open_ways = [way for way, tie in zip(even, ties, strict=False) if not tie.proves]
+        refuted = [tie.proves or tie.joins for tie in ties]
+        open_ways = [way for way, no in zip(even, refuted, strict=False) if not no]
         together = [] if found.shared else _together(open_ways)
         if divided and not (together and self._is_odd(found, ways[weakest])):
             for part in ways[weakest]:

@@ -79,6 +79,9 @@ class Tie:
     by_call: Floats
     """Logarithm of how many times likelier each row of the bundle is one call of one group than
     calls of several, mean over neighbouring parts; 0 where too few parts have a call."""
+    joins: bool = False
+    """Some two neighbouring parts clearly are of one group: whatever else these ranks are, they are
+    not the groups that the parts would be."""
 
     @property
     def evidence(self) -> float:
@@ -154,6 +157,10 @@ def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) 
         far_ratio=far[1] / far[0],
         # neighbours share ranks, so each has its say in proportion
         by_call=nearer.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
+        joins=any(
+            says > 0 and clear(float(says), int(count))
+            for says, count in zip(nearer.sum(axis=1), known.sum(axis=1), strict=True)
+        ),
     )
 
 
