@@ -15,11 +15,13 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import empty_database
 from traceweave.arrays import Ints
+from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
 from traceweave.matching.causal_ties import confirms
+from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups_by_evidence import Job as World
-from traceweave.matching.groups_by_evidence import Search, _together
+from traceweave.matching.groups_by_evidence import Search, StrandSet, _together
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
 from traceweave.matching.strands import Strand, strands_of
@@ -531,12 +533,40 @@ def strands_of_two(together: bool) -> tuple[Search, list[Strand]]:
     return search, strands_of(calls, np.arange(160), zero, -1, None)
 
 
+def test_two_strands_are_aligned_as_both_are_with_a_third() -> None:
+    search, strands = strands_of_two(together=True)
+    # the first lacks a call that both others have, and of these each lacks another one
+    first, here, there = (
+        strands[n].take(np.delete(np.arange(40), k)) for n, k in enumerate((9, 3, 30))
+    )
+    line = Line(0.0, 0.0, 0.0, 0.0)
+
+    def with_first(strand: Strand) -> Alignment:
+        partner = [np.flatnonzero(first.place == place) for place in strand.place]
+        return Alignment(np.array([p[0] if len(p) else -1 for p in partner]), line, False)
+
+    found = StrandSet([first, here, there], [None, with_first(here), with_first(there)])
+    aligned = search._align_through(found, here, there)
+    assert aligned is not None
+    pairs = {n: (here.place[n], there.place[m]) for n, m in enumerate(aligned.partner) if m >= 0}
+    assert [*pairs.values()] == [(n, n) for n in range(40) if n not in (3, 9, 30)]
+    assert aligned.line is not None
+    assert abs(aligned.line.offset) < 2 * 2_000
+    few = StrandSet([first.take(np.arange(LEAST - 1)), *found.strands[1:]], found.alignments)
+    cut = [None, *(replace(a, partner=np.where(a.partner < LEAST - 1, a.partner, -1))
+                   for a in found.alignments if a)]  # fmt: skip
+    assert search._align_through(replace(few, alignments=cut), here, there) is None
+
+
 # what was missing: of four groups that begin together, those that were proven by themselves, in a
 # later turn, did not say that they may be one with the others
 @pytest.mark.parametrize("together", [True, False])
 def test_sets_that_may_be_one_say_so_in_whichever_turn_they_were_proven(together: bool) -> None:
     search, strands = strands_of_two(together)
-    proven = [one for pair in (strands[:2], strands[2:]) for one in search._prove_part(pair)]
+    pairs = [
+        search._around(*pair) for pair in ((strands[0], strands[1:2]), (strands[2], strands[3:]))
+    ]
+    proven = [one for pair in pairs for one in search._prove(pair)]
     assert [(one.ranks(), one.whole) for one in proven] == [([0, 1], True), ([2, 3], True)]
     settled = search._settle(proven)
     assert [(one.ranks(), one.whole) for one in settled] == [
