@@ -400,7 +400,7 @@ class Search:
         divide it into or that are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
-        whole = bundle(found.strands, found.alignments).columns(order)
+        whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
         layouts = list(self.job.layouts(found.ranks()))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
@@ -534,7 +534,8 @@ class Search:
     def _against(self, union: StrandSet, first: int) -> Tie:
         """What ties the first strands to the rest."""
         place = np.arange(len(union.strands))
-        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        both = bundle(union.strands, union.alignments, pure=not union.shared)
+        return weigh(both, [place[:first], place[first:]])
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""
