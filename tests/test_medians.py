@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from traceweave.medians import medians_of_parts, row_medians, spreads_of_parts
+from traceweave.medians import from_neighbours, medians_of_parts, row_medians, spreads_of_parts
 
 
 @given(
@@ -33,6 +33,18 @@ def test_medians_of_parts(lengths: tuple[int, int], columns: tuple[int, ...], se
     assert np.array_equal(medians, [np.median(part, axis=0) for part in parts])
     spreads = [np.median(np.abs(part - np.median(part, axis=0)), axis=0) for part in parts]
     assert np.array_equal(spreads_of_parts(values, medians), spreads)
+
+
+@pytest.mark.parametrize("length", [1, 2, 8, 9, 10, 40])
+def test_values_are_compared_with_their_neighbours_alone(length: int) -> None:
+    values = np.random.default_rng(length).normal(size=length)
+    width = min(9, length)
+    for place, apart in enumerate(from_neighbours(values)):
+        first = min(max(place - width // 2, 0), length - width)
+        around = [values[n] for n in range(first, first + width) if n != place]
+        expected = values[place] - np.median(around) if around else np.nan
+        assert apart == pytest.approx(expected, nan_ok=True)
+    assert np.isfinite(values).all()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -31,6 +31,18 @@ def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
     return np.pad(inner, (lead, len(values) - len(inner) - lead), mode="edge")
 
 
+def from_neighbours(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:
+    """Distance of every value from the median of its neighbours, without itself: among values that
+    are far apart, one in as many as there are would be the median, and so at no distance at all.
+    """
+    width = min(neighbours, len(values))
+    place = np.arange(len(values))
+    first = np.clip(place - width // 2, 0, len(values) - width)
+    windows = values[first[:, None] + np.arange(width)]
+    windows[place, place - first] = np.nan
+    return np.asarray(values - row_medians(windows).ravel())
+
+
 def medians_of_parts(values: Floats, count: int) -> Floats:
     """Median of each of `count` parts of values, one as long as the other to within one (as
     numpy.array_split makes them); of a table, of each part of its rows.

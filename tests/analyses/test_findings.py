@@ -426,6 +426,8 @@ def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
 def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
     build: Builder, seen: list[int]
 ) -> None:
+    # of a kernel, whatever tells what it is: threads that time calls themselves may wait for a core
+    named = {rank: {"evidence": "host op"} for rank in range(6)}
     # alike but for the time: 300 us of one group against 100 us of the other
     _steps(build, ranks=6)
     build.group(0, [0, 1, 5])
@@ -436,7 +438,7 @@ def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
             span = (at + 500 * US, at + 500 * US + length)
             for rank in ranks:
                 build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective(dict.fromkeys(ranks, span), group_id=group_id, step=step)
+            build.collective(dict.fromkeys(ranks, span), group_id=group_id, step=step, each=named)
     found = _by_rule(build, "slow_link")
     if len(seen) == 3:
         assert found["slow_link"]["evidence"] == (

@@ -98,6 +98,28 @@ def test_a_group_has_its_name_where_no_other_has_both_ranks_at_these_places(
         ).fetchall() == [(None, [0, 1], 48), ("mesh_pp", [2, 3], 48)]
 
 
+# what failed: GPUs' messages of which the host's operation says what they are were taken for gloo's
+# that no call had issued, after which order tells nothing
+def test_messages_of_gpus_beside_those_of_gloo_change_nothing(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "run.duckdb"
+    assert traceweave.ingest([fixtures / "messages_mesh_gloo"], database).ok
+    with duckdb.connect(str(database)) as con:
+        state = f"SELECT call_id, collective_id IS NULL, match, peer {MESSAGES} ORDER BY call_id"
+        before = con.execute(state).fetchall()
+        con.execute(
+            "INSERT INTO base.collective_calls BY NAME SELECT * REPLACE (1000000 + rank AS call_id,"
+            " -1 AS host_op_id, 1000000 + rank AS gpu_op_id, 'send' AS op) FROM"
+            " base.collective_calls QUALIFY row_number() OVER (PARTITION BY rank) = 1"
+        )
+        weave(con)
+        assert con.execute(state.replace("ORDER", "AND gpu_op_id IS NULL ORDER")).fetchall() == (
+            before
+        )
+        assert len(before) == 96
+
+
 def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
     fixtures: Path, tmp_path: Path
 ) -> None:

@@ -107,9 +107,9 @@ def filled(con: duckdb.DuckDBPyConnection, said: Said) -> Said:
     return [rows[0], rows[-1]]
 
 
-@pytest.mark.parametrize("message", [("send", 4), ("recv", 3)])
+@pytest.mark.parametrize("message", [("send", 4), ("recv", 3), ("send", None), ("recv", None)])
 def test_what_says_nothing_is_as_all_others_of_its_stream(
-    empty_run: duckdb.DuckDBPyConnection, message: tuple[str, int]
+    empty_run: duckdb.DuckDBPyConnection, message: tuple[str, int | None]
 ) -> None:
     assert filled(empty_run, [message] * ENOUGH) == [message] * 2
 

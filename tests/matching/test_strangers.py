@@ -140,13 +140,43 @@ def test_messages_of_batches_tell_the_stages(corpus: Path, tmp_path: Path) -> No
 # seemed to be a group (seed 5); data parallel groups were not found, and hosts stayed on their
 # own wall clocks, in 6 of 13 seeds
 # and of one whose clock stepped beside, what its neighbour of the same clock did tells it (seed 4)
+# and where it did nothing, both are aligned with a third (seed 2)
 @nightly
-@pytest.mark.parametrize(("seed", "steps"), [(3, 0), (5, 0), (4, 1)])
+@pytest.mark.parametrize(("seed", "steps"), [(3, 0), (5, 0), (4, 1), (2, 1)])
 def test_groups_across_hosts_are_found_by_kernels_alone(
     corpus: Path, tmp_path: Path, seed: int, steps: int
 ) -> None:
     job = replace(job_named("tpdp/bare/steady"), weather=Weather(steps=steps))
     found = scored(job, seed, corpus, tmp_path)
+    assert found.wrong == 0
+    assert found.matched_all > 0.99
+    assert found.wall == 0
+    assert found.outside == 0
+
+
+# what failed: over 24 calls of 32 ranks, ways to divide them stayed possible in which all of one
+# host are apart (seed 1), and three of them seemed to be of two groups (seed 2)
+@nightly
+@pytest.mark.parametrize("seed", [1, 2])
+def test_groups_across_hosts_of_eight_are_found_over_few_calls(
+    corpus: Path, tmp_path: Path, seed: int
+) -> None:
+    job = replace(job_named("tpdp/bare/steady"), per_host=8, tensor=8, steps=10)
+    found = scored(job, seed, corpus, tmp_path)
+    assert found.wrong == 0
+    assert found.matched_all > 0.99
+    assert found.wall == 0
+    assert found.outside == 0
+
+
+# what failed: messages of which only the host's operations say what they are tied no clocks, and
+# those launched before the window, one in fifteen, were matched with nothing
+@nightly
+def test_pipelines_that_lost_calls_are_matched_by_kernels_alone(
+    corpus: Path, tmp_path: Path
+) -> None:
+    job = job_named("pp/bare/unbatched")
+    found = scored(replace(job, capture=replace(job.capture, lost=0.02)), 1, corpus, tmp_path)
     assert found.wrong == 0
     assert found.matched_all > 0.99
     assert found.wall == 0

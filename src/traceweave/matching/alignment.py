@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.by_time import match_by_time, tolerance
+from traceweave.matching.by_time import ALONE, match_by_time, tolerance
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import (
@@ -45,6 +45,8 @@ LOOK = 8
 """and so many stretches."""
 SOME_TO_FIT = 3
 """Calls that a line is fitted to."""
+NOISE = 3.0
+"""How many times the scatter of ends a partner may lie off by chance."""
 TOO_FEW = "most calls found no partner under the best shift"
 
 
@@ -85,6 +87,7 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     if apart.any():
         kept[i] |= _few_between(kept[i], apart) & causal(a, i, b, i + shift, line, STEP_NS)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
+    _drop_passed_over(a, b, line, partner)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
     _drop_outdone(a, b, partner, shift)
@@ -186,6 +189,40 @@ def _drop_strays(partner: Ints) -> None:
     for run in runs:
         if len(runs) > 1 and len(run) < FEW:
             partner[run] = -1
+
+
+def _drop_passed_over(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Take back partners at the edges of stretches beyond which a call without one ends clearly
+    nearer: where one side lacks a call there, order goes on with the wrong one.
+    """
+    while len(passed := _passed_over(a, b, line, partner)):
+        partner[passed] = -1
+
+
+def _passed_over(a: Calls, b: Calls, line: Line, partner: Ints) -> Ints:
+    """Calls at the edges of stretches that the next one on either side, without a partner, fits
+    clearly better, by how far the calls before them lie off the line."""
+    found = np.flatnonzero(partner >= 0)
+    if not len(found):
+        return found
+    off = b.end[partner[found]] - line.apply(a.end[found])
+    gap = np.flatnonzero(np.diff(found) > 1)
+    first, last = np.r_[0, gap + 1], np.r_[gap, len(found) - 1]
+    long = last - first >= FEW
+    passed = [found[:0]]
+    for edge, beyond in ((last[long], 1), (first[long], -1)):
+        usual = np.median([off[edge - beyond * n] for n in range(1, FEW + 1)], axis=0)
+        own = np.abs(off[edge] - usual)
+        i, j = found[edge], partner[found[edge]]
+        nearer = np.zeros(len(i), dtype=np.bool_)
+        for here, there in ((i, j + beyond), (i + beyond, j)):
+            inside = (here >= 0) & (here < len(a)) & (there >= 0) & (there < len(b))
+            here, there = np.where(inside, here, i), np.where(inside, there, j)
+            free = ((here == i) | (partner[here] < 0)) & ((there == j) | ~np.isin(there, partner))
+            apart = np.abs(b.end[there] - line.apply(a.end[here]) - usual)
+            nearer |= free & (apart < ALONE * own) & agree(a, here, b, there)
+        passed.append(i[nearer & (own > NOISE * line.scatter)])
+    return np.concatenate(passed)
 
 
 def _drop_lonely(partner: Ints) -> None:

@@ -155,9 +155,10 @@ SELECT
     coalesce(n.code, -1) AS kernel,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,
-    k.op IN ('send', 'recv') AND k.evidence = 'host op' AND k.source_id IN (
-        SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
-    ) AS waited,
+    k.op IN ('send', 'recv') AND k.evidence = 'host op' AND k.gpu_op_id IS NULL
+        AND k.source_id IN (
+            SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
+        ) AS waited,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.collective_calls AS k

@@ -19,7 +19,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
 from traceweave.matching.causal_ties import confirms
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
@@ -306,13 +306,19 @@ class Search:
             if len(found.strands) > 1:
                 yield found
 
-    def _around(self, seed: Strand, others: list[Strand]) -> StrandSet:
+    def _around(
+        self,
+        seed: Strand,
+        others: list[Strand],
+        otherwise: Callable[[Strand], Alignment | None] = lambda strand: None,
+    ) -> StrandSet:
         """The seed and, of every rank, the strand whose ends scatter least against it, up to the
-        first that scatters much more.
+        first that scatters much more; `otherwise` aligns what cannot be aligned with the seed.
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
             found = self._align(other, seed) or self._align_beside(other, seed)
+            found = found or otherwise(other)
             if found is not None:
                 scatter = _scatter(other, seed, found)
                 if other.rank not in nearest or scatter < nearest[other.rank][0]:
@@ -361,6 +367,25 @@ class Search:
                 return one
         return None
 
+    def _align_through(self, found: StrandSet, strand: Strand, seed: Strand) -> Alignment | None:
+        """Align two strands of a set as both are with its first, where there is enough that both
+        share with that.
+        """
+        aligned = {id(one): a for one, a in zip(found.strands, found.alignments, strict=True)}
+        here, there = aligned[id(strand)], aligned[id(seed)]
+        if not self._comparable(strand, seed) or here is None or there is None:
+            return here
+        back = np.full(len(found.strands[0]) + 1, -1)
+        known = np.flatnonzero(there.partner >= 0)
+        back[there.partner[known]] = known
+        partner = back[here.partner]
+        mine = np.flatnonzero(partner >= 0)
+        if len(mine) < LEAST:
+            return None
+        at, then = (self.time.shown(s.rank, s.calls).end for s in (strand, seed))
+        ahead = (then[partner[mine]] - at[mine]).astype(np.float64)
+        return Alignment(partner, fit_line(at[mine].astype(np.float64), ahead), False)
+
     def _align_loosely(self, strand: Strand, seed: Strand) -> Alignment:
         pair = id(strand), id(seed)
         if pair not in self._loose:
@@ -375,7 +400,7 @@ class Search:
         divide it into or that are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
-        whole = bundle(found.strands, found.alignments).columns(order)
+        whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
         layouts = list(self.job.layouts(found.ranks()))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
@@ -384,11 +409,12 @@ class Search:
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
         divided = ties[weakest].clear and ties[weakest].evidence < 0
         # calls of several groups on one stream need not have their readings in common
-        open_ways = [way for way, tie in zip(even, ties, strict=False) if not tie.proves]
+        refuted = [tie.proves or tie.joins for tie in ties]
+        open_ways = [way for way, no in zip(even, refuted, strict=False) if not no]
         together = [] if found.shared else _together(open_ways)
         if divided and not (together and self._is_odd(found, ways[weakest])):
             for part in ways[weakest]:
-                yield from self._prove_part([found.strands[n] for n in order[part]])
+                yield from self._prove_part(found, order[part])
         elif not divided and (
             self.job.pair
             or self._proves(found, ties, len(even), whole)
@@ -397,7 +423,7 @@ class Search:
             yield StrandSet(found.strands, found.alignments, ties[weakest])
         elif together:
             for part in together:
-                for one in self._prove_part([found.strands[n] for n in order[part]]):
+                for one in self._prove_part(found, order[part]):
                     yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
@@ -409,8 +435,16 @@ class Search:
         ranks = np.array(found.ranks())
         return any(self.job.group_of(ranks[part].tolist()) is None for part in way)
 
-    def _prove_part(self, strands: list[Strand]) -> Iterator[StrandSet]:
-        part = self._around(strands[0], strands[1:])
+    def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
+        """What is proven of some strands of a set. Two that cannot be aligned by themselves, as
+        where a clock has stepped, may be as both are with the first of the set.
+        """
+        strands = [found.strands[n] for n in places]
+
+        def through(strand: Strand) -> Alignment | None:
+            return self._align_through(found, strand, strands[0])
+
+        part = self._around(strands[0], strands[1:], through)
         if len(part.strands) == len(strands) > 1:
             yield from self._prove(part)
         else:
@@ -500,7 +534,8 @@ class Search:
     def _against(self, union: StrandSet, first: int) -> Tie:
         """What ties the first strands to the rest."""
         place = np.arange(len(union.strands))
-        return weigh(bundle(union.strands, union.alignments), [place[:first], place[first:]])
+        both = bundle(union.strands, union.alignments, pure=not union.shared)
+        return weigh(both, [place[:first], place[first:]])
 
     def _refuse(self, strands: list[Strand], reason: str) -> None:
         """Note why; that no other rank did the same says less than what was tried before."""

@@ -119,7 +119,7 @@ SELECT source_id FROM base.messages WHERE peer_place IS NULL OR tag IS NULL
 UNION SELECT source_id FROM base.messages
 WHERE source_id NOT IN (SELECT source_id FROM base.listed_groups)
 UNION SELECT source_id FROM base.collective_calls
-WHERE evidence = 'host op' AND op IN ('send', 'recv')
+WHERE evidence = 'host op' AND gpu_op_id IS NULL AND op IN ('send', 'recv')
     AND host_op_id NOT IN (SELECT host_op_id FROM base.messages)
 UNION SELECT source_id FROM sources WHERE status <> 'ok'
 """
@@ -138,7 +138,7 @@ GROUP BY r.rank, r.source_id
 _SIDES_SQL = """
 WITH host AS (
     SELECT call_id, source_id, host_op_id, op, bytes, dtype FROM base.collective_calls
-    WHERE evidence = 'host op' AND op IN ('send', 'recv')
+    WHERE evidence = 'host op' AND gpu_op_id IS NULL AND op IN ('send', 'recv')
 ),
 known AS (
     SELECT
@@ -333,7 +333,7 @@ class _Search:
         """Refuse the messages that are on no side."""
         calls = con.execute(
             "SELECT call_id FROM base.collective_calls"
-            " WHERE evidence = 'host op' AND op IN ('send', 'recv')"
+            " WHERE evidence = 'host op' AND gpu_op_id IS NULL AND op IN ('send', 'recv')"
         ).fetchnumpy()["call_id"]
         known = [side.call for side in self.sides]
         self._refused(NO_PEER, np.setdiff1d(calls, np.concatenate(known) if known else []))

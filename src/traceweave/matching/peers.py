@@ -46,7 +46,8 @@ WITH said AS (
     WHERE op <> 'unknown' AND gpu_op_id IS NOT NULL
     GROUP BY rank, source_id, stream
     HAVING count(DISTINCT op) = 1 AND any_value(op) IN ('send', 'recv')
-        AND count(DISTINCT peer) = 1 AND count(peer) = count(*) AND count(*) >= $enough
+        AND count(*) >= $enough
+        AND (count(peer) = 0 OR count(DISTINCT peer) = 1 AND count(peer) = count(*))
 )
 UPDATE base.collective_calls SET op = said.op, peer = said.peer FROM said
 WHERE collective_calls.rank = said.rank AND collective_calls.source_id = said.source_id
@@ -67,9 +68,10 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
 def resolve_messages(con: duckdb.DuckDBPyConnection) -> None:
     """Fill in what calls of base.collective_calls are that say nothing but their kernel's name, as
     those launched before the window: on a stream whose others in the same recording all are sends
-    to one rank, or receives from one, they are too. A communicator of two ranks keeps to one
-    stream; where that carries both sends and receives, nothing tells. What a label leaves open, as
-    that of sends and receives in one kernel, may be either.
+    to one rank, or receives from one, they are too; where none of them says to whom, or from whom,
+    they are sends or receives. A communicator of two ranks keeps to one stream; where that carries
+    both sends and receives, nothing tells. What a label leaves open, as that of sends and receives
+    in one kernel, may be either.
     """
     con.execute(_MESSAGES_SQL, {"enough": ENOUGH})
 

@@ -24,7 +24,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve, fit_line
 from traceweave.matching.strands import Strand
-from traceweave.medians import running_median
+from traceweave.medians import from_neighbours, running_median
 
 LEAST = 8
 """Calls below which nothing is proven."""
@@ -59,10 +59,19 @@ class Bundle:
     ranks: Ints
     start: Floats
     end: Floats
+    pure: bool = False
+    """No stream carries calls of several groups."""
 
     def columns(self, order: Ints) -> Bundle:
         """Return some of the strands, in another order."""
-        return Bundle(self.ranks[order], self.start[:, order], self.end[:, order])
+        return Bundle(self.ranks[order], self.start[:, order], self.end[:, order], self.pure)
+
+    def from_usual(self, values: Floats) -> Floats:
+        """Return how far values of calls lie from what is usual around them. Where calls of another
+        group may be among them, that is told by each as well: it lies in the middle of calls that
+        began far apart, whose median alone is not known well enough to see that.
+        """
+        return from_neighbours(values) if self.pure else values - running_median(values)
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class Tie:
     by_call: Floats
     """Logarithm of how many times likelier each row of the bundle is one call of one group than
     calls of several, mean over neighbouring parts; 0 where too few parts have a call."""
+    joins: bool = False
+    """Some two neighbouring parts clearly are of one group: whatever else these ranks are, they are
+    not the groups that the parts would be."""
 
     @property
     def evidence(self) -> float:
@@ -106,10 +118,15 @@ class Tie:
 
 
 def bundle(
-    strands: list[Strand], alignments: list[Alignment | None], *, straight: bool = False
+    strands: list[Strand],
+    alignments: list[Alignment | None],
+    *,
+    straight: bool = False,
+    pure: bool = False,
 ) -> Bundle:
     """Set strands beside the first, with which the others have been aligned, on its clock as the
-    ends show it; `straight`: by a line, else by a curve.
+    ends show it; `straight`: by a line, else by a curve; `pure`: no stream carries calls of several
+    groups.
     """
     first = strands[0]
     shape = (len(first), len(strands))
@@ -124,7 +141,7 @@ def bundle(
         clock = (fit_line if straight else fit_curve)(at, first.calls.end[row] - at)
         start[row, column] = clock.apply(strand.calls.start[mine])
         end[row, column] = clock.apply(at)
-    return Bundle(np.array([s.rank for s in strands]), start, end)
+    return Bundle(np.array([s.rank for s in strands]), start, end, pure)
 
 
 def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) -> Tie:
@@ -154,6 +171,10 @@ def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) 
         far_ratio=far[1] / far[0],
         # neighbours share ranks, so each has its say in proportion
         by_call=nearer.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
+        joins=any(
+            says > 0 and clear(float(says), int(count))
+            for says, count in zip(nearer.sum(axis=1), known.sum(axis=1), strict=True)
+        ),
     )
 
 
@@ -188,8 +209,7 @@ def _differences(whole: Bundle, one: Ints, other: Ints) -> tuple[Floats, ...]:
     y[~known] = z[~known] = np.nan
     if known.any():
         # slow clocks are in the one, sizes that take turns in both
-        y[known] -= running_median(y[known])
-        z[known] -= running_median(z[known])
+        y[known], z[known] = whole.from_usual(y[known]), whole.from_usual(z[known])
     return y, z, took, longer
 
 
@@ -205,7 +225,7 @@ def strays(whole: Bundle, parts: list[Ints]) -> Floats:
         lacking = np.flatnonzero(np.isfinite(apart) & ~known)
         if known.sum() < LEAST or not len(lacking):
             continue
-        apart[np.isfinite(apart)] -= running_median(apart[np.isfinite(apart)])
+        apart[np.isfinite(apart)] = whole.from_usual(apart[np.isfinite(apart)])
         noise = max(STRAY_NS, 1.4826 * float(np.median(np.abs(apart[known]))))
         says[lacking] -= _surprise(apart[lacking] / noise)
     return says / max(len(parts) - 1, 1)

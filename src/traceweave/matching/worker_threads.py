@@ -92,7 +92,7 @@ SET group_name = NULL, group_desc = NULL, group_ranks = NULL, group_size = l.wor
     bytes = CASE WHEN k.op = 'all_gather'
         THEN k.bytes // k.group_size * l.world_size ELSE k.bytes END
 FROM (SELECT DISTINCT rank, world_size FROM base.listed_groups) AS l
-WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.seq IS NULL
+WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
     AND (k.group_name IS NOT NULL OR k.group_ranks IS NOT NULL)
     AND k.op NOT IN ('send', 'recv')
 """
@@ -109,7 +109,8 @@ FROM (
         unnest($3::VARCHAR[]) AS group_name, unnest($4::VARCHAR[]) AS group_desc,
         unnest($5::INTEGER[][]) AS group_ranks
 ) AS f
-WHERE k.rank = f.rank AND k.stream = f.thread AND k.evidence = 'host op' AND k.seq IS NULL
+WHERE k.rank = f.rank AND k.stream = f.thread
+    AND k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
     AND k.op NOT IN ('send', 'recv')
 """
 
