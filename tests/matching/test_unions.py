@@ -8,7 +8,8 @@ import numpy as np
 
 from traceweave.matching.calls import Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.groups_by_evidence import Job, Search
+from traceweave.matching.groups_by_evidence import Search
+from traceweave.matching.job import Job
 from traceweave.matching.strands import Strand, strands_of
 
 CALLS = 40
@@ -51,7 +52,7 @@ def test_groups_that_share_a_rank_are_never_one() -> None:
     search, (zero, one, again, three) = searched([0, 1, 1, 3], [0, 0, 300_000, 300_000])
     tensor, data = search._around(zero, [one]), search._around(again, [three])
     assert (tensor.ranks(), data.ranks()) == ([0, 1], [1, 3])
-    assert search._align(again, zero) is not None
-    assert search._align(three, zero) is not None
+    assert search.aligner.align(again, zero) is not None
+    assert search.aligner.align(three, zero) is not None
     assert search._union(tensor, data) is None
     assert search._union(data, tensor) is None

@@ -20,10 +20,11 @@ from traceweave.matching.calls import Calls
 from traceweave.matching.causal_ties import confirms
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.groups_by_evidence import Job as World
-from traceweave.matching.groups_by_evidence import Search, StrandSet, _together
+from traceweave.matching.groups_by_evidence import Search, _together
+from traceweave.matching.job import Job as World
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import layouts, rivals
+from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
 from traceweave.store.empty import create_tables
@@ -546,7 +547,7 @@ def test_two_strands_are_aligned_as_both_are_with_a_third() -> None:
         return Alignment(np.array([p[0] if len(p) else -1 for p in partner]), line, False)
 
     found = StrandSet([first, here, there], [None, with_first(here), with_first(there)])
-    aligned = search._align_through(found, here, there)
+    aligned = search.aligner.through(found, here, there)
     assert aligned is not None
     pairs = {n: (here.place[n], there.place[m]) for n, m in enumerate(aligned.partner) if m >= 0}
     assert [*pairs.values()] == [(n, n) for n in range(40) if n not in (3, 9, 30)]
@@ -555,7 +556,7 @@ def test_two_strands_are_aligned_as_both_are_with_a_third() -> None:
     few = StrandSet([first.take(np.arange(LEAST - 1)), *found.strands[1:]], found.alignments)
     cut = [None, *(replace(a, partner=np.where(a.partner < LEAST - 1, a.partner, -1))
                    for a in found.alignments if a)]  # fmt: skip
-    assert search._align_through(replace(few, alignments=cut), here, there) is None
+    assert search.aligner.through(replace(few, alignments=cut), here, there) is None
 
 
 # what was missing: of four groups that begin together, those that were proven by themselves, in a

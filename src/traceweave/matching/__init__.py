@@ -6,8 +6,8 @@ calls, `groups` finds their process groups, `peers` who the other side of a mess
 `match` gives every call its instance or a reason why it has none (`outcome`): by sequence number
 (checked by `misnumbered`), by order (`alignment`, which rests on `shifts`, `voting` and
 `coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver
-(`send_recv`). Where no label names the group, `open_calls` looks for groups that calls prove
-(`groups_by_evidence`, which rests on `strands`, `ties`, `causal_ties`, `rivals`, `own_calls`) and
-for the pairs of messages (`messages_by_evidence`, which rests on `turns`). `tables` writes what was
-found.
+(`send_recv`; `buffered_channels` where NCCL buffers them). Where no label names the group,
+`open_calls` looks for groups that calls prove (`groups_by_evidence`: `aligner` aligns `strands`,
+`ties` and `causal_ties` say what ties them, `rivals` how else they may be divided) and for the
+pairs of messages (`messages_by_evidence`, which rests on `turns`). `tables` writes what was found.
 """

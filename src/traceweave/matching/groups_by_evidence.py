@@ -10,21 +10,24 @@ the same if their ends run with its own, stretch by stretch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
+from traceweave.matching.aligner import Aligner
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
 from traceweave.matching.causal_ties import confirms
-from traceweave.matching.coarse_clocks import Line, fit_line
+from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.job import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import layouts, rivals
-from traceweave.matching.strands import COVERED, Strand, align_loosely, align_strands, may_be_one
+from traceweave.matching.rivals import rivals
+from traceweave.matching.strand_sets import StrandSet
+from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (
     APART,
     CAUSAL,
@@ -50,112 +53,8 @@ ODD = 0.15
 """Share of calls that may look as if they were of the groups that ends alone suggest: of many such
 ways to divide a set, one is always the worst.
 """
-LIKE = 0.05
-"""By what share of its calls a strand may have more or fewer than one like it."""
-MATES = 3
-"""Strands of its clock that one that cannot be aligned is tried beside."""
 SPARE_NS = 20_000.0
 """By how much coarse clocks may seem to contradict causality."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is known of the ranks of the job."""
-
-    ranks: tuple[int, ...]
-    """Those that were recorded, ascending."""
-    size: int | None
-
-    @property
-    def recorded(self) -> int:
-        """How many ranks were recorded."""
-        return len(self.ranks)
-
-    @property
-    def complete(self) -> bool:
-        """Every rank was recorded, as far as known."""
-        return self.size is None or self.recorded >= self.size
-
-    @property
-    def everyone(self) -> Sequence[int]:
-        """All ranks of the job, as far as known, ascending."""
-        if self.size is None or self.ranks[-1] >= self.size:
-            return self.ranks
-        return range(self.size)
-
-    def group_of(self, ranks: list[int]) -> list[int] | None:
-        """Return the smallest of the groups that divide a job evenly, at equal distances and the
-        others beside them, of which `ranks`, ascending, are all that was recorded, and most of it;
-        None if they are of none.
-        """
-        everyone = self.everyone
-        recorded = set(self.ranks)
-        for members in range(len(ranks), min(2 * len(ranks), len(everyone) + 1)):
-            for distance in range(1, len(everyone) // members + 1):
-                block = members * distance
-                if len(everyone) % block:
-                    continue
-                place = everyone.index(ranks[0])
-                first = place // block * block + place % distance
-                group = [*everyone[first : first + block : distance]]
-                if [rank for rank in group if rank in recorded] == ranks:
-                    return group
-        return None
-
-    def layouts(self, ranks: list[int]) -> Iterator[tuple[list[Ints], list[bool]]]:
-        """Ways in which `ranks`, ascending, may be several groups, by their places in that list,
-        and whether each of these was recorded whole.
-        """
-        group = np.array(self.group_of(ranks) or self.everyone)
-        for parts in layouts(len(group)):
-            recorded = [np.flatnonzero(np.isin(ranks, group[part])) for part in parts]
-            whole = [bool(np.isin(group[part], self.ranks).all()) for part in parts]
-            kept = [number for number, own in enumerate(recorded) if len(own)]
-            if len(kept) > 1:
-                yield [recorded[number] for number in kept], [whole[number] for number in kept]
-
-    @property
-    def pair(self) -> bool:
-        """There are two ranks: whatever one of them does together, it does with the other."""
-        return self.size == 2 and self.recorded == 2
-
-
-@dataclass(frozen=True)
-class StrandSet:
-    """Strands that are one group, or may be; the others are aligned with the first."""
-
-    strands: list[Strand]
-    alignments: list[Alignment | None]
-    tie: Tie | None = None
-    """The weakest of what proves it."""
-    whole: bool = True
-    """False: others may be of the group too, and nothing tells."""
-
-    @property
-    def shared(self) -> bool:
-        """Some of its streams may carry calls of other groups too."""
-        return any(strand.shared for strand in self.strands)
-
-    def only(self, kept: Flags) -> StrandSet:
-        """Return the set with some calls of the first strand and their partners."""
-        if kept.all():
-            return self
-        row = np.cumsum(kept) - 1
-        strands, alignments = [self.strands[0].take(np.flatnonzero(kept))], [self.alignments[0]]
-        for strand, found in zip(self.strands[1:], self.alignments[1:], strict=True):
-            if found is not None:
-                mine = np.flatnonzero((found.partner >= 0) & kept[found.partner])
-                strands.append(strand.take(mine))
-                alignments.append(replace(found, partner=row[found.partner[mine]], plain=False))
-        return replace(self, strands=strands, alignments=alignments)
-
-    def ranks(self) -> list[int]:
-        """The members, ascending."""
-        return sorted(strand.rank for strand in self.strands)
-
-    def by_rank(self) -> list[int]:
-        """Places of the strands in the order of ranks."""
-        return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
 
 
 @dataclass
@@ -175,20 +74,18 @@ class Search:
 
     time: CommonTime
     job: Job
-    may_join: Callable[[Strand, Strand], bool]
+    may_join: InitVar[Callable[[Strand, Strand], bool]]
     """Whether labels allow two strands to be of one group."""
+    aligner: Aligner = field(init=False)
     reasons: dict[int, str] = field(default_factory=dict)
     """Why a strand, by its first call, is in no proven set."""
-    _strands: list[Strand] = field(default_factory=list)
-    """All that are searched, whatever set is looked at."""
-    _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
-    """Strands that were aligned with another, by the identity of both."""
-    _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
-    """The same of those that could not be aligned, some of their calls."""
+
+    def __post_init__(self, may_join: Callable[[Strand, Strand], bool]) -> None:
+        self.aligner = Aligner(self.time, may_join, self.reasons)
 
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
-        self._strands = strands
+        self.aligner.strands = strands
         proven: list[StrandSet] = []
         rest = strands
         while found := self._proven(list(self._candidates(rest))):
@@ -276,9 +173,9 @@ class Search:
         a clock has stepped among few calls: then it may have been last, and not who seems so.
         """
         seed, count = found.strands[0], len(found.strands)
-        if strand.rank in found.ranks() or not self._comparable(strand, seed):
+        if strand.rank in found.ranks() or not self.aligner.comparable(strand, seed):
             return False
-        loose = self._align_loosely(strand, seed)
+        loose = self.aligner.loosely(strand, seed)
         if (loose.partner >= 0).sum() < LEAST:
             return False
         both = bundle([*found.strands, strand], [*found.alignments, loose])
@@ -317,7 +214,7 @@ class Search:
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
-            found = self._align(other, seed) or self._align_beside(other, seed)
+            found = self.aligner.align(other, seed) or self.aligner.beside(other, seed)
             found = found or otherwise(other)
             if found is not None:
                 scatter = _scatter(other, seed, found)
@@ -328,72 +225,6 @@ class Search:
             self._refuse([seed], ALONE)
         kept = ranked[: _before_gap(np.array([entry[0] for entry in ranked]))]
         return StrandSet([seed, *(s for _, s, _ in kept)], [None, *(a for _, _, a in kept)])
-
-    def _align(self, strand: Strand, seed: Strand) -> Alignment | None:
-        if not self._comparable(strand, seed):
-            return None
-        # most pairs come up again in every turn of the search
-        pair = id(strand), id(seed)
-        if pair not in self._aligned:
-            found = align_strands(strand, seed, self.time)
-            if found.line is None:  # as most are: only the reason is asked for
-                found = replace(found, partner=found.partner[:0])
-            self._aligned[pair] = strand, seed, found
-        found = self._aligned[pair][2]
-        if found.line is None:
-            self.reasons[int(strand.index[0])] = found.reason
-            return None
-        return found
-
-    def _align_beside(self, strand: Strand, seed: Strand) -> Alignment | None:
-        """Align a strand with the seed as one like it of its own clock is: beside that, what is
-        missing in between shows, however far the seed's clock is off.
-        """
-        mates = [
-            other
-            for other in self._strands
-            if len({strand.rank, other.rank, seed.rank}) == 3
-            and self.time.tied(strand.rank, other.rank)
-            and abs(len(other) - len(strand)) <= LIKE * len(strand)
-        ]
-        mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
-        for other in mates[:MATES]:
-            there = self._align(other, seed)
-            here = self._align(strand, other) if there is not None else None
-            if here is not None and there is not None:
-                partner = np.where(here.partner >= 0, there.partner[here.partner], -1)
-                one = Alignment(partner, there.line, False)
-                self._aligned[id(strand), id(seed)] = strand, seed, one
-                return one
-        return None
-
-    def _align_through(self, found: StrandSet, strand: Strand, seed: Strand) -> Alignment | None:
-        """Align two strands of a set as both are with its first, where there is enough that both
-        share with that.
-        """
-        aligned = {id(one): a for one, a in zip(found.strands, found.alignments, strict=True)}
-        here, there = aligned[id(strand)], aligned[id(seed)]
-        if not self._comparable(strand, seed) or here is None or there is None:
-            return here
-        back = np.full(len(found.strands[0]) + 1, -1)
-        known = np.flatnonzero(there.partner >= 0)
-        back[there.partner[known]] = known
-        partner = back[here.partner]
-        mine = np.flatnonzero(partner >= 0)
-        if len(mine) < LEAST:
-            return None
-        at, then = (self.time.shown(s.rank, s.calls).end for s in (strand, seed))
-        ahead = (then[partner[mine]] - at[mine]).astype(np.float64)
-        return Alignment(partner, fit_line(at[mine].astype(np.float64), ahead), False)
-
-    def _align_loosely(self, strand: Strand, seed: Strand) -> Alignment:
-        pair = id(strand), id(seed)
-        if pair not in self._loose:
-            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
-        return self._loose[pair][2]
-
-    def _comparable(self, strand: Strand, seed: Strand) -> bool:
-        return may_be_one(strand, seed) and self.may_join(strand, seed)
 
     def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
         """The set itself if its ends tie it together, or causality does, the parts that they
@@ -442,7 +273,7 @@ class Search:
         strands = [found.strands[n] for n in places]
 
         def through(strand: Strand) -> Alignment | None:
-            return self._align_through(found, strand, strands[0])
+            return self.aligner.through(found, strand, strands[0])
 
         part = self._around(strands[0], strands[1:], through)
         if len(part.strands) == len(strands) > 1:
@@ -521,7 +352,7 @@ class Search:
         if set(one.ranks()) & set(other.ranks()):
             return None
         seed = one.strands[0]
-        found = [self._align(strand, seed) for strand in other.strands]
+        found = [self.aligner.align(strand, seed) for strand in other.strands]
         if any(alignment is None for alignment in found):
             return None
         return StrandSet([*one.strands, *other.strands], [*one.alignments, *found])

@@ -13,7 +13,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.by_order import match_by_order
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.groups import Group
-from traceweave.matching.groups_by_evidence import Job
+from traceweave.matching.job import Job
 from traceweave.matching.messages_by_order import Messages
 from traceweave.matching.misnumbered import misnumbered
 from traceweave.matching.open_calls import match_open

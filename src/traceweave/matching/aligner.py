@@ -1,0 +1,107 @@
+"""Strands aligned with each other for the search of groups: each pair once, or by way of another
+strand where two cannot be aligned by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from traceweave.matching.alignment import Alignment
+from traceweave.matching.coarse_clocks import fit_line
+from traceweave.matching.common_time import CommonTime
+from traceweave.matching.strand_sets import StrandSet
+from traceweave.matching.strands import Strand, align_loosely, align_strands, may_be_one
+from traceweave.matching.ties import LEAST
+
+LIKE = 0.05
+"""By what share of its calls a strand may have more or fewer than one like it."""
+MATES = 3
+"""Strands of its clock that one that cannot be aligned is tried beside."""
+
+
+@dataclass
+class Aligner:
+    """Aligns strands, and remembers what came of it: most pairs are asked for in every turn."""
+
+    time: CommonTime
+    may_join: Callable[[Strand, Strand], bool]
+    """Whether labels allow two strands to be of one group."""
+    reasons: dict[int, str]
+    """Why a strand, by its first call, could not be aligned, is noted here."""
+    strands: list[Strand] = field(default_factory=list)
+    """All that are searched, whatever set is looked at."""
+    _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
+    """Strands that were aligned with another, by the identity of both."""
+    _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
+    """The same of those that could not be aligned, some of their calls."""
+
+    def align(self, strand: Strand, seed: Strand) -> Alignment | None:
+        """Align a strand with the seed by itself; None if that does not tell, with the reason."""
+        if not self.comparable(strand, seed):
+            return None
+        pair = id(strand), id(seed)
+        if pair not in self._aligned:
+            found = align_strands(strand, seed, self.time)
+            if found.line is None:  # as most are: only the reason is asked for
+                found = replace(found, partner=found.partner[:0])
+            self._aligned[pair] = strand, seed, found
+        found = self._aligned[pair][2]
+        if found.line is None:
+            self.reasons[int(strand.index[0])] = found.reason
+            return None
+        return found
+
+    def beside(self, strand: Strand, seed: Strand) -> Alignment | None:
+        """Align a strand with the seed as one like it of its own clock is: beside that, what is
+        missing in between shows, however far the seed's clock is off.
+        """
+        mates = [
+            other
+            for other in self.strands
+            if len({strand.rank, other.rank, seed.rank}) == 3
+            and self.time.tied(strand.rank, other.rank)
+            and abs(len(other) - len(strand)) <= LIKE * len(strand)
+        ]
+        mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
+        for other in mates[:MATES]:
+            there = self.align(other, seed)
+            here = self.align(strand, other) if there is not None else None
+            if here is not None and there is not None:
+                partner = np.where(here.partner >= 0, there.partner[here.partner], -1)
+                one = Alignment(partner, there.line, False)
+                self._aligned[id(strand), id(seed)] = strand, seed, one
+                return one
+        return None
+
+    def through(self, found: StrandSet, strand: Strand, seed: Strand) -> Alignment | None:
+        """Align two strands of a set as both are with its first, where there is enough that both
+        share with that.
+        """
+        aligned = {id(one): a for one, a in zip(found.strands, found.alignments, strict=True)}
+        here, there = aligned[id(strand)], aligned[id(seed)]
+        if not self.comparable(strand, seed) or here is None or there is None:
+            return here
+        back = np.full(len(found.strands[0]) + 1, -1)
+        known = np.flatnonzero(there.partner >= 0)
+        back[there.partner[known]] = known
+        partner = back[here.partner]
+        mine = np.flatnonzero(partner >= 0)
+        if len(mine) < LEAST:
+            return None
+        at, then = (self.time.shown(s.rank, s.calls).end for s in (strand, seed))
+        ahead = (then[partner[mine]] - at[mine]).astype(np.float64)
+        return Alignment(partner, fit_line(at[mine].astype(np.float64), ahead), False)
+
+    def loosely(self, strand: Strand, seed: Strand) -> Alignment:
+        """Align those calls of a strand that run with the seed's, stretch by stretch."""
+        pair = id(strand), id(seed)
+        if pair not in self._loose:
+            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
+        return self._loose[pair][2]
+
+    def comparable(self, strand: Strand, seed: Strand) -> bool:
+        """Whether operations and labels allow two strands to be of one group."""
+        return may_be_one(strand, seed) and self.may_join(strand, seed)
