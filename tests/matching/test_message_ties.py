@@ -39,6 +39,7 @@ def exchanges(gap_us: float) -> Calls:
         "rank": np.repeat([0, 4, 8], MESSAGES),
         "label": np.zeros(count, dtype=np.int64),
         "op": np.full(count, UNKNOWN),
+        "waited": np.zeros(count, dtype=np.bool_),
         "start": (start + ahead).T.ravel(),
         "end": (end + ahead).T.ravel(),
     }
@@ -97,6 +98,7 @@ def test_messages_with_others_are_left_out_of_what_a_pair_has_left() -> None:
     ends = np.r_[end, end + 700, end[beside] - 300]
     numbers = {f.name: np.full(len(ends), -1) for f in fields(Calls)} | {
         "rank": np.repeat([0, 4], [24, 32]),
+        "waited": np.zeros(len(ends), dtype=np.bool_),
         "start": ends - 90_000,
         "end": ends,
     }

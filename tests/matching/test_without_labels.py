@@ -15,6 +15,7 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import empty_database
 from traceweave.arrays import Ints
+from traceweave.matching.aligner import Aligner
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
 from traceweave.matching.causal_ties import confirms
@@ -553,6 +554,15 @@ def test_two_strands_are_aligned_as_both_are_with_a_third() -> None:
     assert [*pairs.values()] == [(n, n) for n in range(40) if n not in (3, 9, 30)]
     assert aligned.line is not None
     assert abs(aligned.line.offset) < 2 * 2_000
+    # the first itself, where a part of the set begins with another
+    back = search.aligner.through(found, first, there)
+    assert back is not None
+    known = [(first.place[n], there.place[m]) for n, m in enumerate(back.partner) if m >= 0]
+    assert known == [(n, n) for n in range(40) if n not in (9, 30)]
+    # what was: partners among the first's calls, taken for the seed's
+    apart = Aligner(search.time, lambda one, other: first in (one, other), {}, [first])
+    assert apart.through(found, here, there) is None
+    assert apart.beside(here, there) is None
     few = StrandSet([first.take(np.arange(LEAST - 1)), *found.strands[1:]], found.alignments)
     cut = [None, *(replace(a, partner=np.where(a.partner < LEAST - 1, a.partner, -1))
                    for a in found.alignments if a)]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
-from traceweave.matching.buffered import ends_apart
+from traceweave.matching.buffered import ends_coincide
 from traceweave.matching.calls import PROVES, RECV, SEND, Calls
 
 SHORTEST_NS = 100
@@ -99,8 +99,9 @@ class Block:
 def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     """Arrange the matched calls (instance >= 0) whose ends coincide in blocks; `ranks` lists all
     ranks, ascending."""
-    told = (instance >= 0) & ~calls.waited & ~ends_apart(calls, instance)
-    matched = np.flatnonzero(told & (calls.end - calls.start >= SHORTEST_NS))
+    matched = np.flatnonzero(
+        ends_coincide(calls, instance) & (calls.end - calls.start >= SHORTEST_NS)
+    )
     count = np.bincount(instance[matched], minlength=1)
     matched = matched[count[instance[matched]] > 1]
     if not len(matched):

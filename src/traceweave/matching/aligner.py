@@ -58,6 +58,8 @@ class Aligner:
         """Align a strand with the seed as one like it of its own clock is: beside that, what is
         missing in between shows, however far the seed's clock is off.
         """
+        if not self.comparable(strand, seed):
+            return None
         mates = [
             other
             for other in self.strands
@@ -80,14 +82,16 @@ class Aligner:
         """Align two strands of a set as both are with its first, where there is enough that both
         share with that.
         """
+        if not self.comparable(strand, seed):
+            return None
         aligned = {id(one): a for one, a in zip(found.strands, found.alignments, strict=True)}
         here, there = aligned[id(strand)], aligned[id(seed)]
-        if not self.comparable(strand, seed) or here is None or there is None:
+        if there is None:  # the seed is the first
             return here
         back = np.full(len(found.strands[0]) + 1, -1)
         known = np.flatnonzero(there.partner >= 0)
         back[there.partner[known]] = known
-        partner = back[here.partner]
+        partner = back[: len(strand)] if here is None else back[here.partner]
         mine = np.flatnonzero(partner >= 0)
         if len(mine) < LEAST:
             return None

@@ -14,8 +14,9 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import near_line
-from traceweave.matching.buffered import LEAST, PROOFS, Ahead, clocks_of, waited
+from traceweave.matching.buffered import LEAST, PROOFS, SPARE_NS, Ahead, clocks_of, waited
 from traceweave.matching.calls import Calls, agree
+from traceweave.matching.coarse_clocks import DRIFT_LIMIT
 from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS
 from traceweave.matching.voting import vote
 
@@ -28,7 +29,7 @@ def pair_buffered(sent: Calls, received: Calls, *, same_clock: bool) -> Ints:
     sends are buffered, or tell no clocks.
     """
     nobody = np.full(len(received), -1, dtype=np.int64)
-    long = np.flatnonzero(waited(received.end - received.start))
+    long = np.flatnonzero(waited(received.end - received.start, received.size))
     partner = _by_steps(sent, received)
     clocks = _clocks(sent, received, long, partner)
     if clocks is None:
@@ -36,8 +37,9 @@ def pair_buffered(sent: Calls, received: Calls, *, same_clock: bool) -> Ints:
         clocks = _clocks(sent, received, long, partner)
     if clocks is None:
         return nobody
-    _drop_denied(sent, received, partner, clocks)
-    _fill_between(sent, received, _sure(sent, received, long, partner, clocks), partner)
+    _drop_denied(sent, received, long, partner, clocks)
+    shift = _sure(sent, received, long, partner, clocks)
+    _fill_between(sent, received, long, shift, partner)
     i = np.flatnonzero(partner >= 0)
     least, most = clocks.between(received.end[i].astype(np.float64))
     before = received.start[i] + least > sent.end[partner[i]]
@@ -81,8 +83,31 @@ def _clocks(sent: Calls, received: Calls, long: Ints, partner: Ints) -> Ahead | 
     """How far the sender's clock is ahead, by receives that waited; None where their ends do not
     lie together."""
     known = long[partner[long] >= 0]
-    found = clocks_of(received.end[known], sent.end[partner[known]] - received.end[known])
+    ahead = sent.end[partner[known]] - received.end[known]
+    kept = _among_neighbours(received.step[known], received.end[known], ahead)
+    found = clocks_of(received.end[known[kept]], ahead[kept])
     return None if found is None or found.spare > TIGHT_NS else found
+
+
+def _among_neighbours(step: Ints, at: Ints, ahead: Ints) -> Flags:
+    """Which of what ends differ by lies among the medians of the steps before and after: a clock
+    that has stepped stays there, a step that lost one of each on both sides differs alone."""
+    steps, place = np.unique(step, return_inverse=True)
+    if len(steps) < 3:
+        return np.ones(len(step), dtype=np.bool_)
+    middle = [float(np.median(ahead[place == n])) for n in range(len(steps))]
+    when = [float(np.median(at[place == n])) for n in range(len(steps))]
+    spare = SPARE_NS + 3 * float(np.median(np.abs(ahead - np.array(middle)[place])))
+    kept = np.zeros(len(step), dtype=np.bool_)
+    for n in range(len(steps)):
+        beside = [m for m in (n - 1, n + 1) if 0 <= m < len(steps)]
+        # beyond the first and the last step a clock may drift on
+        beyond = abs(when[n] - when[beside[0]]) if len(beside) == 1 else 0.0
+        around = [middle[m] for m in beside]
+        room = spare + DRIFT_LIMIT * beyond
+        mine = place == n
+        kept[mine] = (ahead[mine] >= min(around) - room) & (ahead[mine] <= max(around) + room)
+    return kept
 
 
 def _late(sent: Calls, i: Ints, received: Calls, j: Ints, clocks: Ahead) -> tuple[Flags, Flags]:
@@ -92,12 +117,15 @@ def _late(sent: Calls, i: Ints, received: Calls, j: Ints, clocks: Ahead) -> tupl
     return ahead > most, ahead < least
 
 
-def _drop_denied(sent: Calls, received: Calls, partner: Ints, clocks: Ahead) -> None:
-    """Take back partners in steps in which a send ends later than its receive: there one of each
-    was lost."""
+def _drop_denied(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> None:
+    """Take back partners that are another message's, and all of their step: those whose send ends
+    later than the receive, or earlier although the receive has waited. There one of each was lost.
+    """
     i = np.flatnonzero(partner >= 0)
-    denied, _ = _late(sent, partner[i], received, i, clocks)
-    partner[np.isin(received.step, received.step[i[denied]]) & (received.step >= 0)] = -1
+    send_is_later, receive_is_later = _late(sent, partner[i], received, i, clocks)
+    denied = i[send_is_later | (receive_is_later & np.isin(i, long))]
+    partner[denied] = -1
+    partner[np.isin(received.step, received.step[denied]) & (received.step >= 0)] = -1
 
 
 def _sure(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> Ints:
@@ -119,12 +147,17 @@ def _sure(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead
     return shift
 
 
-def _fill_between(sent: Calls, received: Calls, shift: Ints, partner: Ints) -> None:
-    """Give receives among those whose shift is sure theirs, as far as both sides have the same."""
+def _fill_between(sent: Calls, received: Calls, long: Ints, shift: Ints, partner: Ints) -> None:
+    """Give receives among those whose shift is sure theirs, as far as both sides have the same;
+    none where one among them has waited and does not end with its send: there one of each was lost.
+    """
     none = -len(received) - len(sent)
     sure = np.flatnonzero(shift > none)
+    unsure = np.setdiff1d(long, sure)
     for low, high in pairwise(sure.tolist()):
-        if shift[low] == shift[high]:
+        if np.searchsorted(unsure, low) < np.searchsorted(unsure, high):
+            partner[low + 1 : high] = -1
+        elif shift[low] == shift[high]:
             j = np.arange(low, high + 1)
             j = j[agree(received, j, sent, j + shift[low])]
             partner[j] = j + shift[low]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceweave.arrays import Ints
+from traceweave.matching.buffered import ends_coincide
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Curve, fit_curve
 from traceweave.matching.send_recv import SameClock
@@ -26,7 +27,7 @@ class CommonTime:
     """Which ranks are tied to each other, and every rank's clock against that of one of them."""
 
     def __init__(self, calls: Calls, instance: Ints, same_clock: SameClock) -> None:
-        matched = np.flatnonzero(instance >= 0)
+        matched = np.flatnonzero(ends_coincide(calls, instance))
         self._ranks, rank = np.unique(calls.rank, return_inverse=True)
         self._component: Ints = np.arange(len(self._ranks))
         self._curve: dict[int, Curve] = {}
