@@ -56,13 +56,13 @@ def met(
 
 def test_nobody_is_known_to_come_last_in_a_buffered_message(messages: Builder) -> None:
     got = messages.con.execute(
-        "SELECT is_buffered, last_is_known, wait_total_ns FROM collective_instances"
-        " ORDER BY first_start_ns"
+        "SELECT is_buffered, last_is_known, wait_total_ns, round(algbw_gbps), round(busbw_gbps)"
+        " FROM collective_instances ORDER BY first_start_ns"
     ).fetchall()
     assert got == [
-        (True, False, 0),
-        (False, True, 100 * US),
-        (False, True, 50 * US),
+        (True, False, 0, None, None),
+        (False, True, 100 * US, 100, 100),
+        (False, True, 50 * US, 100, 100),
     ]
 
 
@@ -127,12 +127,45 @@ def test_findings_name_no_straggler_for_buffered_messages(build: Builder) -> Non
     assert "straggler" not in {row["rule"] for row in rows(build.con, "findings")}
 
 
-def test_where_all_messages_are_buffered_the_page_says_so(build: Builder) -> None:
+def test_buffered_messages_have_no_rate(messages: Builder) -> None:
+    told = (
+        "1 of 3 were buffered, their sends over before their receives began: left out of transfer"
+        " times"
+    )
+    (rate,) = rows(messages.con, "bandwidth")
+    keys = ("instances", "measured", "buffered", "transfer_p50_ns", "transfer_min_p50_ns", "note")
+    assert [rate[key] for key in keys] == [3, 2, 1, 30 * US, 30 * US, told]
+    assert rate["busbw_best_gbps"] == pytest.approx(100)
+    (pair,) = rows(messages.con, "comm_matrix")
+    assert (pair["messages"], pair["bytes"]) == (3, 3 * BYTES)
+    assert (pair["transfer_ns"], pair["bandwidth_gbps"]) == (60 * US, 100)
+    assert pair["note"] == told
+    (tail,) = rows(messages.con, "tails")
+    assert (tail["instances"], tail["transfer_max_ns"], tail["wait_max_ns"]) == (
+        3,
+        30 * US,
+        100 * US,
+    )
+    assert tail["note"] == told
+    # of the two that somebody waited in each rank was last once
+    assert (tail["last_rank"], tail["last_rank_share"]) == (0, 0.5)
+    (line,) = rows(messages.con, "alpha_beta")
+    assert line["note"] == f"not computable: there is one size only; {told}"
+
+
+def test_where_all_messages_are_buffered_that_is_the_reason(build: Builder) -> None:
     for rank in (0, 1):
         build.rank(rank, residual_ns=1 * US)
     build.group(0, [0, 1])
     send(build, (0, 30), (300, 306))
     send(build, (600, 630), (900, 906))
+    told = "every send was over before its receive began: buffered messages show no transfer"
+    (rate,) = rows(build.con, "bandwidth")
+    assert (rate["measured"], rate["busbw_free_p50_gbps"], rate["note"]) == (0, None, told)
+    (pair,) = rows(build.con, "comm_matrix")
+    assert (pair["transfer_ns"], pair["bandwidth_gbps"], pair["note"]) == (None, None, told)
+    (line,) = rows(build.con, "alpha_beta")
+    assert line["note"] == f"not computable: {told}"
     (found,) = rows(build.con, "matching")
     assert [found[key] for key in ("shared", "known_instances", "buffered")] == [2, 0, 2]
     section = collectives_section(load_collectives(build.con), 2)

@@ -343,10 +343,10 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: first_end_ns BIGINT | first rank's end
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
--- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
 -- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 where is_buffered: nobody waited
 -- column: last_rank INTEGER | the rank that arrived last
--- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
@@ -396,7 +396,7 @@ timed AS (
         last_end_ns - last_start_ns AS transfer_ns,
         last_start_ns - last_but_one_ns AS last_delay_ns,
         coalesce(op = 'send_recv' AND sent_ns < received_from_ns - coalesce(resolution_ns, 0), FALSE) AS is_buffered,
-        bytes / nullif(greatest(transfer_ns, 0), 0) AS algbw_gbps
+        CASE WHEN NOT is_buffered THEN bytes / nullif(greatest(transfer_ns, 0), 0) END AS algbw_gbps
     FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
 )
 SELECT

@@ -11,6 +11,13 @@ CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_s
 CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
     op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier');
 
+-- macro: tw_buffered(buffered, operations) | a note where some of the operations are messages that were buffered (is_buffered of collective_instances), whose transfer says nothing of the link; NULL if none is
+CREATE TEMP MACRO IF NOT EXISTS tw_buffered(buffered, operations) AS
+    CASE
+        WHEN buffered = operations AND buffered > 0 THEN 'every send was over before its receive began: buffered messages show no transfer'
+        WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
+    END;
+
 -- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest, 0 of a buffered message; the rest is transfer). Not those seen on one rank, nor those that do not synchronize their ranks
 -- reads: collective_instances, collectives
 CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
