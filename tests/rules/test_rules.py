@@ -653,3 +653,15 @@ BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation", "uneq
 
 def test_every_rule_is_tried() -> None:
     assert {rule.name for rule in rules()} == {*REAL, *CHANGED, *BY_HAND}
+
+
+# what was wrong: 'look for another process on the GPU'
+def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found_in: Found) -> None:
+    # all but 62 us of 50 ms in the first recorded step end with ops launched before the recording
+    (stall,) = (
+        row
+        for row in found_in("kineto/torchrec_4")
+        if row["rule"] == "one_off_stall" and "12.4 ms" in row["evidence"]
+    )
+    assert stall["evidence"].endswith("although work was launched")
+    assert stall["advice"].startswith("Record more steps: that work was queued before")
