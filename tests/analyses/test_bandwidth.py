@@ -17,6 +17,7 @@ NAMES = (
     "transfer_best_ns", "algbw_p50_gbps", "algbw_best_gbps", "busbw_p50_gbps", "busbw_best_gbps",
     "unresolved", "slow", "transfer_min_p50_ns", "busbw_free_p50_gbps", "peer_ratio",
     "incomplete", "ranks_seen", "bus_factor", "algorithm", "protocol", "note",
+    "buffered",
 )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     # 4000 bytes in 800 ns: 5 GB/s; the bus factor of an all-reduce on two ranks is 1
     want = (
         "all_reduce", 0, 2, 4000, 3, 3, 800, 400, 5.0, 10.0, 5.0, 10.0, 0, 1, 800, 5.0, None,
-        0, 2, 1.0, None, None, None,
+        0, 2, 1.0, None, None, None, 0,
     )  # fmt: skip
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.analyses.builders import Builder, rows
 
 US = 1_000
@@ -259,6 +261,22 @@ def test_a_launch_that_is_missing_between_others_leaves_the_cause_unknown(build:
     build.gpu(0, (2 * US, 10 * US), launch=launch, correlation=3)
     build.gpu(0, (40 * US, 80 * US), correlation=4)
     assert _one(build, min_gap_ns=5 * US)["cause"] == "unknown"
+
+
+@pytest.mark.parametrize("stream", [7, 9])
+def test_a_small_number_of_another_process_or_counter_says_nothing(
+    build: Builder, stream: int
+) -> None:
+    # 0..10   |20: launch     30..40     70..80: number 2, after what was launched, or elsewhere
+    # early 3                 launched 9
+    build.rank(0)
+    build.step(0, 1, host=(0, 80 * US), device=(0, 80 * US))
+    build.gpu(0, (0, 10 * US), correlation=3)
+    launch = build.launch(0, (20 * US, 21 * US), correlation=9)
+    build.gpu(0, (30 * US, 40 * US), launch=launch, correlation=9)
+    build.gpu(0, (70 * US, 80 * US), correlation=2, stream=stream)
+    got = {r["start_ns"] // US: r["cause"] for r in _gaps(build, min_gap_ns=5 * US)}
+    assert got == {10: "launch_bound", 21: "kernel_delay", 40: "unknown"}
 
 
 def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> None:

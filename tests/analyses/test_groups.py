@@ -113,6 +113,24 @@ def test_a_rank_has_one_place_in_what_ranks_tell(build: Builder) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("inner", "outer", "role"),
+    [
+        # pairs within the fours of a host; and every second rank, of which pairs are part
+        (([0, 1], [2, 3], [4, 5], [6, 7]), ([0, 1, 2, 3], [4, 5, 6, 7]), "tp"),
+        (([0, 2], [1, 3], [4, 6], [5, 7]), ([0, 2, 4, 6], [1, 3, 5, 7]), "dp"),
+    ],
+)
+def test_a_group_within_a_larger_one_has_its_role(
+    build: Builder, inner: tuple[list[int], ...], outer: tuple[list[int], ...], role: str
+) -> None:
+    issue = _world(build, 8)
+    for group_id, ranks in enumerate((*inner, *outer), 1):
+        build.group(group_id, ranks)
+        issue.collective("all_reduce", dict.fromkeys(ranks, (0, 100)), group_id=group_id)
+    assert [row["role"] for row in rows(build.con, "groups")] == [role] * 6
+
+
 Roles = dict[tuple[int, ...], tuple[str | None, str]]
 
 

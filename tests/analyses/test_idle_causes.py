@@ -53,6 +53,26 @@ def test_gaps_of_two_devices_are_scaled_to_the_time_both_idle(build: Builder) ->
     assert got == [(None, "launch_bound", 30_000)]
 
 
+def test_idle_time_before_what_was_queued_before_the_recording_is_told_apart(
+    build: Builder,
+) -> None:
+    # 0..10    |20: first recorded launch     60..70    110..120
+    # early 3                                 early 4   launched 9
+    build.rank(0)
+    build.gpu(0, (0, 10_000), correlation=3)
+    build.gpu(0, (60_000, 70_000), correlation=4)
+    launch = build.launch(0, (20_000, 21_000), correlation=9)
+    build.gpu(0, (110_000, 120_000), launch=launch, correlation=9)
+    got = rows(build.con, "idle_causes")
+    keys = ("cause", "idle_ns", "queued_before_ns")
+    assert [tuple(row[key] for key in keys) for row in got] == [
+        # from the first launch to the early op, and between that and the launched one
+        ("device_delay", 80_000, 40_000),
+        # whether the host was busy before the first recorded launch is not known
+        ("unknown", 10_000, 10_000),
+    ]
+
+
 def test_a_rank_that_never_idles_has_no_row(build: Builder) -> None:
     build.rank(0)
     build.gpu(0, (0, 10_000))

@@ -7,7 +7,8 @@ import traceweave
 from tests.analyses.builders import Builder, rows
 
 COUNTS = ("calls", "unmatched", "instances", "shared", "known_instances", "complete",
-          "incomplete", "unsized", "synchronizing", "violations", "violation_max_ns")  # fmt: skip
+          "incomplete", "unsized", "synchronizing", "violations", "violation_max_ns",
+          "buffered")  # fmt: skip
 
 
 def test_calls_are_counted_by_what_became_of_them(build: Builder) -> None:
@@ -26,12 +27,12 @@ def test_calls_are_counted_by_what_became_of_them(build: Builder) -> None:
     build.collective({0: (500, 510), 1: (540, 550)}, op="broadcast", group_id=1)
     all_reduce, broadcast = rows(build.con, "matching")
     assert (all_reduce.pop("op"), all_reduce.pop("group_id")) == ("all_reduce", 0)
-    assert all_reduce == dict(zip(COUNTS, (7, 1, 3, 2, 2, 1, 2, 0, 2, 1, 30), strict=True))
+    assert all_reduce == dict(zip(COUNTS, (7, 1, 3, 2, 2, 1, 2, 0, 2, 1, 30, 0), strict=True))
     assert (broadcast.pop("op"), broadcast.pop("group_id")) == ("broadcast", 1)
-    assert broadcast == dict(zip(COUNTS, (2, 0, 1, 1, 1, 0, 0, 1, 0, 0, None), strict=True))
+    assert broadcast == dict(zip(COUNTS, (2, 0, 1, 1, 1, 0, 0, 1, 0, 0, None, 0), strict=True))
     (run,) = rows(build.con, "matching", per="run")
     assert (run.pop("op"), run.pop("group_id")) == (None, None)
-    assert run == dict(zip(COUNTS, (9, 1, 4, 3, 3, 1, 2, 1, 2, 1, 30), strict=True))
+    assert run == dict(zip(COUNTS, (9, 1, 4, 3, 3, 1, 2, 1, 2, 1, 30, 0), strict=True))
 
 
 def test_a_send_and_its_recv_are_one(build: Builder) -> None:

@@ -240,6 +240,30 @@ def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     page.evaluate("() => window.traceweave.view.host.clear()")
 
 
+@nightly
+def test_of_a_buffered_message_it_is_said_that_nobody_waited(
+    chromium: Chromium, fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    path = database_of(fixtures / "messages_mesh_gloo")
+    with duckdb.connect(str(path), read_only=True) as con:
+        found = con.execute(
+            "SELECT k.rank, h.op_id, h.start_ns - (SELECT min(start_ns) FROM host_ops),"
+            " h.duration_ns FROM collectives AS k JOIN collective_instances AS i"
+            " USING (collective_id) JOIN host_ops AS h ON h.op_id = k.host_op_id"
+            " WHERE i.is_buffered AND k.op = 'send' ORDER BY k.call_id LIMIT 1"
+        ).fetchone()
+    assert found is not None
+    op = dict(zip(("rank", "id", "start_ns", "duration_ns"), found, strict=True))
+    with explore(path) as explorer, serving(explorer) as server, chromium.open(server.url) as visit:
+        _drawn(visit.page)
+        visit.page.evaluate(
+            "(op) => window.traceweave.go(op)", {**op, "kind": "op", "name": "send"}
+        )
+        pane = visit.page.locator("#pane-details")
+        expect(pane).to_contain_text("it was buffered, and no rank waited")
+        expect(pane).not_to_contain_text("came last")
+
+
 def _inked_column(page: Page, ns: int) -> int:
     """How many pixels of the column at a time have the colour of the arrows of collectives."""
     return int(

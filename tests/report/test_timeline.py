@@ -135,6 +135,24 @@ def test_who_is_waited_for_is_said_where_the_clocks_can_tell(make_run: MakeRun) 
     assert {tuple(call[4:]) for call in _calls(con)} == {(None, False)}
 
 
+@nightly
+def test_nobody_is_waited_for_by_who_sends_into_a_buffer_or_found_no_partner(
+    make_run: MakeRun,
+) -> None:
+    con = make_run(ranks=2, steps=1)
+    # the send is over after 5 ms, the receive begins after 10
+    con.execute("UPDATE base.collective_calls SET op = if(rank = 0, 'send', 'recv')")
+    for table in ("base.collective_calls", "base.gpu_ops WHERE category = 'communication'"):
+        name, _, chosen = table.partition(" WHERE ")
+        con.execute(
+            f"UPDATE {name} SET duration_ns = if(rank = 0, 5, 20) * {MS},"
+            f" start_local_ns = start_local_ns + rank * 10 * {MS} WHERE {chosen or True}"
+        )
+    assert [call[3:] for call in _calls(con)] == [[0, None, False], [0, None, False]]
+    con.execute("UPDATE base.matches SET collective_id = NULL")
+    assert {tuple(call[3:]) for call in _calls(con)} == {(None, None, None)}
+
+
 def _calls(con: duckdb.DuckDBPyConnection) -> list[list[Any]]:
     steps = _chart(_load(con), 4)["steps"]
     return [call for lane in steps[0]["lanes"] for call in lane["calls"]]

@@ -18,6 +18,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.analyses.builders import Builder, rows
 from tests.conftest import MakeOnce
 from tests.marks import at_once
 from tests.rewritten import unlisted
@@ -653,3 +654,38 @@ BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation", "uneq
 
 def test_every_rule_is_tried() -> None:
     assert {rule.name for rule in rules()} == {*REAL, *CHANGED, *BY_HAND}
+
+
+# what was wrong: 'look for another process on the GPU'
+def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found_in: Found) -> None:
+    # all but 62 us of 50 ms in the first recorded step end with ops launched before the recording
+    (stall,) = (
+        row
+        for row in found_in("kineto/torchrec_4")
+        if row["rule"] == "one_off_stall" and "12.4 ms" in row["evidence"]
+    )
+    assert stall["evidence"].endswith("although work was launched")
+    assert stall["advice"].startswith("Record more steps: that work was queued before")
+
+
+def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
+    empty_run: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are long: of a million copies, reading them took 0.3 s, and their names 0.03 s."""
+    # as in a run that is too large to be held in memory
+    monkeypatch.setattr("traceweave.analyses.common.MOST_EVENTS", -1)
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    build.gpu(0, (0, 40_000), "memory", "Memcpy HtoD (Pageable -> Device)", copy_kind="HtoD")
+    build.gpu(0, (50_000, 100_000))
+    (view,) = empty_run.execute(
+        "SELECT sql FROM duckdb_views() WHERE view_name = 'gpu_ops' AND NOT internal"
+    ).fetchone() or ("",)
+    build.con.execute(view.replace("VIEW gpu_ops", "VIEW whole_gpu_ops"))
+    build.con.execute(
+        "CREATE OR REPLACE VIEW gpu_ops AS SELECT * REPLACE (CASE WHEN kind = 'memcpy'"
+        " THEN error('arguments were read')::JSON ELSE args END AS args) FROM whole_gpu_ops"
+    )
+    [row] = [row for row in rows(build.con, "findings") if row["rule"] == "pageable_copies"]
+    assert row["bound_ns"] == 40_000

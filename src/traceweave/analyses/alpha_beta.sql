@@ -38,6 +38,7 @@ WITH rated AS (
         bytes,
         instances,
         measured,
+        buffered,
         incomplete,
         ranks_seen,
         bus_factor,
@@ -58,6 +59,8 @@ counted AS (
         any_value(r.ranks) AS ranks,
         any_value(r.bus_factor) AS bus_factor,
         bool_or(r.measured > 0) AS is_measured,
+        CAST(sum(r.buffered) AS BIGINT) AS buffered,
+        CAST(sum(r.instances) AS BIGINT) AS recorded,
         bool_or(r.bytes > 0 AND r.measured > 0) AS has_bytes,
         bool_or(r.effective_bytes > 0) AS has_factor,
         count(*) FILTER (WHERE r.effective_bytes > 0 AND r.measured > 0 AND r.time_ns IS NULL) AS unresolved_sizes,
@@ -120,7 +123,7 @@ judged AS (
         e.error_p50_share,
         e.error_max_share,
         CASE
-            WHEN NOT is_measured THEN 'not computable: seen on one rank only'
+            WHEN NOT is_measured THEN 'not computable: ' || coalesce(tw_buffered(buffered, recorded), 'seen on one rank only')
             WHEN has_bytes IS NOT TRUE THEN 'not computable: the trace does not say how many bytes'
             WHEN has_factor IS NOT TRUE THEN 'not computable: nccl-tests does not define the operation, or the group is unknown'
             WHEN sizes IS NULL THEN 'not computable: its transfers are below the clock resolution'
@@ -161,6 +164,7 @@ SELECT
         CASE WHEN obstacle IS NULL THEN
             tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'waiting for them counts as transfer')
         END,
+        CASE WHEN is_measured THEN tw_buffered(buffered, recorded) END,
         tw_several_ways(ways)), '') AS note
 FROM judged
 ORDER BY op, group_id NULLS LAST

@@ -9,8 +9,8 @@
 -- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
 -- column: bytes BIGINT | size S as nccl-tests defines it; NULL if the trace does not say
 -- column: instances BIGINT | matched operations of this size
--- column: measured BIGINT | those seen on two ranks or more, which the transfer times are of
--- column: transfer_p50_ns BIGINT | median time from the last rank's start to the last rank's end; NULL if no other rank was seen
+-- column: measured BIGINT | those seen on two ranks or more and not buffered, which the transfer times are of
+-- column: transfer_p50_ns BIGINT | median time from the last rank's start to the last rank's end; NULL if nothing was measured
 -- column: transfer_best_ns BIGINT | shortest one that the clocks resolve; NULL if there is none
 -- column: algbw_p50_gbps DOUBLE | bytes / transfer_p50_ns, decimal GB/s; NULL: see note
 -- column: algbw_best_gbps DOUBLE | bytes / transfer_best_ns, decimal GB/s
@@ -27,6 +27,7 @@
 -- column: algorithm VARCHAR | NCCL's algorithm for this group, operation and size, by its logs (nccl_choices); NULL if not known, and if it ran several: see note
 -- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
 -- column: note VARCHAR | why a bandwidth is NULL, what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
+-- column: buffered BIGINT | messages seen on both ranks whose send was over before its receive began (is_buffered of collective_instances): they have no transfer time, since the receiver found the bytes there
 -- main: op, group_id, bytes, instances, transfer_p50_ns, algbw_p50_gbps, busbw_p50_gbps, busbw_best_gbps, slow, algorithm, protocol, note
 -- order: op, group_id NULLS LAST, bytes NULLS LAST
 -- caveat: a transfer is unresolved if it is shorter than resolution_ns of collective_instances; where that is NULL none is resolved.
@@ -42,9 +43,10 @@ WITH timed AS (
         i.transfer_min_ns,
         i.ranks_seen,
         i.bus_factor,
-        -- one rank alone cannot tell transfer from waiting
-        CASE WHEN i.ranks_seen > 1 THEN i.transfer_ns END AS transfer_ns,
-        CASE WHEN i.ranks_seen > 1 AND i.transfer_ns > 0 AND i.transfer_ns >= i.resolution_ns
+        i.is_buffered,
+        -- one rank alone cannot tell transfer from waiting, and who receives from a buffer does not use the link
+        CASE WHEN i.ranks_seen > 1 AND NOT i.is_buffered THEN i.transfer_ns END AS transfer_ns,
+        CASE WHEN i.ranks_seen > 1 AND NOT i.is_buffered AND i.transfer_ns > 0 AND i.transfer_ns >= i.resolution_ns
             THEN i.transfer_ns END AS resolved_ns
     FROM collective_instances AS i
 ),
@@ -61,6 +63,7 @@ measured AS (
         ranks,
         bytes,
         count(*) AS instances,
+        count(*) FILTER (WHERE is_buffered) AS buffered,
         count(transfer_ns) AS measured,
         any_value(transfer_p50_ns) AS transfer_p50_ns,
         min(resolved_ns) AS transfer_best_ns,
@@ -109,13 +112,16 @@ SELECT
     n.protocol,
     nullif(concat_ws('; ',
         CASE
-            WHEN measured = 0 THEN 'seen on one rank only: waiting and transfer cannot be separated'
+            WHEN measured = 0 AND buffered = 0 THEN 'seen on one rank only: waiting and transfer cannot be separated'
+            WHEN measured = 0 THEN NULL -- tw_buffered says why
             WHEN r.bytes IS NULL THEN 'the trace does not say how many bytes'
             WHEN algbw_p50_gbps IS NULL THEN 'at least half of the transfers are below the clock resolution'
             WHEN bus_factor IS NULL THEN 'no bus factor: nccl-tests does not define the operation, or the group is unknown'
         END,
         tw_missing_ranks(incomplete, measured, ranks_seen, ranks, 'transfer is an upper bound, bandwidth a lower bound'),
-        tw_several_ways(n.ways)), '') AS note
+        tw_buffered(buffered, instances),
+        tw_several_ways(n.ways)), '') AS note,
+    buffered
 FROM rated AS r
 LEFT JOIN tw_choices() AS n ON n.op = r.op AND n.group_id = r.group_id AND n.bytes = r.bytes
 ORDER BY r.op, r.group_id NULLS LAST, r.bytes NULLS LAST

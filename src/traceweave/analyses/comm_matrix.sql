@@ -9,18 +9,20 @@
 -- column: to_rank INTEGER | the rank that receives; NULL: all other members of the group together, which the traces do not list
 -- column: messages BIGINT | operations
 -- column: bytes BIGINT | sum of their sizes; NULL if the traces have none
--- column: transfer_ns BIGINT | sum of the times from the last start to the last end, of the operations seen on two ranks or more; NULL if there are none
+-- column: transfer_ns BIGINT | sum of the times from the last start to the last end, of the operations seen on two ranks or more and not buffered (is_buffered of collective_instances); NULL if there are none
 -- column: busy_ns BIGINT | sum of how long the sender was in them (the receiver, if the sender was not recorded), waiting included
 -- column: transfer_p50_ns BIGINT | median of the transfers
 -- column: bandwidth_gbps DOUBLE | send_recv: bytes / transfer_ns over the operations with both, decimal GB/s; NULL for all_to_all, whose transfers are shared by all pairs
 -- column: parts VARCHAR | where the bytes of a pair come from: 'message', 'split sizes', 'equal parts' (an assumption), or 'mixed'
--- column: note VARCHAR | why a value is NULL
+-- column: note VARCHAR | why a value is NULL, and what the times leave out
 -- main: group_id, op, from_rank, to_rank, messages, bytes, transfer_ns, bandwidth_gbps, note
 -- order: group_id NULLS LAST, op, from_rank NULLS LAST, to_rank NULLS LAST
 -- caveat: the part of an all_to_all that stays on its own rank is not counted.
 -- caveat: the trace lists at most 30 split sizes; beyond that equal parts are assumed.
 WITH shared AS (
-    SELECT collective_id, ranks_seen, transfer_ns FROM collective_instances WHERE ranks_seen > 1
+    SELECT collective_id, ranks_seen, is_buffered, CASE WHEN NOT is_buffered THEN transfer_ns END AS transfer_ns
+    FROM collective_instances
+    WHERE ranks_seen > 1
 ),
 messages AS (
     SELECT
@@ -31,6 +33,7 @@ messages AS (
         k.peer,
         k.bytes,
         k.duration_ns,
+        s.is_buffered,
         s.transfer_ns
     FROM collectives AS k LEFT JOIN shared AS s USING (collective_id)
     WHERE k.op IN ('send', 'recv')
@@ -42,6 +45,7 @@ sent AS (
         coalesce(max(rank) FILTER (WHERE is_send), max(peer) FILTER (WHERE NOT is_send)) AS from_rank,
         coalesce(max(rank) FILTER (WHERE NOT is_send), max(peer) FILTER (WHERE is_send)) AS to_rank,
         max(bytes) AS bytes,
+        coalesce(any_value(is_buffered), FALSE) AS is_buffered,
         any_value(transfer_ns) AS transfer_ns,
         coalesce(max(duration_ns) FILTER (WHERE is_send), max(duration_ns)) AS busy_ns,
         'message' AS parts,
@@ -86,6 +90,7 @@ exchanged AS (
         rank AS from_rank,
         pair.to_rank AS to_rank,
         CAST(round(bytes_in * pair.share) AS BIGINT) AS bytes,
+        FALSE AS is_buffered,
         transfer_ns,
         duration_ns AS busy_ns,
         CASE WHEN has_splits AND members IS NOT NULL THEN 'split sizes' ELSE 'equal parts' END AS parts,
@@ -124,7 +129,9 @@ SELECT
     nullif(concat_ws('; ',
         CASE WHEN bool_or(is_open) THEN 'the traces do not list the members of the group' END,
         CASE WHEN count(bytes) < count(*) THEN 'the traces do not say how many bytes ' || (count(*) - count(bytes)) || ' of them carry' END,
-        CASE WHEN count(transfer_ns) < count(*) THEN (count(*) - count(transfer_ns)) || ' of them were seen on one rank only' END
+        tw_buffered(count(*) FILTER (WHERE is_buffered), count(*)),
+        CASE WHEN count(*) FILTER (WHERE transfer_ns IS NULL AND NOT is_buffered) > 0
+            THEN count(*) FILTER (WHERE transfer_ns IS NULL AND NOT is_buffered) || ' of them were seen on one rank only' END
     ), '') AS note
 FROM everything
 GROUP BY group_id, op, from_rank, to_rank

@@ -41,7 +41,7 @@
 -- caveat: dependency: an op of another stream ended within the device's part, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.
 -- caveat: kernel_delay: from the end of the op before, or the return of the launching call if that is later, the next op took no longer than kernel_delay_ns to start.
 -- caveat: device_delay: it took longer: another process has the GPU, its queue is full, or the op waits for an event.
--- caveat: unknown: a launch that is not in the trace, no op that follows, or a rank without a GPU. What was launched before the recording began (its correlation is lower than that of every recorded launch) waits for no host once the first launch is recorded: from there on its gap is the device's.
+-- caveat: unknown: a launch that is not in the trace, no op that follows, or a rank without a GPU. What was launched before the recording began (its correlation is lower than that of every recorded launch, and it runs before the first of them on its stream) waits for no host once the first launch is recorded: from there on its gap is the device's.
 -- caveat: where kernels follow each other within microseconds, nearly every kernel ends a gap: raise min_gap_ns for large runs (a row takes some 3 KB of memory). idle_causes has the sums.
 -- caveat: an op without length still ends a gap and begins another.
 -- caveat: where step ranges overlap, a gap belongs to the later step.

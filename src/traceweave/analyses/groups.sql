@@ -28,7 +28,7 @@
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- main: group_id, role, used_for, size, ranks, ops, calls, bytes, comm_ns, exposed_ns, comm_hidden_fraction, note
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
--- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel, unless groups laid out alike share some of their ranks. role_source says which. Communicators of MPI have a role only where the job says so.
+-- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel, unless groups laid out alike share some of their ranks and neither lies within the other. role_source says which. Communicators of MPI have a role only where the job says so.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.
 -- caveat: operations of two groups at the same time count for both: the rows need not add up to breakdown's comm_ns.
 WITH roles AS MATERIALIZED (

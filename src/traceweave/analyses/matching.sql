@@ -19,6 +19,7 @@
 -- column: synchronizing BIGINT | of the shared ones, those that cannot end anywhere before the last rank has begun
 -- column: violations BIGINT | those that do so nevertheless on the common clock: impossible, so a clock is wrong
 -- column: violation_max_ns BIGINT | by how much at most; NULL without violations
+-- column: buffered BIGINT | of the shared ones, messages whose send was over before its receive began (is_buffered of collective_instances): no rank waited, so who came last is no matter
 -- main: op, group_id, calls, unmatched, instances, complete, incomplete, violations, violation_max_ns
 -- order: calls DESC, op, group_id NULLS LAST
 -- caveat: a call that was recorded on one rank alone still counts as a collective: its partners were not recorded.
@@ -30,6 +31,7 @@ WITH instances AS MATERIALIZED (
         CASE WHEN $per = 'group' THEN group_id END AS group_id,
         ranks_seen > 1 AS is_shared,
         last_is_known,
+        is_buffered,
         complete,
         ranks_seen > 1 AND tw_synchronizes(op) AS synchronizes,
         last_start_ns - first_end_ns AS too_early_ns
@@ -56,7 +58,8 @@ counted AS (
         count(*) FILTER (WHERE complete IS NULL) AS unsized,
         count(*) FILTER (WHERE synchronizes) AS synchronizing,
         count(*) FILTER (WHERE synchronizes AND too_early_ns > 0) AS violations,
-        max(too_early_ns) FILTER (WHERE synchronizes AND too_early_ns > 0) AS violation_max_ns
+        max(too_early_ns) FILTER (WHERE synchronizes AND too_early_ns > 0) AS violation_max_ns,
+        count(*) FILTER (WHERE is_buffered) AS buffered
     FROM instances
     GROUP BY op, group_id
 )
@@ -73,6 +76,7 @@ SELECT
     coalesce(c.unsized, 0) AS unsized,
     coalesce(c.synchronizing, 0) AS synchronizing,
     coalesce(c.violations, 0) AS violations,
-    c.violation_max_ns
+    c.violation_max_ns,
+    coalesce(c.buffered, 0) AS buffered
 FROM calls AS k LEFT JOIN counted AS c ON c.op IS NOT DISTINCT FROM k.op AND c.group_id IS NOT DISTINCT FROM k.group_id
 ORDER BY k.calls DESC, k.op, k.group_id NULLS LAST

@@ -74,7 +74,7 @@ WITH arrivals AS MATERIALIZED (
         i.ranks_seen - 1 AS waiting_ranks
     FROM collective_waits AS w
     JOIN collective_instances AS i USING (collective_id)
-    WHERE i.ranks_seen > 1 AND NOT tw_buffered(i.op, i.first_end_ns, i.last_start_ns, i.resolution_ns)
+    WHERE i.ranks_seen > 1 AND NOT i.is_buffered
 ),
 delays AS MATERIALIZED (
     SELECT

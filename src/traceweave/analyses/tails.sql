@@ -16,7 +16,7 @@
 -- column: wait_p95_ns BIGINT | 95th percentile of the same
 -- column: wait_p99_ns BIGINT | 99th percentile of the same
 -- column: wait_max_ns BIGINT | longest
--- column: transfer_p50_ns BIGINT | median over instances of the time from the last start to the last end; NULL if no other rank was seen
+-- column: transfer_p50_ns BIGINT | median over instances of the time from the last start to the last end; NULL if no other rank was seen, or all were buffered
 -- column: transfer_p95_ns BIGINT | 95th percentile of the same
 -- column: transfer_p99_ns BIGINT | 99th percentile of the same
 -- column: transfer_max_ns BIGINT | longest
@@ -105,10 +105,19 @@ transfer_tails AS (
         max(transfer_ns) AS transfer_max_ns,
         tw_percentile(transfer_min_ns, 0.5) AS transfer_min_p50_ns,
         avg(CAST(below_resolution AS INTEGER)) AS below_resolution_share,
-        tw_missing_ranks(
-            count(*) FILTER (WHERE NOT complete), count(*), min(ranks_seen), max(ranks_expected), 'waiting for them counts as transfer'
-        ) AS note
-    FROM collective_instances JOIN shared USING (collective_id)
+        nullif(concat_ws('; ',
+            tw_missing_ranks(
+                count(*) FILTER (WHERE NOT complete), count(*), min(ranks_seen), max(ranks_expected), 'waiting for them counts as transfer'
+            ),
+            tw_buffered(count(*) FILTER (WHERE is_buffered), count(*))), '') AS note
+    FROM (
+        SELECT * REPLACE (
+            CASE WHEN NOT is_buffered THEN transfer_ns END AS transfer_ns,
+            CASE WHEN NOT is_buffered THEN transfer_min_ns END AS transfer_min_ns
+        )
+        FROM collective_instances
+    )
+    JOIN shared USING (collective_id)
     GROUP BY ALL
 ),
 last_ranks AS (

@@ -14,8 +14,7 @@ met AS (
     SELECT
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
         coalesce(k.gpu_op_id, k.host_op_id) AS op_id,
-        -- a send that is over before its receive begins was buffered
-        max(CASE WHEN i.op <> 'send_recv' OR k.start_ns + k.duration_ns >= i.last_start_ns - coalesce(i.resolution_ns, 0) THEN i.last_start_ns ELSE k.start_ns END) AS last_start_ns
+        max(CASE WHEN i.is_buffered THEN k.start_ns ELSE i.last_start_ns END) AS last_start_ns
     FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
     WHERE i.ranks_seen >= 2
     GROUP BY ALL

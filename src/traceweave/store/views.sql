@@ -343,10 +343,10 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: first_end_ns BIGINT | first rank's end
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
--- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it
--- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 of a buffered message, whose send was over before its receive began (by more than resolution_ns): nobody waited
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
+-- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 where is_buffered: nobody waited
 -- column: last_rank INTEGER | the rank that arrived last
--- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
@@ -354,8 +354,9 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: below_resolution BOOLEAN | the arrival skew, first to last, is below the clock resolution
 -- column: resolution_ns BIGINT | clock resolution: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
 -- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
--- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0
+-- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0; false where is_buffered: nobody waited for it
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
+-- column: is_buffered BOOLEAN | a message whose send was over before its receive began, by more than resolution_ns (by anything, where that is NULL): the library had room for it, so that neither side waited for the other
 CREATE VIEW collective_instances AS
 WITH per_instance AS (
     SELECT
@@ -369,6 +370,8 @@ WITH per_instance AS (
         max(k.start_ns, 2)[2] AS last_but_one_ns,
         min(k.end_ns) AS first_end_ns,
         max(k.end_ns) AS last_end_ns,
+        max(k.end_ns) FILTER (k.op = 'send') AS sent_ns,
+        min(k.start_ns) FILTER (k.op = 'recv') AS received_from_ns,
         CAST(sum(k.start_ns - t.origin_ns) AS BIGINT) AS starts_sum_ns,
         any_value(t.origin_ns) AS origin_ns,
         arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
@@ -391,11 +394,9 @@ timed AS (
         CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
         last_start_ns - first_start_ns AS arrival_skew_ns,
         last_end_ns - last_start_ns AS transfer_ns,
-        CASE
-            WHEN op = 'send_recv' AND first_end_ns < last_start_ns - coalesce(resolution_ns, 0) THEN 0
-            ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns
-        END AS wait_total_ns,
-        last_start_ns - last_but_one_ns AS last_delay_ns
+        last_start_ns - last_but_one_ns AS last_delay_ns,
+        coalesce(op = 'send_recv' AND sent_ns < received_from_ns - coalesce(resolution_ns, 0), FALSE) AS is_buffered,
+        CASE WHEN NOT is_buffered THEN bytes / nullif(greatest(transfer_ns, 0), 0) END AS algbw_gbps
     FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
 )
 SELECT
@@ -411,18 +412,19 @@ SELECT
     last_end_ns,
     arrival_skew_ns,
     transfer_ns,
-    wait_total_ns,
+    CASE WHEN is_buffered THEN 0 ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns END AS wait_total_ns,
     last_rank,
-    bytes / nullif(greatest(transfer_ns, 0), 0) AS algbw_gbps,
-    bytes / nullif(greatest(transfer_ns, 0), 0) * base.bus_factor(op, ranks_expected) AS busbw_gbps,
+    algbw_gbps,
+    algbw_gbps * base.bus_factor(op, ranks_expected) AS busbw_gbps,
     ranks_seen = ranks_expected AS complete,
     step,
     transfer_min_ns,
     coalesce(arrival_skew_ns < resolution_ns, TRUE) AS below_resolution,
     resolution_ns,
     last_delay_ns,
-    coalesce(last_delay_ns > 0 AND last_delay_ns >= resolution_ns, FALSE) AS last_is_known,
-    base.bus_factor(op, ranks_expected) AS bus_factor
+    coalesce(last_delay_ns > 0 AND last_delay_ns >= resolution_ns AND NOT is_buffered, FALSE) AS last_is_known,
+    base.bus_factor(op, ranks_expected) AS bus_factor,
+    is_buffered
 FROM timed;
 
 -- relation: collective_waits | one row per rank and matched collective: how long it waited, and for which rank
@@ -434,7 +436,7 @@ FROM timed;
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
--- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock; 0 of a send that was over before its receive began (by more than the clocks' resolution): it was buffered
+-- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock; 0 of a message that was buffered (is_buffered of collective_instances)
 -- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
 -- column: is_last BOOLEAN | this rank arrived last
 -- column: last_rank INTEGER | the rank that arrived last
@@ -449,10 +451,7 @@ SELECT
     k.start_ns,
     k.end_ns,
     k.duration_ns,
-    CASE
-        WHEN i.op = 'send_recv' AND k.start_ns + k.duration_ns < i.last_start_ns - coalesce(i.resolution_ns, 0) THEN 0
-        ELSE i.last_start_ns - k.start_ns
-    END AS wait_ns,
+    CASE WHEN i.is_buffered THEN 0 ELSE i.last_start_ns - k.start_ns END AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
     i.last_rank,

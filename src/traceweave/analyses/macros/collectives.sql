@@ -11,14 +11,19 @@ CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_s
 CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
     op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier');
 
--- macro: tw_buffered(op, first_end_ns, last_start_ns, resolution_ns) | whether an operation is a message whose send was over before its receive began, since NCCL had room for it: neither side waited
-CREATE TEMP MACRO IF NOT EXISTS tw_buffered(op, first_end_ns, last_start_ns, resolution_ns) AS
-    op = 'send_recv' AND first_end_ns < last_start_ns - coalesce(resolution_ns, 0);
+-- macro: tw_buffered(buffered, operations) | a note where some of the operations are messages that were buffered (is_buffered of collective_instances), whose transfer says nothing of the link; NULL if none is
+CREATE TEMP MACRO IF NOT EXISTS tw_buffered(buffered, operations) AS
+    CASE
+        WHEN buffered = operations AND buffered > 0 THEN 'every send was over before its receive began: buffered messages show no transfer'
+        WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
+    END;
 
--- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest; the rest is transfer). Not those seen on one rank, nor those that do not synchronize their ranks
+-- macro: tw_split_calls() | the collectives whose waiting is told from transfer, without any clock: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (by how much it took longer than on the rank where it was shortest, 0 of a buffered message; the rest is transfer). Not those seen on one rank, nor those that do not synchronize their ranks
 -- reads: collective_instances, collectives
 CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
-SELECT k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns, k.duration_ns - i.transfer_min_ns AS wait_ns
+SELECT
+    k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
+    CASE WHEN i.is_buffered THEN 0 ELSE k.duration_ns - i.transfer_min_ns END AS wait_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
 WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
 

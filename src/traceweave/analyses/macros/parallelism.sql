@@ -191,10 +191,12 @@ shaped AS (
             THEN (ranks[-1] - ranks[1]) // (size - 1) END AS stride
     FROM groups
 ),
--- a rank has one place in a kind of parallelism: groups laid out alike that share some of their ranks are no such kind
+-- a rank has one place in a kind of parallelism: groups laid out alike that share some of their ranks are no such kind,
+-- unless one lies within the other: a larger group may be of another kind, as all ranks of a host beside pairs of them
 overlapping AS (
     SELECT DISTINCT a.group_id
-    FROM shaped AS a JOIN shaped AS b ON a.stride = b.stride AND a.ranks <> b.ranks AND list_has_any(a.ranks, b.ranks)
+    FROM shaped AS a JOIN shaped AS b
+        ON a.stride = b.stride AND list_has_any(a.ranks, b.ranks) AND NOT list_has_all(a.ranks, b.ranks) AND NOT list_has_all(b.ranks, a.ranks)
     WHERE b.group_id IN (SELECT group_id FROM traffic WHERE has_all_reduce) AND b.role = 'unknown'
 ),
 read AS (

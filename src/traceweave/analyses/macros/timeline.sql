@@ -18,14 +18,25 @@ GROUP BY rank;
 
 -- table: tw_launched_before | GPU ops that were launched before the recording began, as where the host runs ahead of the GPU: op_id, and launched_by_ns, the first recorded launch of the rank, on its own clock
 -- reads: gpu_ops
--- Calls are numbered (correlation) in the order in which they are made. In recorded runs two calls of different threads change places by some microseconds at most.
+-- Calls are numbered (correlation) in the order in which they are made. In recorded runs two calls of different threads change
+-- places by some microseconds at most. A small number may also be that of another process, or of a counter that wrapped: a
+-- stream runs what it is given in order, so such an op has to come before the first on its stream whose launch is recorded.
 CREATE OR REPLACE TEMP TABLE tw_launched_before AS
-SELECT o.op_id, f.launched_by_ns
-FROM gpu_ops AS o
-JOIN (
-    SELECT rank, source_id, min(correlation) AS correlation, arg_min(launch_start_local_ns, correlation) AS launched_by_ns
+WITH launched AS (
+    SELECT
+        rank, source_id, coalesce(device, -1) AS device, coalesce(stream, -1) AS stream,
+        min(start_local_ns) AS first_ns, min(correlation) AS correlation, arg_min(launch_start_local_ns, correlation) AS called_ns
     FROM gpu_ops
     WHERE launch_op_id IS NOT NULL AND correlation > 0
-    GROUP BY rank, source_id
-) AS f USING (rank, source_id)
-WHERE o.launch_op_id IS NULL AND o.correlation > 0 AND o.correlation < f.correlation;
+    GROUP BY ALL
+),
+firsts AS (
+    SELECT *, min(correlation) OVER process AS first_number, min_by(called_ns, correlation) OVER process AS launched_by_ns
+    FROM launched
+    WINDOW process AS (PARTITION BY rank, source_id)
+)
+SELECT o.op_id, f.launched_by_ns
+FROM gpu_ops AS o
+JOIN firsts AS f
+    ON f.rank = o.rank AND f.source_id = o.source_id AND f.device = coalesce(o.device, -1) AND f.stream = coalesce(o.stream, -1)
+WHERE o.launch_op_id IS NULL AND o.correlation > 0 AND o.correlation < f.first_number AND o.start_local_ns < f.first_ns;

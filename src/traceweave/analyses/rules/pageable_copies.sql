@@ -4,7 +4,15 @@
 -- try: `pin_memory=True` with `non_blocking=True`.
 -- proof: copies
 -- reads: gpu_ops
-WITH
+WITH named AS (
+    SELECT op_id, name, tw_host_memory(name, NULL) AS memory FROM gpu_ops WHERE kind = 'memcpy'
+),
+memories AS (
+    SELECT DISTINCT name, memory FROM named WHERE memory IS NOT NULL
+    UNION
+    -- arguments only where the name does not tell: reading them takes longer than all the rest
+    SELECT name, tw_host_memory(NULL, args) FROM gpu_ops WHERE op_id IN (SELECT op_id FROM named WHERE memory IS NULL)
+),
 -- Kineto's names say what memory it is; those of nsys do not, and can stand for it where all copies of the name are pageable
 names AS (
     SELECT
@@ -13,11 +21,10 @@ names AS (
             WHEN bool_and(is_all) THEN string_agg(format('kind=copy name={} times=0', replace(name, ' ', '*')), '; ' ORDER BY name)
         END AS scenario
     FROM (
-        SELECT name, bool_and(coalesce(tw_host_memory(name, args) = 'pageable', FALSE)) AS is_all
-        FROM gpu_ops
-        WHERE kind = 'memcpy'
+        SELECT name, bool_and(coalesce(memory = 'pageable', FALSE)) AS is_all
+        FROM memories
         GROUP BY name
-        HAVING bool_or(tw_host_memory(name, args) = 'pageable')
+        HAVING bool_or(memory = 'pageable')
     )
 ),
 pageable AS (

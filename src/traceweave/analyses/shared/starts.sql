@@ -12,7 +12,7 @@ WITH placed AS (
         first(arrival_skew_ns ORDER BY first_start_ns, collective_id) OVER (PARTITION BY group_id) AS first_skew_ns,
         first(step ORDER BY first_start_ns, collective_id) OVER (PARTITION BY group_id) AS first_step
     FROM collective_instances
-    WHERE ranks_seen > 1
+    WHERE ranks_seen > 1 AND NOT is_buffered
 ),
 others AS (
     SELECT group_id, step, max(arrival_skew_ns) AS skew_ns FROM placed WHERE NOT is_early GROUP BY group_id, step

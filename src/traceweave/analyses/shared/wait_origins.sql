@@ -9,7 +9,7 @@
 WITH parts AS (
     SELECT w.collective_id, w.rank, w.start_ns, w.end_ns, w.start_local_ns, w.duration_ns, w.wait_ns, i.last_start_ns, i.below_resolution
     FROM collective_waits AS w JOIN collective_instances AS i USING (collective_id)
-    WHERE i.ranks_seen > 1
+    WHERE i.ranks_seen > 1 AND NOT i.is_buffered
 ),
 members AS (
     SELECT list(rank ORDER BY rank) AS ranks FROM parts GROUP BY collective_id

@@ -10,7 +10,7 @@ export function drawArrows(scene) {
   const { launch, launched, collectives } = picked.known;
   for (const one of launch) drawLaunch(scene, places.host(one), places.device(picked));
   for (const one of launched) drawLaunch(scene, places.host(picked), places.device(one));
-  for (const { instance, members } of collectives) if (instance) drawCollective(scene, places, members, instance.last_is_known);
+  for (const { instance, members } of collectives) if (instance) drawCollective(scene, places, members, instance);
 }
 
 // Where operations lie on the canvas, if their row is there.
@@ -61,8 +61,8 @@ function drawLaunch({ pen, colours }, from, to) {
   head(pen, colours.accent, x2, y2, 1, 0);
 }
 
-// A line down all its ranks when the last one came: from there, to those that waited.
-function drawCollective({ pen, colours, view, width }, places, members, sure) {
+// A line down all its ranks when the last one came: from there, to those that waited. A buffered message had none.
+function drawCollective({ pen, colours, view, width }, places, members, instance) {
   const last = members.at(-1);
   const x = toX(view, width, last.start_ns);
   const spots = members.map((one) => places.device(one)).filter(Boolean);
@@ -73,8 +73,9 @@ function drawCollective({ pen, colours, view, width }, places, members, sure) {
   pen.strokeStyle = colours.ink;
   pen.lineWidth = 1;
   for (const spot of spots) if (spot.to > 0 && spot.from < width) pen.strokeRect(spot.from + 0.5, spot.top + 0.5, Math.max(spot.to - spot.from - 1, 1), spot.height - 1);
+  if (instance.is_buffered) return;
   pen.lineWidth = 1.5;
-  pen.setLineDash(sure ? [] : [4, 3]);
+  pen.setLineDash(instance.last_is_known ? [] : [4, 3]);
   pen.beginPath();
   pen.moveTo(x, Math.min(...heights));
   pen.lineTo(x, Math.max(...heights));

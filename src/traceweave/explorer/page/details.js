@@ -46,10 +46,8 @@ export class Details {
 
   collective(picked, { call, instance, members }) {
     if (!instance) return [element("p", {}, `${call.op}: not matched with other ranks (${call.match})`)];
-    const last = members.at(-1);
-    const own = members.find((one) => one.rank === picked.rank);
-    const sure = instance.last_is_known ? "" : ", which is within what the clocks can tell";
-    const told = `${instance.op} of ${instance.ranks_seen} ranks${call.group_name ? ` in ${call.group_name}` : ""}${call.bytes ? `, ${text(Number(call.bytes), "bytes")}` : ""}: rank ${last.rank} came last${sure}; rank ${picked.rank} waited ${text(own?.wait_ns ?? 0, "duration")}, the transfer took ${text(Number(instance.transfer_ns), "duration")}.`;
+    const what = `${instance.op} of ${instance.ranks_seen} ranks${call.group_name ? ` in ${call.group_name}` : ""}${call.bytes ? `, ${text(Number(call.bytes), "bytes")}` : ""}`;
+    const told = `${what}: ${instance.is_buffered ? BUFFERED : waited(picked, instance, members)}.`;
     const rows = members.map((one) => [
       this.link("op", { ...one, name: picked.name }, `rank ${one.rank}`),
       text(one.start_ns - members[0].start_ns, "duration"),
@@ -58,6 +56,14 @@ export class Details {
     ]);
     return [element("p", {}, told), table("Ranks, in the order of arrival", ["rank", "after the first", "waited", "length"], rows, [1, 2, 3])];
   }
+}
+
+const BUFFERED = "the send was over before the receive began: it was buffered, and no rank waited";
+
+function waited({ rank }, instance, members) {
+  const own = members.find((one) => one.rank === rank);
+  const sure = instance.last_is_known ? "" : ", which is within what the clocks can tell";
+  return `rank ${members.at(-1).rank} came last${sure}; rank ${rank} waited ${text(own?.wait_ns ?? 0, "duration")}, the transfer took ${text(Number(instance.transfer_ns), "duration")}`;
 }
 
 const heading = (picked) => element("h2", {}, picked.name || picked.kind);

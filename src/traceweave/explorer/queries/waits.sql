@@ -2,7 +2,5 @@
 INSERT INTO memory.explorer.waits
 SELECT coalesce(k.gpu_op_id, k.host_op_id) AS op_id, max(least(greatest(i.last_start_ns - k.start_ns, 0), k.duration_ns))
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
-WHERE i.ranks_seen >= 2
-    -- a send that is over before its receive begins was buffered
-    AND (i.op <> 'send_recv' OR k.start_ns + k.duration_ns >= i.last_start_ns - coalesce(i.resolution_ns, 0)) AND coalesce(k.gpu_op_id, k.host_op_id) IS NOT NULL
+WHERE i.ranks_seen >= 2 AND NOT i.is_buffered AND coalesce(k.gpu_op_id, k.host_op_id) IS NOT NULL
 GROUP BY ALL

@@ -35,8 +35,7 @@ calls AS (
         coalesce(k.gpu_op_id, k.host_op_id) AS op_id,
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
-        -- a send that is over before its receive begins was buffered
-        max(CASE WHEN i.op <> 'send_recv' OR k.start_ns + k.duration_ns >= i.last_start_ns - coalesce(i.resolution_ns, 0) THEN i.last_start_ns ELSE k.start_ns END) AS last_start_ns,
+        max(CASE WHEN i.is_buffered THEN k.start_ns ELSE i.last_start_ns END) AS last_start_ns,
         CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.last_start_ns, -i.last_rank))
              THEN arg_max(i.last_rank, (i.last_start_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution

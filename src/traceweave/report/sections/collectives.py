@@ -66,9 +66,14 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
         return "With a single rank nothing can be said about waiting between ranks."
     if not matching.shared:
         return "No collective was matched between ranks, so who waits for whom is not known."
+    waited = matching.shared - matching.buffered
+    if not waited:
+        return (
+            "Every send was over before its receive began: messages were buffered, no rank waited."
+        )
     if not matching.known_instances:
         return (
-            f"In none of {plural(matching.shared, 'matched collective')} can the clocks tell"
+            f"In none of {plural(waited, 'matched collective')} can the clocks tell"
             " which rank came last: no rank is shown to hold up the others."
         )
     first, second = collectives.culprits[:2]

@@ -27,6 +27,7 @@ class Matching:
     synchronizing: int = 0
     violations: int = 0
     violation_max_ns: int | None = None
+    buffered: int = 0
 
 
 def load_matching(con: duckdb.DuckDBPyConnection) -> Matching:
@@ -50,7 +51,7 @@ def matching_in_words(matching: Matching) -> str:
     if matching.unmatched:
         rest.append(f"{plural(matching.unmatched, 'call')} found no partner")
     text = f"{text}; {'; '.join(rest)}." if rest else f"{text}, all complete."
-    close = matching.shared - matching.known_instances
+    close = matching.shared - matching.buffered - matching.known_instances
     return (
         f"{text} In {count(close)} the clocks do not resolve which rank came last."
         if close

@@ -58,7 +58,11 @@ def stragglers_in_words(stragglers: Stragglers) -> str:
 def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
     """Lay out the ranks that the others wait for; `ranks`: of the whole run."""
     found = bool(stragglers.rows)
-    reason = "there is one rank only" if ranks < 2 else "no collective was matched between ranks"
+    reason = (
+        "there is one rank only"
+        if ranks < 2
+        else "no collective was matched in which one rank could wait for another"
+    )
     return Section(
         anchor="stragglers",
         title="Stragglers",
