@@ -60,6 +60,7 @@ def test_a_connection_to_two_runs_answers_of_the_one_in_use(
         for name in (*names, *names):
             both.execute(f'USE "a-{name}"')
             answers.append([analyses.run(both, analysis).fetchall() for analysis in asked])
-    for name, found in zip((*names, *names), answers, strict=True):
+    for number, name in enumerate(names):
         with open_database(database_of(fixtures / name)) as alone:
-            assert found == [analyses.run(alone, analysis).fetchall() for analysis in asked]
+            found = [analyses.run(alone, analysis).fetchall() for analysis in asked]
+        assert answers[number] == answers[number + 2] == found

@@ -584,6 +584,20 @@ def test_waiting_for_ranks_that_were_not_recorded_is_not_called_transfer(
     assert (row["cost_ns"], row["severity"]) == (whole["cost_ns"], whole["severity"])
 
 
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [("broadcast", "broadcast"), ("unknown", "calls of an unknown operation")],
+)
+def test_what_makes_not_all_ranks_wait_is_said_to_include_waiting(
+    build: Builder, op: str, words: str
+) -> None:
+    _transfers(build, "tp", op)
+    assert _by_rule(build, "communication_bound")["communication_bound"]["evidence"] == (
+        "300 us of each step is communication that no compute hides; it may include waiting for"
+        f" other ranks in {words} (its share of them is not known)"
+    )
+
+
 def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) -> None:
     # all ranks of the tensor-parallel group are here, two of eight of the data-parallel one
     _steps(build)

@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
 @pytest.mark.parametrize(
     ("desc", "turns", "role", "staged"),
-    [
-        ("mesh_cp", False, "cp", False),
-        ("mesh_cp", True, "cp", False),
-        ("undefined", False, "cp", False),
-        ("undefined", True, "pp", True),
-        ("mesh_pp", False, "pp", True),
-    ],
+    first_at_once(
+        [
+            ("mesh_cp", True, "cp", False),
+            ("undefined", True, "pp", True),
+            ("undefined", False, "cp", False),
+            ("mesh_cp", False, "cp", False),
+            ("mesh_pp", False, "pp", True),
+        ],
+        3,
+    ),
 )
 def test_a_group_says_so_or_its_messages_do(
     tmp_path: Path, desc: str, turns: bool, role: str, staged: bool

@@ -166,7 +166,7 @@ def test_a_rank_that_cannot_write_keeps_all_from_recording(job: Path, told: list
 def test_who_does_not_come_is_waited_for_as_long_as_said(told: list[Told], scenario: str) -> None:
     assert scenario not in told[0]
     for of in told[1:]:
-        assert 1.9 < of[scenario]["s"] < 5.5  # it comes after 6 s
+        assert 1.9 < of[scenario]["s"] < 3.9  # not once per barrier
         (line,) = of[scenario]["log"]
         assert line.endswith("rank 0 did not come within 2 s")
 

@@ -21,7 +21,7 @@ from benchmarks.strangers.timeline import Network
 
 import traceweave
 from tests.collective_calls import BASE, add_call, add_rank
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.matching.test_strangers import job_named, scored
 from traceweave.matching.buffered import Ahead, ends_coincide, waited
 from traceweave.matching.buffered_channels import pair_buffered
@@ -139,7 +139,7 @@ def test_buffered_messages_are_matched_around_one_that_was_lost(
 
 
 # what failed: within a step, or between two receives that waited, as many were left on both sides
-@pytest.mark.parametrize("in_steps_of", [0, 6])
+@pytest.mark.parametrize("in_steps_of", first_at_once([0, 6]))
 @pytest.mark.parametrize(("lost", "lost_sends"), [((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
 def test_one_lost_on_each_side_shifts_none_of_those_between(
     empty_run: duckdb.DuckDBPyConnection,
@@ -257,7 +257,8 @@ def test_clocks_are_known_between_two_messages_no_better_than_by_both() -> None:
 
 # what was: 52 to 68 % matched and clocks 5 to 41 us off (p95), since sends had ended before their
 # receives began
-@pytest.mark.parametrize("seed", [16, pytest.param(1, marks=nightly)])
+@nightly
+@pytest.mark.parametrize("seed", [16, 1])
 def test_a_pipeline_of_small_messages_is_matched(corpus: Path, tmp_path: Path, seed: int) -> None:
     found = scored(job_named("pp/seq/small messages"), seed, corpus, tmp_path)
     assert found.wrong == 0

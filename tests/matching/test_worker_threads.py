@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from tests.collective_calls import BASE, add_call, add_rank
+from tests.marks import at_once, first_at_once
 from traceweave import ingest
 from traceweave.store.database import open_database
 from traceweave.weave import weave
@@ -37,7 +38,7 @@ INSTANCES = """
 """
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", at_once(RECORDED, "two_groups_gloo", "tp2_dp2_gloo"))
 def test_threads_tell_what_the_flight_recorder_says(
     fixtures: Path, database_of: Callable[..., Path], name: str
 ) -> None:
@@ -239,7 +240,7 @@ def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
     assert found == matched
 
 
-@pytest.mark.parametrize("groups", [24, 400])
+@pytest.mark.parametrize("groups", first_at_once([24, 400]))
 def test_many_groups_of_the_same_members_count_as_one(
     empty_run: duckdb.DuckDBPyConnection, groups: int
 ) -> None:

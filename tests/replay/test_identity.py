@@ -84,7 +84,7 @@ def _measured(
     return known, found[0]
 
 
-@pytest.mark.parametrize("name", at_once(KINETO, "nanogpt_8xh100", "torchrec_4"))
+@pytest.mark.parametrize("name", at_once(KINETO, "torchrec_4"))
 def test_a_real_kineto_run(name: str, database_of: Callable[..., Path], corpus: Path) -> None:
     check(database_of(corpus / "kineto" / name))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -252,6 +255,21 @@ def test_kinds_of_events_that_are_not_read_make_no_input_incomplete(
     with traceweave.open(database_of(trace)) as run:
         assert losses(load_inputs(run.con)) == (
             "4,464 of 6,909 events (64.6%) of 1 file are of kinds that are not read."
+        )
+
+
+def test_damaged_events_of_a_whole_file_are_missing(corpus: Path, tmp_path: Path) -> None:
+    """What was wrong: the page took all that is not stored of such a file for kinds not read."""
+    trace = shutil.copy(corpus / "nsys" / "sgemm__2023.2.sqlite", tmp_path / "damaged.sqlite")
+    with closing(sqlite3.connect(trace)) as export, export:
+        export.execute(
+            'UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET "end" = start - 1 WHERE rowid % 100 = 1'
+        )
+    assert traceweave.ingest([trace], tmp_path / "run.duckdb").ok
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        assert losses(load_inputs(run.con)) == (
+            "Incomplete input: 24 of 6,909 events (0.3%) from 1 file were not stored."
+            " 4,464 of 6,909 events (64.6%) of 1 file are of kinds that are not read."
         )
 
 

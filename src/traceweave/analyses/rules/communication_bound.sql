@@ -12,7 +12,7 @@ SELECT
     -- which removes what poor_overlap claims too
     CASE WHEN p.cost_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
     CASE
-        WHEN e.split > 0 THEN format('{} of each {} is {} that no compute hides{}{}',
+        WHEN e.split > 0 OR e.instances > 0 AND g.ranks > 1 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
             CASE WHEN p.cost_ns > 0 THEN ' or could hide' ELSE '' END,

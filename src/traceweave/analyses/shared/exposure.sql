@@ -42,7 +42,11 @@ summed AS (
         coalesce(sum(bare_ns) FILTER (WHERE (lacks_ranks OR is_unsplit) AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
         CASE
             WHEN coalesce(sum(bare_ns) FILTER (WHERE is_unsplit) > sum(bare_ns) FILTER (WHERE lacks_ranks), bool_or(is_unsplit))
-                THEN format('other ranks in {} (its share of them is not known)', string_agg(DISTINCT op, ', ' ORDER BY op) FILTER (WHERE is_unsplit))
+                THEN format(
+                    'other ranks in {} (its share of them is not known)',
+                    string_agg(DISTINCT if(op = 'unknown', 'calls of an unknown operation', op), ', ' ORDER BY if(op = 'unknown', 'calls of an unknown operation', op))
+                    FILTER (WHERE is_unsplit)
+                )
             WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
             ELSE 'ranks whose calls were not matched'
         END AS unseen,
