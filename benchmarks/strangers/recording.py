@@ -43,6 +43,8 @@ class Recording:
     finish: int
     truth: dict[tuple[int, int], frozenset[int]]
     """Start of a kernel as written, ns, and its stream, to the true operations that it serves."""
+    beyond: list[frozenset[int]]
+    """The true operations of every kernel beyond the window."""
 
     @property
     def host(self) -> str:
@@ -80,18 +82,20 @@ def record(job: Job, rank: int, track: Track, clock: Clock, rng: np.random.Gener
     lost = rng.random((2, len(kernels))) < job.capture.lost
     times = [local([getattr(k, name) for k in kernels]) for name in
              ("issued", "launched", "start", "end")]  # fmt: skip
-    events, truth = [], {}
+    events, truth, beyond = [], {}, []
     tick = 1000 if style in ("shapes", "bare") else 1
     for n, kernel in enumerate(kernels):
         hosted = begin <= kernel.issued < finish and not lost[0, n]
-        seen = begin <= kernel.start and kernel.issued < finish and not lost[1, n]
+        within = begin <= kernel.start and kernel.issued < finish
+        seen = within and not lost[1, n]
         if hosted or seen:
             issued, launched, start, end = (t[n] for t in times)
             events.append(Event(kernel, issued, launched, start, end, hosted, seen))
-            if seen and kernel.parts:
-                truth[start // tick * tick, kernel.stream] = frozenset(
-                    p.number for p in kernel.parts
-                )
+        parts = frozenset(p.number for p in kernel.parts)
+        if parts and seen:
+            truth[times[2][n] // tick * tick, kernel.stream] = parts
+        elif parts and not within:
+            beyond.append(parts)
     edges = local([*moments, moments[-1] + 1e3])
     steps = [
         (number, edges[n], edges[n + 1])
@@ -99,4 +103,4 @@ def record(job: Job, rank: int, track: Track, clock: Clock, rng: np.random.Gener
         if begin <= at and moments[n + 1] < finish
     ]
     first, last = local([begin, finish])
-    return Recording(job, rank, style, clock, events, steps, first, last, truth)
+    return Recording(job, rank, style, clock, events, steps, first, last, truth, beyond)

@@ -61,7 +61,8 @@ def score(path: str, recordings: list[Recording], members: dict[int, int]) -> Sc
         joined[rank, start, stream] = joined.get((rank, start, stream), False) or known
         if known:
             instances.setdefault(int(instance), []).append(parts)
-    wrong = sum(1 for them in instances.values() if not _hang_together(them))
+    beyond = [parts for recording in recordings for parts in recording.beyond]
+    wrong = sum(1 for them in instances.values() if not _hang_together(them, beyond))
     whole: list[bool] = []
     some: list[bool] = []
     for rank, starts in truth.items():
@@ -80,13 +81,19 @@ def score(path: str, recordings: list[Recording], members: dict[int, int]) -> Sc
                  outside, rows, len(wall))  # fmt: skip
 
 
-def _hang_together(calls: list[frozenset[int]]) -> bool:
-    """Say whether calls have true operations in common, each with some other, and so all."""
+def _hang_together(calls: list[frozenset[int]], beyond: list[frozenset[int]]) -> bool:
+    """Say whether calls have true operations in common, each with some other, and so all.
+
+    Two of a ring have them with one between, whose kernel may lie beyond its window (`beyond`).
+    """
     reached, rest = calls[0], calls[1:]
     while near := [parts for parts in rest if parts & reached]:
         reached = reached.union(*near)
         rest = [parts for parts in rest if not parts & reached]
-    return not rest
+    if not rest:
+        return True
+    between = [parts for parts in beyond if parts & reached and any(parts & one for one in rest)]
+    return bool(between) and _hang_together([reached.union(*between), *rest], [])
 
 
 def _aligned(rows: pd.DataFrame, local: npt.NDArray[np.int64]) -> Array:
