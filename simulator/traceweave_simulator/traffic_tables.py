@@ -178,6 +178,8 @@ def true_offsets(
 ) -> list[tuple[int, float, float, int | None]]:
     """Return (rank, estimate, truth, bound) in ns at the reference time of each row of `clocks`
     that is tied to another rank by collectives or a host.
+
+    A clock that is set back shows the same times twice: the estimate may be of either moment.
     """
     result = []
     for rank, reference, offset, at, bound in con.execute(
@@ -185,10 +187,12 @@ def true_offsets(
         " WHERE rank <> reference_rank AND status IN ('aligned', 'same host')"
     ).fetchall():
         local = float(at - EPOCH)
-        moment = np.array([local])
+        near = 2 * local - run.local(rank, np.array([local]))
+        moments = near + np.array([-1.0, 1.0]) * run.span
         for _ in range(6):
-            moment = moment + local - run.local(rank, moment)
-        truth = float((run.local(reference, moment) - local)[0])
+            moments = moments + local - run.local(rank, moments)
+        truths = run.local(reference, moments) - local
+        truth = float(truths[np.abs(truths - offset).argmin()])
         result.append((rank, float(offset), truth, bound))
     return result
 

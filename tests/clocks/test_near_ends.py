@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from tests.traffic import woven
 from traceweave.arrays import Floats
-from traceweave.clocks.bends import Bend, Step
 from traceweave.clocks.clock import RankInfo
-from traceweave.clocks.estimate import _tied, fit_clocks
+from traceweave.clocks.estimate import fit_clocks
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.near_ends import Lateness, late_against
 from traceweave.clocks.residuals import scatter_of_few
-from traceweave.clocks.stretches import stretches_of
 from traceweave_simulator.traffic_jobs import TP_DP_ALIKE, TWO_STREAMS, UNIFORM, Job
 from traceweave_simulator.traffic_tables import outside_bounds, true_offsets
 
@@ -126,31 +124,29 @@ def test_an_offset_is_told_where_ends_tell_it_from_the_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ties", "tied"),
+    ("seed", "open_to"),
     [
-        ([250.0], [False, False, True]),
-        ([10.0, 150.0], [True, True, False]),
-        ([100.0, 110.0], [True, True, False]),
-        ([], [False, False, False]),
+        # of the first eight calls two hosts' are not matched with the others', and both step
+        # within them alike: 0.88 ms off, 42 us bound
+        (275, [2, 3, 6, 7]),
+        # the reference's host steps before it meets any other: 0.69 ms off, 48 us bound
+        (284, [2, 3]),
+        # two hosts lost the world's last calls to the others: 0.87 ms off
+        (285, [4, 5]),
     ],
 )
-def test_a_row_apart_by_a_step_from_all_that_tells_it_is_not_told(
-    ties: list[float], tied: list[bool]
+def test_ranks_that_met_only_each_other_beyond_a_step_have_no_bound_there(
+    seed: int, open_to: list[int]
 ) -> None:
-    bend = Bend(steps=(Step(100.0, 110.0, 5.0), Step(200.0, 210.0, -7.0)))
-    lines = [line for line in stretches_of(bend, 0.0, 300.0) if not line.stepping]
-    assert [_tied(np.array(ties), bend, line) for line in lines] == tied
-
-
-def test_ranks_that_met_only_each_other_before_a_step_have_no_bound_there() -> None:
-    """Ranks 4 and 5 lost the world's first nine calls to others: 1.5 ms off, 35 us bound."""
+    """Nor has the step itself."""
     job = Job(
         hosts=4, per_host=2, steps=8, program=TWO_STREAMS, gpu_us=2, end_jitter=5, ring_bias=6,
-        with_seq=False, with_hosts=True, jump_us=1000, step_apart_us=1000, seed=257,
+        with_seq=False, with_hosts=True, step_apart_us=1000, seed=seed,
     )  # fmt: skip
     with woven(job) as (con, run):
         rows = true_offsets(con, run)
-        assert [rank for rank, *_, bound in rows if bound is None] == [4, 5]
+        unbounded = [rank for rank, *_, bound in rows if bound is None]
+        assert unbounded == sorted(2 * open_to)
         assert all(abs(found - true) <= bound for _, found, true, bound in rows if bound)
 
 

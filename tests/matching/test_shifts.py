@@ -78,6 +78,25 @@ def test_a_few_calls_between_two_steps_match_under_the_shift_of_all(
     assert set((partner - np.arange(48))[partner >= 0].tolist()) == {0}
 
 
+def test_short_windows_are_matched_though_both_clocks_step() -> None:
+    """What failed: 32 calls, each of two clocks set by 0.25 ms: causality seemed to forbid all."""
+    rng = np.random.default_rng(4)
+    start = np.cumsum(rng.integers(2_000_000, 9_000_000, 32))
+    a, b = (_calls(start + 250_000 * (np.arange(32) >= at), 0 * start) for at in (9, 21))
+    assert (a.end[9:21] - b.end[9:21] == 250_000).all()
+    assert shifts.choose_shift(a, b, same_clock=False) == (0, "")
+
+
+def test_a_clock_that_steps_more_often_than_the_calls_bear_stays_out() -> None:
+    low = np.repeat([0.0, 300_000.0, 0.0, 300_000.0], 8)
+    for calls, parts in ((8, 1), (16, 2), (24, 3), (32, 4)):
+        high = low + 60_000
+        stepped = shifts._only_stepped(240_000.0, low[:calls], high[:calls], 100_000.0)
+        assert stepped == (parts < 4)
+    # of 12 calls, one step leaves too few on either side
+    assert not shifts._only_stepped(240_000.0, low[4:14], low[4:14] + 60_000, 100_000.0)
+
+
 def test_a_clock_that_steps_twice_leaves_a_majority() -> None:
     # three stretches of one clock, a quarter of a millisecond apart, and calls lost in each
     rng = np.random.default_rng(3)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Flags, Floats
 from traceweave.clocks.bending import find_bends
 from traceweave.clocks.bends import Bend, straightened
 from traceweave.clocks.clock import Clock, RankInfo
@@ -27,6 +27,7 @@ from traceweave.clocks.probes import quickest
 from traceweave.clocks.residuals import between_clocks, of_rank, strays
 from traceweave.clocks.steps import LEAST_NS
 from traceweave.clocks.stretches import Stretch, stretches_of
+from traceweave.clocks.ties import stretch_at, tied_stretches
 
 DRIFT_LIMIT = 2e-4
 """No clock runs faster against another."""
@@ -58,7 +59,9 @@ def fit_clocks(
     if doubt.any():
         find_bounds(piece, doubt)
     met = between_clocks(piece.blocks, piece.fit.residuals, piece.unit)
-    answer = _Answer(piece, bends, blocks, columns, halves, met, _tying(piece, bends), options)
+    tied = tied_stretches(piece, bends, [block.end for block in blocks])
+    tying = _tying(piece, bends)
+    answer = _Answer(piece, bends, blocks, columns, halves, met, tying, tied, options)
     return [row for rank in range(len(ranks)) for row in _rows(answer, rank)], slack
 
 
@@ -78,6 +81,8 @@ class _Answer:
     """Per block: the residuals of instances that ranks of several clocks share; NaN elsewhere."""
     tying: list[Floats]
     """The same of clocks that do not bend alike."""
+    tied: list[Flags]
+    """Which stretches of each rank's clock between its steps are tied to its reference's."""
     options: Options
 
 
@@ -137,7 +142,6 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
     columns = answer.columns[rank]
     ends = np.sort(of_rank(answer.blocks, piece.fit.residuals, columns)[0])
     ties = np.sort(of_rank(answer.blocks, answer.tying, columns)[0])
-    met = of_rank(answer.blocks, answer.met, columns)[0]
     first, last = (float(edge - options.origin_ns) for edge in (info.first_ns, info.last_ns))
     if bend.straight:
         at = round(_nearest(late.told if len(late.told) else ties, middle))
@@ -156,8 +160,9 @@ def _rows(answer: _Answer, rank: int) -> list[Clock]:
         turn = drift * (1 + line.turn) + line.turn
         ahead = line.ahead + line.turn * (at - line.middle)
         bound = _wider(row.bound_ns, line.open + moves)
+        tied = [answer.tied[rank][stretch_at(bend, edge)] for edge in (line.low, line.high)]
+        bound = bound if all(tied) else None
         if not line.stepping:
-            bound = bound if _tied(met, bend, line) else None
             bound = _at_least(bound, late.left_open(at, line.low, line.high))
         rows.append(
             replace(
@@ -208,14 +213,6 @@ def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
     straight = all(bend.straight for bend in bends)
     clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
     return between_clocks(piece.blocks, piece.fit.residuals, clock)
-
-
-def _tied(met: Floats, bend: Bend, line: Stretch) -> bool:
-    """Whether other clocks tell a line: one that lies apart from all such ends by a step, as where
-    ranks only met those of their host, may lie anywhere."""
-    since = max((step.until for step in bend.steps if step.until <= line.low), default=-np.inf)
-    until = min((step.since for step in bend.steps if step.since >= line.high), default=np.inf)
-    return bool(((since <= met) & (met <= until)).any())
 
 
 def _inside(ends: Floats, line: Stretch) -> Floats:

@@ -34,9 +34,12 @@ CHANCE = 1e-3
 SAME_CLOCK_NS = 1_000_000
 """Clocks of one host differ by less than this, even between processes and profilers."""
 STEP_NS = 1_000_000
-"""By how much a clock may step once,"""
-PARTS = 8
-"""in one of so many parts of the calls."""
+"""By how much a clock may step,"""
+STEPS = 2
+"""as often as this over the calls of two ranks: each clock once."""
+BETWEEN_STEPS = 8
+"""Calls there are for each part between steps, on average: a wrong shift needs a step more often.
+"""
 WALL_CLOCK_NS = 5_000_000_000
 """Wall clocks of one cluster differ by less than this."""
 SLACK_NS = 100_000
@@ -61,8 +64,8 @@ class _Judged:
     steps: Floats
     """Share of pairs with the same step number among those that have one; -1 if none has."""
     excess: Floats
-    """By how much the pairs contradict causality for every offset, ns, but for one step of a clock;
-    negative if they do not.
+    """By how much the pairs contradict causality for every offset, ns; 0 where each clock stepped
+    once and they do not otherwise, negative where they do not at all.
     """
     excess_at_zero: Floats
     """The same for offset 0."""
@@ -78,11 +81,10 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     if not len(a) or not len(b):
         return None, "no calls to compare with"
     limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit))
+    most = _most(a, b)
+    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit), most)
     if not len(judged.shift):
         return None, "the ranks' sequences of operations do not fit each other"
-    span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
-    most = SLACK_NS + DRIFT_LIMIT * span
     only = _only(judged, most)
     near = _near(judged, same_clock)
     if same_clock and not near.any() and (judged.excess_at_zero <= SAME_CLOCK_NS).any():
@@ -103,15 +105,21 @@ def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
     if same_clock:
         shifts = shifts[_meeting(a, b, shifts)]
     limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    judged = _judge(a, b, _shortlist(a, b, shifts, limit))
+    most = _most(a, b)
+    judged = _judge(a, b, _shortlist(a, b, shifts, limit), most)
     alike = (judged.agreement >= SURELY_ALIKE) & (
         (judged.steps < 0) | (judged.steps >= SURELY_ALIKE)
     )
     if not PROVES[a.op].any():
         return bool(alike.any())
+    causal = judged.excess_at_zero <= SLACK_NS if same_clock else judged.excess <= most
+    return bool((alike & causal).any())
+
+
+def _most(a: Calls, b: Calls) -> float:
+    """By how much calls of two ranks may contradict causality under the right shift, ns."""
     span = float(max(a.end.max() - a.start.min(), b.end.max() - b.start.min()))
-    excess = judged.excess_at_zero if same_clock else judged.excess - DRIFT_LIMIT * span
-    return bool((alike & (excess <= SLACK_NS)).any())
+    return SLACK_NS + DRIFT_LIMIT * span
 
 
 def _meeting(a: Calls, b: Calls, shifts: Ints) -> Flags:
@@ -331,15 +339,15 @@ def _looked_at(a: Calls, b: Calls, shifts: Ints) -> Ints:
     return np.asarray(np.maximum(i, 0))
 
 
-def _judge(a: Calls, b: Calls, shifts: Ints) -> _Judged:
+def _judge(a: Calls, b: Calls, shifts: Ints, most: float) -> _Judged:
     """Weigh every candidate, keeping those whose symbols agree best."""
-    rows = [_weigh(a, b, int(shift)) for shift in shifts]
+    rows = [_weigh(a, b, int(shift), most) for shift in shifts]
     table = np.array(rows, dtype=np.float64).reshape(-1, 7)
     judged = _Judged(shifts, *table.T)
     return judged.where(judged.agreement >= ALIKE)
 
 
-def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
+def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     first, last = max(0, -shift), min(len(a), len(b) - shift)
     starts = np.unique(np.linspace(first, last - 1, min(SAMPLE, last - first)).astype(np.int64))
     i = np.unique(np.minimum(np.concatenate([starts, starts + 1]), last - 1))
@@ -361,23 +369,27 @@ def _weigh(a: Calls, b: Calls, shift: int) -> tuple[float, ...]:
     low, high = (b.start[j] - a.end[i]).astype(float), (b.end[j] - a.start[i]).astype(float)
     spare = int(0.02 * len(i))
     lowest, highest = np.sort(low)[len(i) - 1 - spare], np.sort(high)[spare]
+    excess = float(lowest - highest)
+    if agreement >= SURELY_ALIKE and _only_stepped(excess, low, high, most):
+        excess = 0.0
     return (
         agreement,
         median,
         dispersion,
         steps,
-        _but_for_a_step(float(lowest - highest), low, high),
+        excess,
         float(max(lowest, -highest)),
         pairs,
     )
 
 
-def _but_for_a_step(excess: float, low: Floats, high: Floats) -> float:
-    """The excess of the part of the calls that has most after the one in which a clock may have
-    stepped.
-    """
-    if not 0 < excess <= STEP_NS or len(low) < PARTS * PARTS:
-        return excess
-    edges = np.linspace(0, len(low), PARTS, endpoint=False).astype(np.int64)
-    parts = np.maximum.reduceat(low, edges) - np.minimum.reduceat(high, edges)
-    return float(np.sort(parts)[-2])
+def _only_stepped(excess: float, low: Floats, high: Floats, most: float) -> bool:
+    """Whether the excess is no more than `most` between few steps."""
+    if not most < excess <= STEPS * STEP_NS:
+        return False
+    parts, lowest, highest = 1, -np.inf, np.inf
+    for at_least, at_most in zip(low.tolist(), high.tolist(), strict=True):
+        lowest, highest = max(lowest, at_least), min(highest, at_most)
+        if lowest - highest > most:
+            parts, lowest, highest = parts + 1, at_least, at_most
+    return parts <= STEPS + 1 and len(low) >= BETWEEN_STEPS * parts
