@@ -61,7 +61,35 @@ def test_what_waits_for_a_rank_that_was_not_recorded_is_not_one(
 ) -> None:
     found = scored(job_named("3d/bare/steady"), 1, corpus, tmp_path, missing=range(1))
     assert found.wrong == 0
-    assert found.matched_any > 0.3
+    assert found.matched_any > 0.99
+
+
+# what failed: starts had to lie ten times as far apart as ends in every group of a job that lacks a
+# rank, though groups that were recorded whole know who was last: 9 to 34 % were matched, or none;
+# and data parallel groups that begin together were one of two, which fits no other (seed 1 without
+# 15): all were taken back
+@pytest.mark.parametrize(
+    ("name", "seed", "missing"),
+    first_at_once(
+        [
+            ("3d/bare/steady", 1, 6),
+            ("tpdp/bare/steady", 1, 0),
+            ("tpdp/bare/steady", 1, 6),
+            ("tpdp/bare/steady", 1, 15),
+            ("moe/bare/steady", 1, 0),
+            ("moe/bare/steady", 2, 6),
+        ]
+    ),
+)
+def test_one_rank_that_was_not_recorded_leaves_the_others_matched(
+    corpus: Path, tmp_path: Path, name: str, seed: int, missing: int
+) -> None:
+    found = scored(job_named(name), seed, corpus, tmp_path, range(missing, missing + 1))
+    assert found.wrong == 0
+    assert found.matched_all > 0.98
+    assert found.matched_any > 0.96
+    assert found.wall == 0
+    assert found.outside == 0
 
 
 # what failed: both clocks step among 32 calls, and causality seemed to forbid all matches between

@@ -65,7 +65,7 @@ class Aligner:
             for other in self.strands
             if len({strand.rank, other.rank, seed.rank}) == 3
             and self.time.tied(strand.rank, other.rank)
-            and abs(len(other) - len(strand)) <= LIKE * len(strand)
+            and _as_long(other, strand)
         ]
         mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
         for other in mates[:MATES]:
@@ -106,6 +106,15 @@ class Aligner:
             self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
         return self._loose[pair][2]
 
+    def like(self, strand: Strand, other: Strand) -> bool:
+        """Whether two strands did the same operations about equally often."""
+        return self.comparable(strand, other) and _as_long(strand, other)
+
     def comparable(self, strand: Strand, seed: Strand) -> bool:
         """Whether operations and labels allow two strands to be of one group."""
         return may_be_one(strand, seed) and self.may_join(strand, seed)
+
+
+def _as_long(strand: Strand, other: Strand) -> bool:
+    """Whether a strand has about as many calls as another."""
+    return abs(len(strand) - len(other)) <= LIKE * len(other)

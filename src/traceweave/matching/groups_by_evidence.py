@@ -79,6 +79,8 @@ class Search:
     aligner: Aligner = field(init=False)
     reasons: dict[int, str] = field(default_factory=dict)
     """Why a strand, by its first call, is in no proven set."""
+    proven: list[StrandSet] = field(default_factory=list)
+    """What is proven so far of the strands that are searched."""
 
     def __post_init__(self, may_join: Callable[[Strand, Strand], bool]) -> None:
         self.aligner = Aligner(self.time, may_join, self.reasons)
@@ -86,13 +88,13 @@ class Search:
     def find(self, strands: list[Strand]) -> list[StrandSet]:
         """Return the sets that are proven."""
         self.aligner.strands = strands
-        proven: list[StrandSet] = []
+        self.proven = []
         rest = strands
         while found := self._proven(list(self._candidates(rest))):
             # those that seemed to be of a set that then was divided may be one by themselves
-            proven += found
+            self.proven += found
             rest = _without(rest, found)
-        settled = self._settle(proven)
+        settled = self._settle(self.proven)
         rest = _without(strands, settled)
         kept = []
         for one in settled:
@@ -100,6 +102,8 @@ class Search:
                 self._refuse(one.strands, NOT_PROVEN)
             else:
                 kept.append(one)
+        self.proven = kept
+        kept = [one for one in kept if not one.as_others or self._lies_as_others(one)]
         return [own for one in kept for own in self._own(one, kept)]
 
     def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
@@ -235,7 +239,10 @@ class Search:
         layouts = list(self.job.layouts(found.ranks()))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
-        ties = [weigh(whole, parts, recorded) for parts, recorded in layouts]
+        as_others, strict = self._lies_as_others(found), bool(self._beside(found))
+        ties = [
+            weigh(whole, parts, None if as_others else own, strict=strict) for parts, own in layouts
+        ]
         ties += [weigh(whole, parts) for parts in suggested]
         weakest = min(range(len(ties)), key=lambda n: ties[n].evidence)
         divided = ties[weakest].clear and ties[weakest].evidence < 0
@@ -251,13 +258,36 @@ class Search:
             or self._proves(found, ties, len(even), whole)
             or self._causality_does(found, ways)
         ):
-            yield StrandSet(found.strands, found.alignments, ties[weakest])
+            tie = ties[weakest]
+            yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
             for part in together:
                 for one in self._prove_part(found, order[part]):
                     yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def _lies_as_others(self, found: StrandSet) -> bool:
+        """Whether a set is of a group that lacks ranks, and that lies as the groups beside it are
+        proven to: all strands like its own, wherever such a group was recorded whole.
+        """
+        beside = self._beside(found)
+        of = {id(strand): one.ranks() for one in self.proven for strand in one.strands}
+        longest = max(found.strands, key=len)
+        lie = [
+            of.get(id(strand)) in beside
+            for strand in self.aligner.strands
+            if any(strand.rank in other for other in beside) and self.aligner.like(strand, longest)
+        ]
+        return bool(lie) and all(lie)
+
+    def _beside(self, found: StrandSet) -> list[list[int]]:
+        """The groups beside one that lacks ranks, which show how it lies: those recorded whole."""
+        ranks = found.ranks()
+        group = self.job.group_of(ranks)
+        if group is None or group == ranks:
+            return []
+        return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
 
     def _is_odd(self, found: StrandSet, way: list[Ints]) -> bool:
         """Whether some part of a way to divide a set lies over the ranks as no group does: of the
@@ -285,15 +315,20 @@ class Search:
         """Whether ends and causality show one group, and no calls of another among them; the first
         `even` ties are those of the layouts.
 
-        Where members were not recorded, who was last is not known, and starts have to lie far
-        apart. Calls of another group are looked for later on a stream that groups may share.
+        Where ranks were not recorded, who was last may not be known, and starts have to lie far
+        apart. Of one that lacks only one rank, the parts of a group that was recorded whole do know
+        it, and groups beside it show how it lies. Calls of another group are looked for later on a
+        stream that groups may share.
         """
         if len(found.strands) > min(strand.size or len(whole.ranks) for strand in found.strands):
             return False
-        if self.job.group_of(found.ranks()) is None:
+        group = self.job.group_of(found.ranks())
+        if group is None:
             return False
+        shown = group == found.ranks() or bool(self._beside(found))
+        apart = 0.0 if self.job.lacks < 1 or (self.job.lacks == 1 and shown) else APART
         for number, tie in enumerate(ties):
-            if not tie.proves or (not self.job.complete and tie.far_ratio < APART):
+            if not tie.proves or tie.far_ratio < apart:
                 return False
             if not found.shared and not tie.allows(FOREIGN if number < even else ODD):
                 return False

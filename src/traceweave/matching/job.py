@@ -30,6 +30,11 @@ class Job:
         return self.size is None or self.recorded >= self.size
 
     @property
+    def lacks(self) -> int:
+        """How many ranks were not recorded, as far as known."""
+        return 0 if self.complete else (self.size or 0) - self.recorded
+
+    @property
     def everyone(self) -> Sequence[int]:
         """All ranks of the job, as far as known, ascending."""
         if self.size is None or self.ranks[-1] >= self.size:
@@ -54,6 +59,16 @@ class Job:
                 if [rank for rank in group if rank in recorded] == ranks:
                     return group
         return None
+
+    def beside(self, group: list[int]) -> Iterator[list[int]]:
+        """The other groups of the layout that a group of two ranks or more is of."""
+        everyone = self.everyone
+        first, second = (everyone.index(rank) for rank in group[:2])
+        distance, block = second - first, len(group) * (second - first)
+        for begin in range(0, len(everyone), block):
+            for other in range(begin, begin + distance):
+                if other != first:
+                    yield [*everyone[other : other + block : distance]]
 
     def layouts(self, ranks: list[int]) -> Iterator[tuple[list[Ints], list[bool]]]:
         """Ways in which `ranks`, ascending, may be several groups, by their places in that list,

@@ -65,6 +65,8 @@ class _OpenCalls:
     """Those that were matched, side by side."""
     met: set[frozenset[int]] = field(default_factory=set)
     """Every two ranks of which ends show messages, though others may fit as well."""
+    parts: set[int] = field(default_factory=set)
+    """Groups that were found, by number, and that others may be of too."""
     label: Ints = field(init=False)
     """The groups of all calls before any was found."""
     one_sided: Flags = field(init=False)
@@ -162,7 +164,11 @@ class _OpenCalls:
         stated = {axis for n, axis in axes.items() if n not in found}
         recorded = {axis for n, axis in axes.items() if {*whole[n]} <= {*self.job.ranks}}
         everybody = 1, self.job.size or self.job.recorded
-        odd = odd_axes(inferred, stated) | unseen_axes(inferred - {everybody}, stated | recorded)
+        # what may be parts of greater groups, or none saw whole, says less of the mesh
+        firm = {axis for n, axis in found.items() if axis in recorded and n not in self.parts}
+        odd = odd_axes(firm, stated)
+        odd |= odd_axes(inferred - firm, stated | (firm - odd))
+        odd |= unseen_axes(inferred - {everybody}, stated | recorded)
         for number, axis in found.items():
             if axis in odd:
                 calls = np.flatnonzero(self.calls.label == number)
@@ -242,6 +248,8 @@ class _OpenCalls:
             match_rest(parts, instance)
         plain = all(a.plain for a in found.alignments if a is not None)
         number = self._group_of(found)
+        if not found.whole:
+            self.parts.add(number)
         for strand in found.strands:
             new = strand.index[
                 (self.matches.instance[strand.index] < 0) & (instance[strand.index] >= 0)

@@ -22,6 +22,8 @@ class StrandSet:
     """The weakest of what proves it."""
     whole: bool = True
     """False: others may be of the group too, and nothing tells."""
+    as_others: bool = False
+    """It lacks a member, and is one group only if that lies as others were found to."""
 
     @property
     def shared(self) -> bool:

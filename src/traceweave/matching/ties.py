@@ -37,7 +37,7 @@ SPEAKS = 2.0
 FOREIGN = 0.05
 """Share of calls that may look as if they were of another group."""
 APART = 10.0
-"""How many times farther starts must lie apart than ends where not all members were recorded."""
+"""How many times farther starts must lie apart than ends where who was last may not be known."""
 FREEDOM = 3.0
 """Degrees of freedom of the noise."""
 FLOOR_NS = 1_000.0
@@ -144,10 +144,13 @@ def bundle(
     return Bundle(np.array([s.rank for s in strands]), start, end, pure)
 
 
-def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) -> Tie:
+def weigh(
+    whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None, *, strict: bool = False
+) -> Tie:
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
     `recorded`: which of them would have no other members. Where others were not recorded, a part
     that seems to wait for a rank of another may wait for them, if they come in step with that rank.
+    Such calls count if several ranks came last; `strict`: only if neither part was recorded whole.
     """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
     enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
@@ -159,9 +162,11 @@ def weigh(whole: Bundle, parts: list[Ints], recorded: list[bool] | None = None) 
     nearer = np.zeros(y.shape)
     nearer[known] = likelier(y[known], z[known], took[known])
     if recorded is not None and not all(recorded):
-        waits = np.array(recorded)[np.array(enough)[:, None] + (longer > 0)]
-        sure = waits & (2 * np.abs(longer) >= z)
-        nearer = np.where((nearer > 0) & ~sure, _of_several(whole, nearer), nearer)
+        here, there = (np.array(recorded)[np.array(enough) + side, None] for side in (0, 1))
+        waits = np.where(longer > 0, there, here) & (2 * np.abs(longer) >= z)
+        doubtful = (nearer > 0) & ~(here & there) & ~waits
+        refused = (here | there) & strict
+        nearer = np.where(doubtful, np.where(refused, 0, _of_several(whole, nearer)), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
     return Tie(
