@@ -74,12 +74,15 @@ class _Stretches:
 
     def tied(self, mine: slice, root: slice) -> Flags:
         """Which of a clock's stretches are tied to those of its reference's, and not all before or
-        after those meet any clock: then the reference may have stepped in between.
+        after those meet any clock: then the reference may have stepped in between. Those
+        between tied ones are left open by the steps around them.
         """
         meets = (self.low[mine] <= self.met_high[root].max()) & (
             self.high[mine] >= self.met_low[root].min()
         )
-        return np.asarray(meets & np.isin(self.joined[mine], self.joined[root]))
+        tied = meets & np.isin(self.joined[mine], self.joined[root])
+        before, after = np.maximum.accumulate(tied), np.maximum.accumulate(tied[::-1])[::-1]
+        return np.asarray(before & after)
 
 
 def stretch_at(bend: Bend, moment: float) -> int:

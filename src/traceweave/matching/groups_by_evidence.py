@@ -239,7 +239,8 @@ class Search:
         layouts = list(self.job.layouts(found.ranks()))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
-        as_others, strict = self._lies_as_others(found), bool(self._beside(found))
+        as_others = self._lies_as_others(found)
+        strict = self.job.lacks == 1 and bool(self._beside(found))
         ties = [
             weigh(whole, parts, None if as_others else own, strict=strict) for parts, own in layouts
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 Axis = tuple[int, int]
 """Distance between neighbours, and how many there are."""
@@ -32,16 +32,23 @@ def holds(axis: Axis, other: Axis) -> bool:
     return many > others and far % near == 0 and (near * many) % (far * others) == 0
 
 
-def odd_axes(axes: set[Axis], known: Iterable[Axis] = ()) -> set[Axis]:
+def odd_axes(
+    axes: set[Axis], known: Iterable[Axis] = (), seen: Mapping[Axis, int] | None = None
+) -> set[Axis]:
     """Return the axes to leave out so that all others are of one mesh: those that do not fit
-    what is known, then those that fit fewest, and both of two where nothing tells which."""
+    what is known, then those that fit fewest; of these, those along which half as many groups or
+    fewer were `seen` whole as along another, and both of two where nothing tells which.
+    """
+    seen = seen or {}
     kept = {axis for axis in axes if all(one_mesh(axis, other) for other in known)}
     while True:
         against = {a: sum(not one_mesh(a, b) for b in kept) for a in kept}
         worst = max(against.values(), default=0)
         if not worst:
             return axes - kept
-        kept -= {a for a, count in against.items() if count == worst}
+        odd = {a for a, count in against.items() if count == worst}
+        most = max(seen.get(a, 0) for a in odd)
+        kept -= {a for a in odd if 2 * seen.get(a, 0) <= most} or odd
 
 
 def unseen_axes(axes: set[Axis], seen: set[Axis]) -> set[Axis]:

@@ -7,6 +7,7 @@ none. Then strands that hold several groups are divided by what is said of their
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -167,7 +168,9 @@ class _OpenCalls:
         # what may be parts of greater groups, or none saw whole, says less of the mesh
         firm = {axis for n, axis in found.items() if axis in recorded and n not in self.parts}
         odd = odd_axes(firm, stated)
-        odd |= odd_axes(inferred - firm, stated | (firm - odd))
+        # those of a complete job are all seen whole, and none by more groups is the likelier
+        seen = Counter(axis for axis in found.values() if axis in recorded and self.job.lacks)
+        odd |= odd_axes(inferred - firm, stated | (firm - odd), seen)
         odd |= unseen_axes(inferred - {everybody}, stated | recorded)
         for number, axis in found.items():
             if axis in odd:
