@@ -88,12 +88,12 @@ def record(job: Job, rank: int, track: Track, clock: Clock, rng: np.random.Gener
         hosted = begin <= kernel.issued < finish and not lost[0, n]
         within = begin <= kernel.start and kernel.issued < finish
         seen = within and not lost[1, n]
+        issued, launched, start, end = (t[n] for t in times)
         if hosted or seen:
-            issued, launched, start, end = (t[n] for t in times)
             events.append(Event(kernel, issued, launched, start, end, hosted, seen))
         parts = frozenset(p.number for p in kernel.parts)
         if parts and seen:
-            truth[times[2][n] // tick * tick, kernel.stream] = parts
+            truth[start // tick * tick, kernel.stream] = parts
         elif parts and not within:
             beyond.append(parts)
     edges = local([*moments, moments[-1] + 1e3])

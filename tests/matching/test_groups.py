@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from traceweave.matching.groups import Group, Label, describe_role, find_groups
-from traceweave.matching.mesh import odd_axes
 
 
 def label(number: int, rank: int, name: str | None = None, **facts: object) -> Label:
@@ -118,10 +117,3 @@ def test_a_communicator_that_may_be_two_groups_is_neither() -> None:
     ]  # fmt: skip
     _, index = find_groups(labels, {0, 1}, 2)
     assert len(set(index.tolist())) == 3
-
-
-def test_of_two_axes_that_exclude_each_other_the_one_seen_far_more_often_stays() -> None:
-    halves, columns = (1, 8), (4, 4)
-    assert odd_axes({halves, columns}) == {halves, columns}
-    assert odd_axes({halves, columns}, seen={halves: 1, columns: 3}) == {halves}
-    assert odd_axes({halves, columns}, seen={halves: 2, columns: 3}) == {halves, columns}

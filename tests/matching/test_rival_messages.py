@@ -114,6 +114,13 @@ def test_groups_of_one_job_lie_along_the_axes_of_a_mesh() -> None:
     assert odd_axes({(1, 2), (3, 2)}) == {(1, 2), (3, 2)}
 
 
+def test_of_two_axes_that_exclude_each_other_the_one_seen_far_more_often_stays() -> None:
+    halves, columns = (1, 8), (4, 4)
+    assert odd_axes({halves, columns}) == {halves, columns}
+    assert odd_axes({halves, columns}, seen={halves: 1, columns: 3}) == {halves}
+    assert odd_axes({halves, columns}, seen={halves: 2, columns: 3}) == {halves, columns}
+
+
 def test_what_is_left_of_two_groups_is_no_group() -> None:
     """Ranks 1 and 2 of three pairs were not recorded: 0 and 3 were joined, in 9 calls."""
     program = tuple(replace(op, compute_us=4 * op.compute_us) for op in pipeline(3))

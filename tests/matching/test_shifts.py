@@ -93,7 +93,7 @@ def test_a_clock_that_steps_more_often_than_the_calls_bear_stays_out() -> None:
         high = low + 60_000
         stepped = shifts._only_stepped(240_000.0, low[:calls], high[:calls], 100_000.0)
         assert stepped == (parts < 4)
-    # of 12 calls, one step leaves too few on either side
+    # of 10 calls, one step leaves too few on either side
     assert not shifts._only_stepped(240_000.0, low[4:14], low[4:14] + 60_000, 100_000.0)
 
 

@@ -59,8 +59,9 @@ def fit_clocks(
     if doubt.any():
         find_bounds(piece, doubt)
     met = between_clocks(piece.blocks, piece.fit.residuals, piece.unit)
-    tied = tied_stretches(piece, bends, [block.end for block in blocks])
-    tying = _tying(piece, bends)
+    straight = all(bend.straight for bend in bends)  # as most are, of which no stretch is asked
+    tied = [] if straight else tied_stretches(piece, bends, [block.end for block in blocks])
+    tying = met if straight else _tying(piece, bends)
     answer = _Answer(piece, bends, blocks, columns, halves, met, tying, tied, options)
     return [row for rank in range(len(ranks)) for row in _rows(answer, rank)], slack
 
@@ -82,7 +83,8 @@ class _Answer:
     tying: list[Floats]
     """The same of clocks that do not bend alike."""
     tied: list[Flags]
-    """Which stretches of each rank's clock between its steps are tied to its reference's."""
+    """Which stretches of each rank's clock between its steps are tied to its reference's; empty
+    where no clock bends."""
     options: Options
 
 
@@ -210,8 +212,7 @@ def _series(
 def _tying(piece: Piece, bends: list[Bend]) -> list[Floats]:
     """The residuals of the instances that ranks share whose clocks do not bend alike; NaN
     elsewhere."""
-    straight = all(bend.straight for bend in bends)
-    clock = piece.unit if straight else np.array([bend.cluster for bend in bends])
+    clock = np.array([bend.cluster for bend in bends])
     return between_clocks(piece.blocks, piece.fit.residuals, clock)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.bends import Bend
+from traceweave.clocks.bends import Bend, passed
 from traceweave.clocks.piece import Piece, on_common_clock
 
 
@@ -93,8 +93,9 @@ def stretch_at(bend: Bend, moment: float) -> int:
 def _numbers(bend: Bend, moments: Floats, first: int) -> Ints:
     """The stretches at these moments, counted from `first`; -1 where a clock may have been set."""
     number = np.full(len(moments), first)
-    for step in bend.steps:
-        number += moments >= step.until
-    for step in bend.steps:
-        number[(step.since < moments) & (moments < step.until)] = -1
+    made = [passed(moments, step) for step in bend.steps]
+    for one in made:
+        number += one == 1.0
+    for one in made:
+        number[one == 0.5] = -1
     return number

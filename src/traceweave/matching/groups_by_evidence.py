@@ -273,6 +273,8 @@ class Search:
         proven to: all strands like its own, wherever such a group was recorded whole.
         """
         beside = self._beside(found)
+        if not beside:
+            return False
         of = {id(strand): one.ranks() for one in self.proven for strand in one.strands}
         longest = max(found.strands, key=len)
         lie = [

@@ -44,8 +44,7 @@ summed AS (
             WHEN coalesce(sum(bare_ns) FILTER (WHERE is_unsplit) > sum(bare_ns) FILTER (WHERE lacks_ranks), bool_or(is_unsplit))
                 THEN format(
                     'other ranks in {} (its share of them is not known)',
-                    string_agg(DISTINCT if(op = 'unknown', 'calls of an unknown operation', op), ', ' ORDER BY if(op = 'unknown', 'calls of an unknown operation', op))
-                    FILTER (WHERE is_unsplit)
+                    array_to_string(list_sort(list(DISTINCT if(op = 'unknown', 'calls of an unknown operation', op)) FILTER (WHERE is_unsplit)), ', ')
                 )
             WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
             ELSE 'ranks whose calls were not matched'
