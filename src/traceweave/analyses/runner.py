@@ -325,5 +325,7 @@ def macros() -> dict[str, str]:
     texts = [
         answered(file.read_text(encoding="utf-8")) for file in files if file.name.endswith(".sql")
     ]
+    holds = resources.files("traceweave").joinpath("replay/holds.sql")
+    texts.append(answered(holds.read_text(encoding="utf-8")))
     found = [_HEADER.split(text)[1:] for text in texts]
     return {name: sql for parts in found for name, sql in zip(parts[::2], parts[1::2], strict=True)}

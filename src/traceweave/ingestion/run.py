@@ -32,6 +32,12 @@ from traceweave.store.database import first_line
 from traceweave.store.draft import Draft, drafting
 from traceweave.store.folder import FolderDraft, drafting_folder, is_folder_name
 from traceweave.store.manifest import size_of_run
+from traceweave.words import shortened
+
+_RANGE_NAMES = """
+SELECT name FROM base.host_ops WHERE kind IN ('annotation', 'nvtx')
+GROUP BY name ORDER BY count(*) DESC, name LIMIT 5
+"""
 
 
 def ingest(
@@ -90,6 +96,8 @@ def ingest(
             found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
         outcomes = _load(draft, sources, dask, jobs, progress)
+        if step_range is not None:
+            _check_steps(draft.con, step_range)
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
@@ -134,6 +142,18 @@ def _check_expression(step_range: str) -> None:
             raise UsageError(
                 f"--step-range {step_range!r}: not a regular expression: {reason}"
             ) from error
+
+
+def _check_steps(con: duckdb.DuckDBPyConnection, step_range: str) -> None:
+    """Raise UsageError, with names that there are, if an expression matches none of the ranges."""
+    if con.execute("SELECT 1 FROM base.steps LIMIT 1").fetchall():
+        return
+    names = con.execute(_RANGE_NAMES).fetchall()
+    listed = ", ".join(repr(shortened(name)) for (name,) in names)
+    there = f"there are {listed} and others" if listed else "no trace has any"
+    raise UsageError(
+        f"--step-range {step_range!r}: matches no annotation and no NVTX range; {there}"
+    )
 
 
 def _check_output(output: str | Path, *, add: bool, dask: str | None) -> None:

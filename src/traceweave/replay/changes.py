@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 import duckdb
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.graph import Graph
+from traceweave.replay.idle import Idle
 from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, numbered
 from traceweave.replay.nodes import (
     ARRIVAL,
@@ -21,6 +23,7 @@ from traceweave.replay.nodes import (
     ENTER,
     EXIT,
     FREE,
+    HOLDS,
     HOST_WAIT,
     MEMORY,
     TRANSFER,
@@ -41,7 +44,6 @@ COLUMNS = {
         ("length", (CALL,)),
         ("launch_lag", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),
     ),
-    "data_loading": (("loading", (CALL, ENTER)),),
     "sync": (("length", (EXIT,)),),
     "device_delay": (("delay", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),),
 }
@@ -49,11 +51,21 @@ COLUMNS = {
 
 ON_CPU = {
     "launch": (("delay", (COMPUTE,)), ("launch_lag", (ARRIVAL, COMMUNICATION))),
-    "data_loading": (("loading", (COMPUTE,)),),
     "device_delay": (),
 }
 """The same in a run without a GPU."""
 
+_HELD = (
+    ("held", (CALL, ENTER)),
+    ("length", (CALL,)),
+    ("launch_lag", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),
+)
+"""The same of what keeps a host thread from launching, and in a run without a GPU:"""
+_HELD_ON_CPU = (("held", (COMPUTE,)),)
+
+
+_NO_CALL = -2
+"""Of what nothing launched."""
 
 _UNKNOWN_STAGE = """
 SELECT DISTINCT rank FROM collectives
@@ -83,9 +95,7 @@ class Changer:
         found = False
         for kind in sorted(scenario.kinds):
             for column, sorts in self._columns(kind):
-                chosen = selected & np.isin(nodes.sort, sorts)
-                if column == "launch_lag":
-                    chosen &= nodes.launch >= 0
+                chosen = selected & np.isin(nodes.sort, sorts) & self._is_of(kind, column)
                 found = found or bool(np.any(chosen))
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         if "sync" in scenario.kinds:
@@ -97,7 +107,22 @@ class Changer:
             raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
         return Changed(nodes, edges)
 
+    def _is_of(self, kind: str, column: str) -> Flags:
+        """Return of which nodes a column is that kind of time: what launching is to one, the loader
+        or the allocator is to another."""
+        nodes = self.graph.nodes
+        if column == "launch_lag":
+            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
+        else:
+            by = nodes.held_by if column == "held" else nodes.call_by
+        if column == "delay":
+            return np.ones(len(nodes), bool)
+        own: Flags = by == (HOLDS.index(kind) if kind in HOLDS else -1)
+        return own
+
     def _columns(self, kind: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        if kind in HOLDS:
+            return _HELD if self.graph.has_gpu else _HELD_ON_CPU
         if not self.graph.has_gpu and kind in ON_CPU:
             return ON_CPU[kind]
         return COLUMNS[kind]
@@ -189,15 +214,27 @@ class Changer:
     def _with(self, nodes: Nodes, kind: str, column: str, chosen: Flags, s: Scenario) -> Nodes:
         if s.overlap or not np.any(chosen):
             return nodes
-        if column == "loading" or (column == "delay" and kind == "launch"):
-            # data loading is the part of a delay that `loading` says
-            loading = nodes.loading
-            part = loading if column == "loading" else nodes.delay - loading
+        if column == "held" or (column == "delay" and kind == "launch"):
+            # the part of a delay that `held` says is not launching
+            held = nodes.held
+            part = held if column == "held" else nodes.delay - held
             new = self._new(part, kind, column, chosen, s)
+            if s.idle:
+                # where in the delay it lies is not known
+                share = self._idle.before / np.maximum(self.graph.nodes.delay, 1)
+                new = part - np.rint((part - new) * np.minimum(share, 1)).astype(np.int64)
             other = nodes.delay - part
-            return nodes.with_(delay=other + new, loading=new if column == "loading" else loading)
+            return nodes.with_(delay=other + new, held=new if column == "held" else held)
         old = getattr(nodes, column)
-        return nodes.with_(**{column: self._new(old, kind, column, chosen, s)})
+        new = self._new(old, kind, column, chosen, s)
+        if s.idle:
+            of = self._idle.to_launch if column == "launch_lag" else self._idle.within
+            new = np.maximum(new, old - of)
+        return nodes.with_(**{column: new})
+
+    @cached_property
+    def _idle(self) -> Idle:
+        return Idle(self.graph)
 
     def _new(self, old: Ints, kind: str, column: str, chosen: Flags, s: Scenario) -> Ints:
         if column == "delay":

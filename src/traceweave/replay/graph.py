@@ -110,8 +110,8 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     first = np.array([*begins, collected.size])
     nodes, edges = _tied(collected, parts, first, tables.instances)
     delay = slack(nodes, edges)
-    loads = np.flatnonzero(nodes.loading)
-    nodes.loading[loads] = np.clip(nodes.loading[loads], 0, np.maximum(delay[loads], 0))
+    holds = np.flatnonzero(nodes.held)
+    nodes.held[holds] = np.clip(nodes.held[holds], 0, np.maximum(delay[holds], 0))
     nodes = nodes.with_(delay=delay)
     graph = Graph(
         tables.origin,
@@ -183,7 +183,9 @@ def _barriers(together: Ints, seen: Flags) -> Nodes:
         length=nothing,
         lag=np.full(len(number), FREE),
         delay=nothing,
-        loading=nothing,
+        held=nothing,
+        held_by=none,
+        call_by=none,
         launch=none,
         launch_lag=nothing,
         step=none,

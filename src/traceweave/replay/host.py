@@ -8,6 +8,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.rows import (
+    ANY_THREAD,
     COPY,
     DEVICE,
     EVENT,
@@ -199,13 +200,31 @@ def _works(operators: Columns, chain: Ints, begin: Ints, end: Ints) -> Flags:
     return found
 
 
-def covered(loading: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
+def held(holds: Columns, chain: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return for how long between two moments something kept each thread from launching, and what
+    did mostly: a place in HOLDS, -1 for nothing."""
+    total, by = np.zeros(len(chain), np.int64), np.full(len(chain), -1)
+    if not len(holds["sort"]):
+        return total, by
+    total = _covered(holds, chain, begin, end)
+    most = np.zeros(len(chain), np.int64)
+    for sort in np.unique(holds["sort"]).tolist():
+        own = {name: column[holds["sort"] == sort] for name, column in holds.items()}
+        length = _covered(own, chain, begin, end)
+        by = np.where(length > most, sort, by)
+        most = np.maximum(most, length)
+    return total, by
+
+
+def _covered(ranges: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
     """Return for how long between two moments each thread was in one of some ranges."""
     found = np.zeros(len(chain), np.int64)
-    for one in np.unique(loading["chain"]).tolist():
+    anyone = ranges["chain"] == ANY_THREAD
+    chains = np.unique(chain) if anyone.any() else np.unique(ranges["chain"])
+    for one in chains.tolist():
         mine = chain == one
-        ranges = loading["chain"] == one
-        starts, ends = loading["start_ns"][ranges], loading["end_ns"][ranges]
+        own = anyone | (ranges["chain"] == one)
+        starts, ends = ranges["start_ns"][own], ranges["end_ns"][own]
         until = np.maximum.accumulate(np.concatenate([[begin.min(initial=0)], ends]))
         starts = np.maximum(starts, until[:-1])
         ends = np.maximum(starts, ends)

@@ -14,8 +14,17 @@ from traceweave.arrays import Floats, Ints
 from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.nodes import COMPUTE, MEMORY, Nodes
-from traceweave.replay.path import DELAYED, KINDS, Path, critical_path
+from traceweave.replay.nodes import (
+    COMPUTE,
+    COMPUTING,
+    COPYING,
+    DELAYED,
+    KINDS,
+    MEMORY,
+    TRANSFERRING,
+    Nodes,
+)
+from traceweave.replay.path import Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
 from traceweave.replay.steps import Windows, windows
 
@@ -193,9 +202,9 @@ def what_of_nodes(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str
     ops = {op: n for n, op in enumerate(names.comm_ops)}
     of_instance = np.array([ops[op] for op in graph.instances["op"].tolist()] + [-1], np.int64)
     instance = nodes.instance[node]
-    is_class = np.isin(nodes.sort[node], (COMPUTE, MEMORY)) & np.isin(kind, (0, 5))
+    is_class = np.isin(nodes.sort[node], (COMPUTE, MEMORY)) & np.isin(kind, (COMPUTING, COPYING))
     of_class = np.where(is_class, nodes.class_[node], -1)
-    of_op = np.where((kind == 1) & (instance >= 0), of_instance[instance], -1)
+    of_op = np.where((kind == TRANSFERRING) & (instance >= 0), of_instance[instance], -1)
     found = np.where(of_op >= 0, of_op + len(names.classes), of_class)
     return found, (*names.classes, *names.comm_ops)
 

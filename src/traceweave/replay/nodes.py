@@ -26,6 +26,13 @@ COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = 
 its peers are not known it is one, COMMUNICATION. A call that waits is two: it enters, and exits
 after what it waits for. A BARRIER belongs to no rank: all members of a collective are there."""
 
+HOLDS = ("data_loading", "allocator", "compilation", "module_loading", "profiler_overhead")
+"""What keeps a host thread from launching; a call that waits for the device is a node instead."""
+
+COMPUTING, TRANSFERRING, LAUNCHING, SYNCING, COPYING, DELAYED, HELD = range(7)
+KINDS = ("compute", "transfer", "launch", "sync", "copy", "device_delay", *HOLDS)
+"""What time is spent on, as scenarios call it; HELD is the first of HOLDS."""
+
 ORDER_AT_ONCE = np.array([2, 2, 2, 2, 4, 0, 1, 5, 3])
 """By sort: what comes first of nodes that start at the same time."""
 
@@ -87,8 +94,12 @@ class Nodes:
     """Least distance from the end of the node before it in its chain; FREE: it has none."""
     delay: Ints
     """Its own; of what depends on nothing, its start."""
-    loading: Ints
-    """Part of the delay in which the host waited for data."""
+    held: Ints
+    """Part of the delay in which something kept the host from launching."""
+    held_by: Ints
+    """What that mostly was: a place in HOLDS, -1 for nothing."""
+    call_by: Ints
+    """What the call itself is mostly made of, -1 for nothing but calling."""
     launch: Ints
     """The node of the call that launched it, -1 for none."""
     launch_lag: Ints
@@ -136,11 +147,12 @@ def joined(parts: list[Nodes]) -> Nodes:
 
 _NARROW = {
     "rank": np.int32, "chain": np.int64, "sort": np.int8, "lag": np.int32, "launch": np.int32,
-    "launch_lag": np.int32, "name": np.int32, "class_": np.int16, "instance": np.int32,
+    "launch_lag": np.int32, "held_by": np.int8, "call_by": np.int8, "name": np.int32,
+    "class_": np.int16, "instance": np.int32,
 }  # fmt: skip
 """Columns that need no 64 bits."""
 
-_RARE = ("delay", "loading")
+_RARE = ("delay", "held")
 """Columns that are 0 nearly everywhere: where nothing else is written, they take no memory."""
 
 

@@ -15,19 +15,22 @@ from traceweave.replay.nodes import (
     CALL,
     COMMUNICATION,
     COMPUTE,
+    COMPUTING,
+    COPYING,
+    DELAYED,
     ENTER,
     EXIT,
     FAR,
     FREE,
+    HELD,
+    LAUNCHING,
     MEMORY,
+    SYNCING,
     TRANSFER,
+    TRANSFERRING,
     Edges,
     Nodes,
 )
-
-COMPUTING, TRANSFERRING, LAUNCHING, LOADING, SYNCING, COPYING, DELAYED = range(7)
-KINDS = ("compute", "transfer", "launch", "data_loading", "sync", "copy", "device_delay")
-"""What a piece of the path is, and what scenarios call it."""
 
 _OF_LENGTH = {
     COMPUTE: COMPUTING, MEMORY: COPYING, COMMUNICATION: TRANSFERRING, TRANSFER: TRANSFERRING,
@@ -56,10 +59,11 @@ class Path:
     """and those it comes from there."""
 
 
-def of_length(sort: Ints) -> Ints:
-    """Return what the lengths of nodes are, by their sorts."""
+def of_length(nodes: Nodes, chosen: Ints) -> Ints:
+    """Return what the lengths of some nodes are spent on."""
     kinds = np.array([_OF_LENGTH.get(s, DELAYED) for s in range(BARRIER + 1)])
-    return kinds[sort]
+    by = nodes.call_by[chosen].astype(np.int64)
+    return np.where(by >= 0, HELD + by, kinds[nodes.sort[chosen]])
 
 
 def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -69,13 +73,14 @@ def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     """
     nodes = graph.nodes
     works = node[(nodes.sort[node] != BARRIER) & (nodes.sort[node] != ARRIVAL)]
-    yield works, of_length(nodes.sort[works]), nodes.length[works]
+    yield works, of_length(nodes, works), nodes.length[works]
     host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != BARRIER)]
     # that of what follows nothing is its date
     host = host[nodes.follows[host] | (nodes.launch[host] >= 0)]
-    loading = nodes.loading[host].astype(np.int64)
-    yield host, np.full(len(host), LOADING), loading
-    yield host, np.full(len(host), LAUNCHING), np.maximum(nodes.delay[host] - loading, 0)
+    held = nodes.held[host].astype(np.int64)
+    by = nodes.held_by[host]
+    yield host[by >= 0], HELD + by[by >= 0].astype(np.int64), held[by >= 0]
+    yield host, np.full(len(host), LAUNCHING), np.maximum(nodes.delay[host] - held, 0)
 
 
 def _is_on_host(graph: Graph, sort: Ints) -> Flags:
@@ -143,25 +148,25 @@ def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
 
 
 def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> Path:
-    """Divide the time of each node of the way: before its delay, loading, delay, and its length."""
+    """Divide the time of each node of the way: before its delay, held up, delay, and its length."""
     sort, start = nodes.sort[way], nodes.start[way]
     on_host = _is_on_host(graph, sort)
     since = np.where(since == -FAR, start, since)
     delay = np.minimum(nodes.delay[way], start - since)
-    loading = np.minimum(nodes.loading[way], np.maximum(delay, 0))
+    held = np.minimum(nodes.held[way], np.maximum(delay, 0))
     waited = np.where(on_host, LAUNCHING, DELAYED)
     launched = np.append(False, left[:-1])
     kinds = np.stack(
         [
             np.where(launched, LAUNCHING, waited),
-            np.full(len(way), LOADING),
+            HELD + nodes.held_by[way].astype(np.int64),
             waited,
-            of_length(sort),
+            of_length(nodes, way),
         ],
         axis=1,
     )
     lengths = np.stack(
-        [start - since - delay, loading, delay - loading, np.where(left, 0, nodes.length[way])],
+        [start - since - delay, held, delay - held, np.where(left, 0, nodes.length[way])],
         axis=1,
     )
     begins = since[:, None] + np.cumsum(lengths, axis=1) - lengths

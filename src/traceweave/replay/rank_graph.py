@@ -157,7 +157,7 @@ def _on_device(
         length=np.where(two & ~second, 0, (gpu["end_ns"] - gpu["start_ns"])[of]),
         lag=np.where(second, 0, order.lag[of]),
         delay=np.zeros(len(of), np.int64),
-        loading=np.zeros(len(of), np.int64),
+        **_not_held(len(of)),
         launch=np.where(launched, own.first[launch[of]], -1) if len(own.first) else launch[of],
         launch_lag=order.launch_lag[of],
         step=_filled(gpu)[of],
@@ -198,7 +198,9 @@ def _on_host(
     leads = np.diff(calls["chain"], prepend=np.nan) != 0
     # what comes before the first call belongs to it, as its date does
     free = np.where(leads, 0, np.roll(calls["end_ns"], 1))
-    loading = host.covered(rows.loading, calls["chain"], free, calls["start_ns"])
+    held, by = host.held(rows.holds, calls["chain"], free, calls["start_ns"])
+    inside, call_by = host.held(rows.holds, calls["chain"], calls["start_ns"], calls["end_ns"])
+    call_by = np.where(2 * inside > calls["end_ns"] - calls["start_ns"], call_by, -1)
     count = len(of)
     return Nodes(
         rank=np.full(count, rows.rank),
@@ -208,7 +210,9 @@ def _on_host(
         length=end - start,
         lag=np.where(second | ~leads[of], 0, FREE),
         delay=np.zeros(count, np.int64),
-        loading=np.where(second, 0, loading[of]),
+        held=np.where(second, 0, held[of]),
+        held_by=np.where(second, -1, by[of]),
+        call_by=np.where(two, -1, call_by[of]),
         launch=np.full(count, -1),
         launch_lag=np.zeros(count, np.int64),
         step=calls["step"][of],
@@ -307,10 +311,10 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
     count = len(cpu["op_id"])
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     free = np.where(leads, 0, np.roll(cpu["end_ns"], 1))
-    # ranges of the loader know a thread with its process, operators here do not
-    loader = {**rows.loading, "chain": np.zeros(len(rows.loading["chain"]), np.int64)}
+    # ranges know a thread with its process, operators here do not
+    holds = {**rows.holds, "chain": np.zeros(len(rows.holds["chain"]), np.int64)}
     main = cpu["chain"] == _most_common(cpu["chain"])
-    loading = host.covered(loader, np.where(main, 0, 1), free, cpu["start_ns"])
+    held, by = host.held(holds, np.where(main, 0, 1), free, cpu["start_ns"])
     return Nodes(
         rank=np.full(count, rows.rank),
         chain=cpu["chain"],
@@ -319,7 +323,9 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
         length=cpu["end_ns"] - cpu["start_ns"],
         lag=np.where(leads, FREE, 0),
         delay=np.zeros(count, np.int64),
-        loading=loading,
+        held=held,
+        held_by=by,
+        call_by=np.full(count, -1),
         launch=np.full(count, -1),
         launch_lag=np.zeros(count, np.int64),
         step=cpu["step"],
@@ -328,6 +334,11 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
         class_=cpu["class_id"],
         instance=np.full(count, -1),
     )
+
+
+def _not_held(count: int) -> dict[str, Ints]:
+    nothing = np.full(count, -1)
+    return {"held": np.zeros(count, np.int64), "held_by": nothing, "call_by": nothing}
 
 
 def _most_common(values: Ints) -> int:
@@ -352,7 +363,7 @@ def _host_collectives(
         length=np.where(two & ~second, 0, (comm["end_ns"] - comm["start_ns"])[of]),
         lag=np.where(second, 0, lag[of]),
         delay=np.zeros(count, np.int64),
-        loading=np.zeros(count, np.int64),
+        **_not_held(count),
         launch=np.where(second, -1, launch[of]),
         launch_lag=launch_lag[of],
         step=comm["step"][of],

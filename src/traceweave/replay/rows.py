@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import duckdb
@@ -11,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceweave.arrays import Ints
+from traceweave.replay.nodes import HOLDS
 from traceweave.vocabulary import answered
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -45,8 +48,7 @@ FROM (SELECT class FROM gpu_ops GROUP BY class UNION SELECT 'operator');
 """
 
 # A call is a node of the graph where it launches or waits; that of an event orders streams.
-_CALLS = answered(
-    """
+_CALLS = """
 CREATE OR REPLACE TEMP TABLE tw_replay_calls AS
 SELECT row_number() OVER (ORDER BY name) - 1 AS call_id, name, sort
 FROM (
@@ -55,33 +57,26 @@ FROM (
         CASE
             WHEN contains(name, 'StreamWaitEvent') THEN 5
             WHEN contains(name, 'EventRecord') THEN 6
-            WHEN waits = 'device' THEN 1 WHEN waits = 'stream' THEN 2
-            WHEN waits = 'event' THEN 3 WHEN waits = 'copy' THEN 4
+            WHEN waits_for = 'device' THEN 1 WHEN waits_for = 'stream' THEN 2
+            WHEN waits_for = 'event' THEN 3 WHEN waits_for = 'copy' THEN 4
             WHEN launches THEN 0
         END AS sort
     FROM (
         SELECT
-            name, nullif(vocabulary('synchronizing', name), 'no') AS waits,
+            name, waits_for,
             name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
-        FROM (SELECT name FROM host_ops WHERE kind IN ('runtime', 'driver') GROUP BY name)
+        FROM tw_call_names
     )
 )
 WHERE sort IS NOT NULL
 """
-)
 
 LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD = range(7)
 """Sorts of calls: what launches, what makes its thread wait for what, and the two that order
 streams."""
 
-_LOADING = answered(
-    """
-CREATE OR REPLACE TEMP TABLE tw_replay_loading AS
-SELECT name
-FROM (SELECT name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY name)
-WHERE vocabulary('data_loading', name) = 'yes'
-"""
-)
+ANY_THREAD = -1
+"""The chain of a record that names no thread."""
 
 _GPU_OPS = """
 SELECT
@@ -181,11 +176,18 @@ WHERE rank = $rank AND category IN ('cuda_sync', 'cuda_event') AND start_ns IS N
 ORDER BY start_ns
 """
 
-_LOADED = """
-SELECT (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
-FROM host_ops
-WHERE rank = $rank AND kind NOT IN ('runtime', 'driver') AND name IN (FROM tw_replay_loading)
-ORDER BY start_ns
+_HELD = f"""
+SELECT
+    CASE WHEN h.tid IS NULL THEN {ANY_THREAD}
+        ELSE (hash(nullif(h.pid, -1), nullif(h.tid, -1)) >> 1)::BIGINT END AS chain,
+    list_position({list(HOLDS)}, h.sort) - 1 AS sort,
+    aligned_ns(h.start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(h.end_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns
+FROM tw_holds AS h
+JOIN clock_spans AS c
+    ON c.rank = h.rank AND h.start_ns >= c.from_local_ns AND h.start_ns < c.until_local_ns
+WHERE h.rank = $rank AND h.sort <> 'sync'
+ORDER BY h.start_ns
 """
 
 _OPERATORS = """
@@ -198,6 +200,11 @@ ORDER BY start_ns
 _STEPS = """
 SELECT step, start_ns, end_ns FROM steps WHERE rank = $rank ORDER BY step
 """
+
+
+@cache
+def _holds() -> str:
+    return answered(resources.files(__package__).joinpath("holds.sql").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,8 @@ class RankRows:
     cpu: Columns
     collectives: Columns
     recorded: Columns
-    loading: Columns
+    holds: Columns
+    """What kept a thread from launching; sort: a place in HOLDS."""
     operators: Columns
     steps: Columns
 
@@ -234,11 +242,11 @@ class Tables:
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        for statement in (_NAMES, _CALLS, _LOADING, _INSTANCES):
+        for statement in (_holds(), _NAMES, _CALLS, _INSTANCES):
             con.execute(statement)
         (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)
         self.has_gpu = self._any("gpu_ops")
-        self._has_loading = self._any("tw_replay_loading")
+        self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
         self._empty: dict[str, Columns] = {}
         self.names = Names(
             self._texts("tw_replay_names", "name", "name_id"),
@@ -303,7 +311,7 @@ class Tables:
             cpu=ask(_CPU_OPS, not self.has_gpu),
             collectives=ask(_COLLECTIVES),
             recorded=ask(_RECORDED, self.has_gpu),
-            loading=ask(_LOADED, self._has_loading),
+            holds=ask(_HELD, self._has_holds),
             operators=ask(_OPERATORS),
             steps=ask(_STEPS),
         )

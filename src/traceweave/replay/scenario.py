@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from traceweave.errors import UsageError, suggest
+from traceweave.replay.nodes import HOLDS, KINDS
 
-KINDS = ("compute", "transfer", "launch", "data_loading", "sync", "copy", "device_delay")
-SELECTORS = ("rank", "step", "kind", "class", "op", "group", "name", "module", "bytes")
+SELECTORS = ("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes")
 CHANGES = ("times", "like", "gbps", "alpha_us", "overlap")
 LIKES = ("median", "fastest", "mean")
 
@@ -33,6 +33,8 @@ class Scenario:
     module: str | None = None
     bytes: tuple[float, float] | None = None
     """From, to (included)."""
+    idle: bool = False
+    """Only such time in which nothing ran on the GPU of the rank."""
     times: float | None = None
     like: str | None = None
     gbps: float | None = None
@@ -75,6 +77,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         given.get("name"),
         given.get("module"),
         _range(text, given),
+        _while(text, given),
         _number(text, "times", given),
         _like(text, given),
         _number(text, "gbps", given),
@@ -114,6 +117,8 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return frozenset({"transfer"})
     if "op" in given:
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
+    if "while" in given:
+        return _WHILE_IDLE
     if {"class", "name"} & given.keys():
         # those of collectives and copies too
         return frozenset({"compute", "copy", "transfer"})
@@ -122,10 +127,13 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
 
-_COMPARABLE = frozenset({"compute", "launch", "data_loading", "copy"})
+_COMPARABLE = frozenset({"compute", "launch", "copy", *HOLDS})
 """Kinds that are a rank's own doing, and so can be like those of others."""
 
 _LIKE = _COMPARABLE | {"transfer"}
+
+_WHILE_IDLE = frozenset({"launch", *HOLDS})
+"""Time of the host."""
 
 
 def _refuse(s: Scenario) -> None:
@@ -143,6 +151,9 @@ def _refuse(s: Scenario) -> None:
             f"scenario {s.text!r}: a sync can only be removed, with times=0; its length is that of"
             " what it waits for"
         )
+    if s.idle and (s.times is None or s.kinds - _WHILE_IDLE):
+        listed = ", ".join(kind for kind in KINDS if kind in _WHILE_IDLE)
+        raise UsageError(f"scenario {s.text!r}: while=idle is for times= of the kinds {listed}")
     if s.like is not None and s.kinds - _LIKE:
         wrong = ", ".join(sorted(s.kinds - _LIKE))
         raise UsageError(f"scenario {s.text!r}: {wrong} has nothing to be like; use times=")
@@ -187,6 +198,12 @@ def _like(text: str, given: dict[str, str]) -> str | None:
     if like is not None and like not in LIKES:
         raise UsageError(f"scenario {text!r}: like is one of {', '.join(LIKES)}")
     return like
+
+
+def _while(text: str, given: dict[str, str]) -> bool:
+    if given.get("while", "idle") != "idle":
+        raise UsageError(f"scenario {text!r}: while is idle, or not there")
+    return "while" in given
 
 
 def _overlap(text: str, given: dict[str, str]) -> bool:

@@ -16,7 +16,8 @@ from traceweave.errors import QueryError
 from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of, what_of_nodes
-from traceweave.replay.path import DELAYED, KINDS, TRANSFERRING, spent
+from traceweave.replay.nodes import DELAYED, KINDS, TRANSFERRING
+from traceweave.replay.path import spent
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import Row, slowdowns
 from traceweave.store.rows import Columns, column, registered

@@ -60,13 +60,20 @@ WITH on_device AS (
     GROUP BY g.rank, l.step
 ),
 tiled AS (
-    SELECT *, lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns) AS next_first_ns FROM on_device
+    SELECT rank, step, first_ns, coalesce(lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns), last_ns) AS end_ns FROM on_device
+),
+-- nothing tells where the only step of a rank ends on the device: it is as long as its range, where that is longer than its ops take
+lone AS (
+    SELECT rank, any_value(start_local_ns) AS start_ns, any_value(start_local_ns + duration_ns) AS end_ns
+    FROM new_steps GROUP BY rank HAVING count(*) = 1
 )
 SELECT
     s.rank, s.step, r.source_id, s.start_local_ns, s.duration_ns,
-    t.first_ns AS device_start_local_ns, coalesce(t.next_first_ns, t.last_ns) AS device_end_local_ns,
-    s.source
+    CASE WHEN l.end_ns - l.start_ns > t.end_ns - t.first_ns THEN least(l.start_ns, t.first_ns) ELSE t.first_ns END AS device_start_local_ns,
+    CASE WHEN l.end_ns - l.start_ns > t.end_ns - t.first_ns THEN greatest(l.end_ns, t.end_ns) ELSE t.end_ns END AS device_end_local_ns,
+    s.source, s.kind
 FROM new_steps AS s
+LEFT JOIN lone AS l USING (rank)
 JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank)
 LEFT JOIN tiled AS t USING (rank, step);
 

@@ -1,13 +1,45 @@
--- Steps where nobody marked them: a run that does the same again and again shows its period in the order in which its
--- kernels are launched. Adds to new_steps, for ranks that steps.sql found none for, rows with source 'inferred'.
+-- Steps where nobody marked them, for ranks that steps.sql found none for. Adds rows to new_steps.
 -- Input: new_gpu_ops as link.sql leaves them, new_host_ops, new_steps, finish_source(step_range).
---
--- A kernel is taken for the beginning of a step if from each of its launches to the next exactly the same kernels are
--- launched, at least three times over, and less than one such period lies before the first and after the last. Layers
--- repeat as well, but not from the first kernel of a trace to its last. Of several such kernels the one with the most
--- launches is taken, then the one that comes first. What precedes its first launch and follows its last is in no step:
--- those may be halves of one. Steps are counted from 0 on every rank.
+-- Steps are counted from 0 on every rank. What precedes the first beginning and follows the last is in no step: those
+-- may be halves of one.
 
+-- The model, where the profiler recorded modules (with_stack): the module that is in no other one and takes most of the
+-- time is called once per step. One call is one pass: then nothing that repeats within it is a step.
+CREATE OR REPLACE TEMP TABLE model_calls AS
+WITH modules AS (
+    SELECT
+        rank, pid, tid, name, op_id, start_local_ns, duration_ns,
+        coalesce(start_local_ns >= max(start_local_ns + duration_ns) OVER (
+            PARTITION BY rank, pid, tid ORDER BY start_local_ns, duration_ns DESC, op_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), TRUE) AS is_outermost
+    FROM new_host_ops
+    WHERE kind = 'python' AND starts_with(name, 'nn.Module: ') AND rank IS NOT NULL AND rank NOT IN (SELECT rank FROM new_steps)
+),
+models AS (
+    SELECT rank, arg_max(name, (total_ns, name)) AS name
+    FROM (SELECT rank, name, sum(duration_ns) AS total_ns FROM modules WHERE is_outermost GROUP BY rank, name)
+    GROUP BY rank
+)
+SELECT rank, op_id, start_local_ns FROM modules JOIN models USING (rank, name) WHERE is_outermost;
+
+INSERT INTO new_steps BY NAME
+SELECT rank, step, start_local_ns, next_ns - start_local_ns AS duration_ns, 'module' AS source, NULL AS kind
+FROM (
+    SELECT
+        rank, start_local_ns,
+        row_number() OVER by_time - 1 AS step,
+        lead(start_local_ns) OVER by_time AS next_ns
+    FROM model_calls
+    WINDOW by_time AS (PARTITION BY rank ORDER BY start_local_ns, op_id)
+)
+WHERE next_ns > start_local_ns;
+
+-- The period in which kernels are launched, where a run does the same again and again: a kernel is taken for the
+-- beginning of a step if from each of its launches to the next exactly the same kernels are launched, at least three
+-- times over. Layers repeat as well. But what is before the first of them and after the last is no part of a layer (an
+-- embedding, a head), and of steps it is the end of one and the beginning of another: all kernels of the rank have to be
+-- of the period. One model call or one annotation around everything says the same: that all is one pass. Of several such
+-- kernels the one with the most launches is taken, then the one that comes first.
 INSERT INTO new_steps BY NAME
 WITH launched AS (
     SELECT
@@ -17,7 +49,8 @@ WITH launched AS (
         h.start_local_ns AS at_ns,
         row_number() OVER (PARTITION BY g.rank ORDER BY h.start_local_ns, g.op_id) AS place
     FROM new_gpu_ops AS g JOIN new_host_ops AS h ON h.op_id = g.launch_op_id
-    WHERE g.kind = 'kernel' AND g.rank IS NOT NULL AND g.rank NOT IN (SELECT rank FROM new_steps)
+    WHERE g.kind = 'kernel' AND g.rank IS NOT NULL
+        AND g.rank NOT IN (SELECT rank FROM new_steps UNION ALL SELECT rank FROM model_calls)
         AND (SELECT step_range IS NULL FROM finish_source)
 ),
 summed AS (
@@ -36,7 +69,7 @@ turns AS (
     WINDOW again AS (PARTITION BY rank, code ORDER BY place)
 ),
 periods AS (
-    SELECT rank, code, count(*) AS turns, min(place) AS first_place
+    SELECT rank, code, count(*) AS turns, min(place) AS first_place, max(place) AS last_place, max(length) AS length
     FROM turns
     GROUP BY rank, code
     HAVING count(*) > 3
@@ -45,8 +78,34 @@ periods AS (
         AND max(length) >= 10
         AND min(place) <= max(length) AND max(places) - max(place) < max(length)
 ),
-best AS (
-    SELECT rank, first(code ORDER BY turns DESC, first_place) AS code FROM periods GROUP BY rank
+best AS MATERIALIZED (
+    SELECT
+        rank,
+        first(code ORDER BY turns DESC, first_place) AS code,
+        first(first_place ORDER BY turns DESC, first_place) AS first_place,
+        first(last_place ORDER BY turns DESC, first_place) AS last_place,
+        first(length ORDER BY turns DESC, first_place) AS length
+    FROM periods
+    GROUP BY rank
+),
+-- launches before the first period and after the last that are not of one
+strange AS (
+    SELECT l.rank
+    FROM launched AS l JOIN best AS b USING (rank)
+    GROUP BY l.rank, l.code
+    HAVING greatest(count(*) FILTER (l.place < b.first_place), count(*) FILTER (l.place >= b.last_place))
+        > count(*) FILTER (l.place >= b.first_place AND l.place < b.first_place + b.length)
+),
+enclosed AS (
+    SELECT h.rank
+    FROM (
+        SELECT rank, start_local_ns, start_local_ns + duration_ns AS end_ns
+        FROM new_host_ops
+        WHERE kind IN ('annotation', 'nvtx')
+        QUALIFY count(*) OVER (PARTITION BY rank, name) = 1
+    ) AS h
+    JOIN (SELECT rank, min(at_ns) AS first_ns, max(at_ns) AS last_ns FROM launched GROUP BY rank) AS l USING (rank)
+    WHERE h.start_local_ns <= l.first_ns AND h.end_ns >= l.last_ns
 ),
 bounds AS (
     SELECT
@@ -55,8 +114,9 @@ bounds AS (
         at_ns,
         lead(at_ns) OVER by_place AS next_ns
     FROM launched JOIN best USING (rank, code)
+    WHERE rank NOT IN (SELECT rank FROM strange UNION ALL SELECT rank FROM enclosed)
     WINDOW by_place AS (PARTITION BY rank ORDER BY place)
 )
-SELECT rank, step, at_ns AS start_local_ns, next_ns - at_ns AS duration_ns, 'inferred' AS source
+SELECT rank, step, at_ns AS start_local_ns, next_ns - at_ns AS duration_ns, 'inferred' AS source, NULL AS kind
 FROM bounds
 WHERE next_ns > at_ns;

@@ -88,7 +88,8 @@ CREATE TABLE base.steps (
     duration_ns BIGINT NOT NULL,
     device_start_local_ns BIGINT,
     device_end_local_ns BIGINT,
-    source VARCHAR NOT NULL
+    source VARCHAR NOT NULL,
+    kind VARCHAR
 );
 
 CREATE TABLE base.gpu_ops (

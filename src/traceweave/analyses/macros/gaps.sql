@@ -202,12 +202,6 @@ loaded AS (
 -- What the profiler says of its own overhead it says of no thread.
 burdens AS MATERIALIZED (
     SELECT rank, pid, tid, sort AS cause, start_ns, end_ns FROM tw_holds WHERE sort NOT IN ('sync', 'data_loading')
-    UNION ALL
-    SELECT
-        rank, NULL, NULL, CASE WHEN tw_overhead(name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
-        start_local_ns, start_local_ns + duration_ns
-    FROM other_events
-    WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0
 ),
 burdened_parts AS (
     SELECT h.gap_id, h.start_ns, h.end_ns, b.cause, b.rank, b.pid, b.tid

@@ -6,10 +6,11 @@
 SELECT
     i.ranks,
     i.cost_ns,
+    f.scenario,
     i.opening || ' while the host allocates or frees its memory' || i.details AS evidence,
     CASE
         WHEN p.is_torch THEN 'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; fewer different shapes'
         ELSE 'Allocate once and reuse it, or use stream-ordered allocation (cudaMallocAsync)'
     END AS advice
-FROM shared_idling() AS i CROSS JOIN shared_program() AS p
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
 WHERE i.cause = 'allocator' AND NOT i.is_blamed

@@ -1,6 +1,6 @@
 -- rule: compilation | compilation within recorded steps
 -- topic: idling and copies
--- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Cost: the idle time of the GPU during compilation; without a GPU the compile time.
+-- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
 -- proof: host_ops
 WITH compiled AS (
@@ -18,10 +18,23 @@ WITH compiled AS (
 SELECT
     CASE WHEN len(c.ranks) < c.all_ranks THEN c.ranks END AS ranks,
     CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
+    CASE WHEN i.stalled_steps IS NULL THEN f.scenario END AS scenario,
     format('Code is compiled for {} per {}{}{}', tw_time(c.compile_ns), c.unit,
         CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
         CASE WHEN c.has_gpu THEN coalesce('; the GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
     ) AS evidence,
     CASE WHEN len(c.steps) < c.all_steps THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
     || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
-FROM compiled AS c LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'
+FROM compiled AS c
+LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'
+LEFT JOIN shared_idle_scenarios() AS f ON f.cause = i.cause
+UNION ALL
+-- no range names the compiler: code is loaded at the end of time in which its thread makes no call
+SELECT
+    i.ranks,
+    i.cost_ns,
+    f.scenario,
+    i.opening || ' before code that a kernel needs is loaded: it is compiled meanwhile' || i.details,
+    'Warm up before recording; compile ahead, or keep what was compiled in a cache on disk'
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause)
+WHERE i.cause = 'compilation' AND NOT i.is_blamed AND NOT EXISTS (FROM compiled)

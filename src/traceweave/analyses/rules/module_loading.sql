@@ -4,9 +4,13 @@
 -- try: Warm up before measuring; avoid recompiling in every step (changing shapes).
 -- proof: idle_causes
 SELECT
-    ranks,
-    cost_ns,
-    opening || ' while code is loaded onto it' || details AS evidence,
-    'Find what loads new code in every step: kernels compiled for changing shapes, extensions that are loaded again' AS advice
-FROM shared_idling()
-WHERE cause = 'module_loading' AND NOT is_blamed
+    i.ranks,
+    i.cost_ns,
+    f.scenario,
+    i.opening || ' while code is loaded onto it' || i.details AS evidence,
+    CASE WHEN s.has_steps AND s.steps > 1
+        THEN 'Find what loads new code in every step: kernels compiled for changing shapes, extensions that are loaded again'
+        ELSE 'Warm up before recording: code is loaded when a kernel is first launched (CUDA_MODULE_LOADING=EAGER loads all at the start)'
+    END AS advice
+FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_mean_step() AS s
+WHERE i.cause = 'module_loading' AND NOT i.is_blamed

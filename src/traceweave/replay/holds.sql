@@ -1,0 +1,95 @@
+-- What keeps a host thread from launching, and what names on the host say of that. The words are in the vocabulary; each
+-- name is asked once: a condition on the calls or ranges themselves would be tried on every one of them. Replay and the
+-- analyses of gaps read the same tables, made when one needs them.
+
+-- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code); NULL: does not
+-- reads: host_ops
+CREATE OR REPLACE TEMP TABLE tw_call_names AS
+SELECT
+    name,
+    nullif(vocabulary('synchronizing', name), 'no') AS waits_for,
+    vocabulary('launching', name) AS launches,
+    vocabulary('allocating', name) AS allocates,
+    vocabulary('loading_code', name) AS loads
+FROM (
+    SELECT any_value(name) AS name FROM host_ops WHERE kind IN ('runtime', 'driver', 'op') GROUP BY host_ops.name
+);
+
+-- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled); NULL: does not
+-- reads: host_ops
+CREATE OR REPLACE TEMP TABLE tw_range_names AS
+SELECT
+    name,
+    vocabulary('data_loading', name) AS gets_data,
+    vocabulary('compiling', name) AS compiles
+FROM (
+    SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
+);
+
+-- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed
+-- reads: gpu_ops, host_ops
+CREATE OR REPLACE TEMP TABLE tw_code_calls AS
+SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
+FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads IS NOT NULL) AS n USING (name)
+WHERE h.kind IN ('runtime', 'driver')
+UNION ALL
+SELECT l.rank, l.launch_pid, l.launch_tid, l.launch_call, l.launch_start_local_ns, l.launch_start_local_ns + l.launch_duration_ns
+FROM (SELECT * FROM gpu_ops WHERE kind = 'kernel' AND launch_duration_ns >= 1000000) AS l
+ANTI JOIN (SELECT rank, name, launch_start_local_ns FROM gpu_ops WHERE kind = 'kernel') AS e
+    ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns;
+
+-- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for; rank, pid, tid, start_ns, end_ns
+-- reads: gpu_ops, host_ops
+CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS
+SELECT p.*
+FROM (
+    SELECT rank, pid, tid, last_ns AS start_ns, start_local_ns AS end_ns
+    FROM (
+        SELECT
+            rank, pid, tid, start_local_ns,
+            max(start_local_ns + duration_ns) OVER (
+                PARTITION BY rank, pid, tid ORDER BY start_local_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS last_ns
+        FROM host_ops
+        WHERE kind IN ('runtime', 'driver') AND rank IN (SELECT rank FROM tw_code_calls)
+    )
+    WHERE start_local_ns - last_ns >= 1000000
+) AS p
+ASOF JOIN (SELECT rank, start_ns FROM tw_code_calls) AS c ON c.rank = p.rank AND p.start_ns <= c.start_ns
+WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns;
+
+-- table: tw_holds | what can keep a host thread from launching: rank, pid and tid (-1: no number; NULL: the record names no thread), depth, sort ('sync': a call that waits for the device, 'data_loading', 'allocator', 'compilation', also in pauses before code is loaded, 'module_loading', 'profiler_overhead'), name, start_ns, end_ns, on the rank's own clock
+-- reads: gpu_ops, host_ops, other_events
+CREATE OR REPLACE TEMP TABLE tw_holds AS
+SELECT
+    h.rank,
+    coalesce(h.pid, -1) AS pid,
+    coalesce(h.tid, -1) AS tid,
+    coalesce(h.depth, 0) AS depth,
+    n.sort,
+    h.name,
+    h.start_local_ns AS start_ns,
+    h.start_local_ns + h.duration_ns AS end_ns
+FROM host_ops AS h
+JOIN (
+    SELECT name, 'sync' AS sort, ['call', 'op'] AS among FROM tw_call_names WHERE waits_for IS NOT NULL
+    UNION ALL
+    SELECT name, 'allocator', ['call'] FROM tw_call_names WHERE allocates IS NOT NULL
+    UNION ALL
+    SELECT name, 'compilation', ['op', 'range'] FROM tw_range_names WHERE compiles = 'yes'
+    UNION ALL
+    SELECT name, 'data_loading', ['op', 'range'] FROM tw_range_names WHERE gets_data = 'yes'
+) AS n
+    ON n.name = h.name
+    AND list_contains(n.among, CASE h.kind WHEN 'runtime' THEN 'call' WHEN 'driver' THEN 'call' WHEN 'op' THEN 'op' ELSE 'range' END)
+UNION ALL
+SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'module_loading', name, start_ns, end_ns FROM tw_code_calls
+UNION ALL
+SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'compilation', NULL, start_ns, end_ns FROM tw_pauses_before_code
+UNION ALL
+SELECT
+    rank, NULL, NULL, 0,
+    CASE WHEN vocabulary('overhead', name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
+    name, start_local_ns, start_local_ns + duration_ns
+FROM other_events
+WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0;
