@@ -36,8 +36,6 @@ WITH costly AS (
             CASE
                 WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL
                     THEN format('by replay its scenario gains {} more: it changes more than this counts', tw_time(r.alone_ns - f.bound_ns))
-                WHEN r.alone_ns - f.bound_ns >= $min_share * s.step_ns
-                    THEN format('by replay that gains {} more than this time itself: what comes later moves up too', tw_time(r.alone_ns - f.bound_ns))
             END,
             coalesce(r.note, w.note)
         ), '') END AS note
@@ -66,6 +64,8 @@ SELECT
     c.evidence
     || CASE WHEN c.most_ns < c.bound_ns
         THEN format(', but by replay even ''{}'' gains {}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE tw_time(c.most_ns) || ' only' END)
+        WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
+        THEN format('; without that, what comes later moves up too: {} in all', tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
     c.advice,

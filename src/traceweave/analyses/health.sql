@@ -12,7 +12,7 @@
 -- column: step BIGINT | the step it is about; NULL: all, or none in particular
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
--- caveat: step time is the median over the steps of length_ns of steps, a mean over the ranks.
+-- caveat: step time is the mean over the steps and ranks, length_ns of steps; fixes and costs are of the same.
 -- caveat: a rank without GPU ops, in a run where others have some, is left out of all numbers; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: 'fix 1' to 'fix 3' are what the mean step gains by the best fixes of fixes, each after those before it; what gains less than 1 % is left out.
@@ -89,8 +89,9 @@ lost AS (
     FROM analysis_files()
 ),
 rows AS (
-    SELECT 1 AS line, 'step time' AS answer, s.p50_ns / 1e6 AS value, 'ms' AS unit,
-        format('median of {}; mean {}', tw_many(s.steps, 'step'), tw_time(s.mean_ns))
+    SELECT 1 AS line, 'step time' AS answer, s.mean_ns / 1e6 AS value, 'ms' AS unit,
+        CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}; median {}', tw_many(s.steps, 'step'), tw_time(s.p50_ns)) END
+        || coalesce('; no range marks them: inferred from ' || s.inferred_from, '')
         || CASE WHEN s.source = 'host' AND s.device_min_ns IS NOT NULL
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
             ELSE '' END AS verdict,

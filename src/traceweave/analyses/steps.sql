@@ -16,13 +16,14 @@
 -- column: device_p50_ns BIGINT | median over the ranks
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
--- column: source VARCHAR | where the step comes from: 'ProfilerStep', 'nvtx', or 'inferred' from repeating kernels where no range marks it; 'several' if the ranks differ
+-- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range); 'module' (the model's calls) or 'inferred' (kernels that repeat) where no range does; 'several' if the ranks differ
+-- column: kind VARCHAR | what an inference engine runs in it: 'prefill', 'decode', 'mixed' ...; NULL where it does not say
 -- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
 -- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not
 -- column: longest_rank INTEGER | the rank on which that is longest
 -- main: step, ranks, length_ns, longest_rank, duration_p50_ns, duration_max_ns, slowest_rank, device_p50_ns, device_max_ns, source
 -- order: step
--- caveat: an inferred step begins with the launch of a kernel that occurs once per period; the training loop's steps may begin elsewhere, and each rank counts from 0.
+-- caveat: an inferred step begins with a call of the model, or with the launch of a kernel that occurs once per period; the training loop's steps may begin elsewhere, and each rank counts from 0.
 -- caveat: device windows tile the timeline, but they vary with how far the host is ahead of the GPU: where that changes during the recording, and host ranges spread less than half as much, host ranges are the length of a step.
 -- caveat: length_ns is a mean, since a delay of one rank at the end of a step makes the others wait in the next one.
 -- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers distinguishes them.
@@ -46,7 +47,8 @@ per_step AS MATERIALIZED (
         max(device_ns) AS device_max_ns,
         CAST(avg(device_ns) AS BIGINT) AS device_mean_ns,
         first(rank ORDER BY device_ns DESC, rank) FILTER (WHERE device_ns IS NOT NULL) AS device_slowest_rank,
-        CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source
+        CASE WHEN min(source) = max(source) THEN min(source) ELSE 'several' END AS source,
+        CASE WHEN min(kind) = max(kind) THEN min(kind) WHEN max(kind) IS NOT NULL THEN 'several' END AS kind
     FROM measured
     GROUP BY step
 ),
@@ -79,6 +81,7 @@ SELECT
     device_max_ns,
     device_slowest_rank,
     source,
+    kind,
     CASE WHEN by_device THEN device_mean_ns ELSE duration_mean_ns END AS length_ns,
     CASE WHEN by_device THEN 'device' ELSE 'host' END AS length_source,
     CASE WHEN by_device THEN device_slowest_rank ELSE slowest_rank END AS longest_rank

@@ -205,10 +205,14 @@ def _in_part(base: Facts, new: Facts) -> Fact | None:
     return Fact("files read", WITH_CARE, base_text, new_text, named, limits)
 
 
+_INFERRED = frozenset({"inferred", "module"})
+"""Sources of steps that no range marks."""
+
+
 def _steps(base: Facts, new: Facts) -> Fact:
     verdict, difference, limits = COMPARABLE, "", ""
     marked = [bool(run.step_sources) for run in (base, new)]
-    inferred = ["inferred" in run.step_sources for run in (base, new)]
+    inferred = [bool(_INFERRED & {*run.step_sources}) for run in (base, new)]
     if not all(marked):
         verdict, difference = WITH_CARE, "steps are marked in neither run"
         limits = (

@@ -112,7 +112,7 @@ def _figures(budget: Budget) -> tuple[Figure, ...]:
     if not budget.rows:
         return ()
     total = budget.total
-    several = ", median" if len(budget.steps) > 1 else ""
+    several = ", mean" if len(budget.steps) > 1 else ""
     length = Figure(
         f"Step time{several}" if budget.has_steps else "Recording, mean",
         duration(budget.length_ns),

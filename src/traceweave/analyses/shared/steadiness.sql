@@ -11,6 +11,7 @@
 -- column: source VARCHAR | 'device' or 'host': what the lengths are of
 -- column: device_min_ns BIGINT | shortest device window over the steps, mean over the ranks; NULL without any
 -- column: device_max_ns BIGINT | longest
+-- column: inferred_from VARCHAR | what steps are inferred from, in words; NULL: ranges mark them
 WITH lengths AS (
     SELECT s.*, w.device_ns
     FROM analysis_steps() AS s
@@ -30,6 +31,7 @@ SELECT
     arg_max(longest_rank, (length_ns, -step)) AS rank,
     any_value(length_source) AS source,
     min(device_ns) AS device_min_ns,
-    max(device_ns) AS device_max_ns
+    max(device_ns) AS device_max_ns,
+    (SELECT CASE WHEN bool_or(source = 'inferred') THEN 'kernels that repeat' WHEN bool_or(source = 'module') THEN 'calls of the model' END FROM steps) AS inferred_from
 FROM lengths
 HAVING count(*) > 0

@@ -346,7 +346,7 @@ function tellFacts(run) {
   const gpus = [...new Set(run.ranks.map((one) => one.gpu_name).filter(Boolean))];
   const ops = run.lanes.reduce((sum, lane) => sum + lane.ops, 0);
   part("name").textContent = run.name;
-  part("facts").textContent = [many(run.ranks.length, "rank"), gpus.join(", "), many(run.steps.length, "step"), many(ops, "operation"), text(run.span_ns, "duration")].filter(Boolean).join(" · ");
+  part("facts").textContent = [many(run.ranks.length, "rank"), gpus.join(", "), many(run.steps.length, run.steps.some((step) => step.is_inferred) ? "inferred step" : "step"), many(ops, "operation"), text(run.span_ns, "duration")].filter(Boolean).join(" · ");
   document.title = `${run.name} · traceweave`;
 }
 

@@ -44,7 +44,7 @@ function steps(pen, view, run, width, height, colours) {
     pen.globalAlpha = 1;
     const left = Math.max(from, 0);
     const room = Math.min(to, width) - left;
-    const label = room > 54 ? `step ${step.step}` : String(step.step);
+    const label = room > 54 ? `step ${step.step}${step.is_inferred && room > 110 ? " (inferred)" : ""}` : String(step.step);
     if (room < 8 + 6.5 * label.length) return;
     pen.fillStyle = colours.soft;
     pen.fillText(label, left + 4, top + STEPS / 2);

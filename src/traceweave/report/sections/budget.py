@@ -124,9 +124,9 @@ class Budget:
 
     @property
     def length_ns(self) -> int:
-        """Length of a step, at the median; of a recording on average."""
+        """Length of a step, or of a recording: the mean."""
         if self.steady is not None:
-            return int(self.steady["p50_ns"])
+            return round(self.steady["mean_ns"])
         return round(self.total["window_ns"] / len(self.rows)) if self.rows else 0
 
 
@@ -169,12 +169,14 @@ def _length_in_words(budget: Budget) -> str:
     ranks = plural(len(budget.ranks), "rank")
     if not budget.has_steps:
         return f"A recording lasts {duration(budget.length_ns)} on average ({ranks})."
-    usual = " at the median" if len(budget.steps) > 1 else ""
+    usual = " on average" if len(budget.steps) > 1 else ""
     text = (
         f"A step takes {duration(budget.length_ns)}{usual} ({ranks},"
         f" {plural(len(budget.steps), 'step')}"
     )
     steady = budget.steady
+    if steady is not None and steady["inferred_from"]:
+        text += f", inferred from {steady['inferred_from']}, as no range marks them"
     if steady is None or steady["source"] != "host" or steady["device_min_ns"] is None:
         return f"{text})."
     least, most = (duration(steady[f"device_{end}_ns"]) for end in ("min", "max"))
