@@ -196,10 +196,13 @@ rows AS (
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL
-    SELECT 36, 'no GPU work', count(*), '', 'ranks left out of all numbers', CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
+    SELECT 36, 'no GPU work', count(*), '',
+        CASE WHEN sum(coalesce(launches, unread_tasks, 0)) > 0 THEN 'recorded, though some was done: nothing is known of its time'
+            ELSE 'ranks left out of all numbers' END,
+        CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
-    WHERE rank NOT IN (SELECT rank FROM tw_timelines) AND EXISTS (FROM tw_timelines WHERE timeline = 'gpu')
-    HAVING count(*) > 0
+    WHERE rank NOT IN (SELECT rank FROM tw_timelines)
+    HAVING sum(coalesce(launches, unread_tasks, 0)) > 0 OR EXISTS (FROM tw_timelines WHERE timeline = 'gpu') AND count(*) > 0
 )
 SELECT
     answer,

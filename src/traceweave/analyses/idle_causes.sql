@@ -18,7 +18,6 @@
 -- column: host_op VARCHAR | the host operation that covers most of the time of these gaps; NULL if nothing covers any of them, and for 'short'
 -- column: host_op_ns BIGINT | time of the gaps that host_op covers
 -- column: timeline VARCHAR | 'gpu', or 'cpu' for a rank without GPU ops
--- column: queued_before_ns BIGINT | of idle_ns, what ended with an op that was launched before the recording began; NULL for 'short'
 -- order: rank, step NULLS FIRST, idle_ns DESC, cause
 -- caveat: a rank with several devices idles when all of them do: the gaps of its devices are scaled down to that time.
 WITH windows AS (
@@ -27,10 +26,8 @@ WITH windows AS (
 -- those of queued ops summed up: there are too many of them from 1 us on
 found AS MATERIALIZED (
     SELECT
-        g.gap_id, g.rank, g.step, g.cause, g.pid, g.tid, g.start_ns, g.end_ns, g.gaps, g.gaps_ns, g.longest_ns,
-        CASE WHEN b.op_id IS NOT NULL THEN g.gaps_ns ELSE 0 END AS queued_before_ns
+        g.gap_id, g.rank, g.step, g.cause, g.pid, g.tid, g.start_ns, g.end_ns, g.gaps, g.gaps_ns, g.longest_ns
     FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'summed') AS g
-    LEFT JOIN tw_launched_before AS b ON b.op_id = g.before_op_id
 ),
 -- what was launched needed nothing of the host any more
 hosted AS MATERIALIZED (
@@ -50,7 +47,6 @@ summed AS (
         step,
         cause,
         sum(gaps_ns) AS gaps_ns,
-        sum(queued_before_ns) AS queued_before_ns,
         sum(sum(gaps_ns)) OVER (PARTITION BY rank, step) AS all_ns,
         CAST(sum(gaps) AS BIGINT) AS gaps,
         max(longest_ns) AS longest_ns
@@ -63,7 +59,6 @@ scaled AS (
         w.step,
         s.cause,
         CAST(s.gaps_ns * least(w.idle_ns, s.all_ns) // s.all_ns AS BIGINT) AS idle_ns,
-        CAST(s.queued_before_ns * least(w.idle_ns, s.all_ns) // s.all_ns AS BIGINT) AS queued_before_ns,
         s.gaps,
         s.longest_ns,
         w.window_ns,
@@ -83,9 +78,9 @@ rests AS (
     HAVING w.idle_ns > coalesce(sum(s.idle_ns), 0)
 ),
 caused AS (
-    SELECT rank, step, cause, idle_ns, gaps, longest_ns, window_ns, timeline, queued_before_ns FROM scaled
+    SELECT rank, step, cause, idle_ns, gaps, longest_ns, window_ns, timeline FROM scaled
     UNION ALL
-    SELECT rank, step, 'short', idle_ns, NULL, NULL, window_ns, timeline, NULL FROM rests
+    SELECT rank, step, 'short', idle_ns, NULL, NULL, window_ns, timeline FROM rests
 )
 SELECT
     c.rank,
@@ -98,8 +93,7 @@ SELECT
     tw_ratio(c.idle_ns, c.window_ns) AS window_share,
     h.host_op,
     h.host_op_ns,
-    c.timeline,
-    c.queued_before_ns
+    c.timeline
 FROM caused AS c
 LEFT JOIN hosts AS h ON h.rank = c.rank AND h.step IS NOT DISTINCT FROM c.step AND h.cause = c.cause
 ORDER BY c.rank, c.step NULLS FIRST, c.idle_ns DESC, c.cause

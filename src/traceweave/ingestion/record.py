@@ -16,7 +16,15 @@ from traceweave.sources.discover import Discovery
 from traceweave.sources.find import Broken
 from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
-from traceweave.words import name_ranks
+from traceweave.words import name_ranks, plural
+
+_WITHOUT_GPU_WORK = """
+SELECT rank, sum(launches) OVER (), sum(unread_tasks) OVER (), EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+FROM base.rank_sources
+WHERE rank NOT IN (SELECT rank FROM base.gpu_ops WHERE rank IS NOT NULL)
+QUALIFY sum(coalesce(launches, unread_tasks, 0)) OVER () > 0 OR EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+ORDER BY rank
+"""
 
 _ONCE = """
 DELETE FROM ingest_issues WHERE source_id IS NULL AND rowid NOT IN (
@@ -146,14 +154,21 @@ def _storable(value: object) -> object:
 
 
 def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Say which ranks have no GPU ops, if others have some: one note, or none."""
-    found = con.execute(
-        "SELECT rank FROM base.rank_sources WHERE EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)"
-        " EXCEPT SELECT rank FROM base.gpu_ops ORDER BY rank"
-    ).fetchall()
+    """Say which ranks lack records of what the GPU did: one note, or none."""
+    found = con.execute(_WITHOUT_GPU_WORK).fetchall()
     if not found:
         return ()
-    ranks = [rank for (rank,) in found]
-    return (
-        f"{name_ranks(ranks)} recorded no GPU work, though others did: left out of all numbers",
-    )
+    ranks, launches, tasks, some = ([row[0] for row in found], *found[0][1:])
+    who = name_ranks(ranks)
+    if tasks:
+        return (
+            f"{who}: {plural(tasks, 'task')} of the device are of a format that is not read, so"
+            " that nothing is known of its time",
+        )
+    if launches:
+        return (
+            f"{who} launched GPU work ({plural(launches, 'call')}) of which no record is there,"
+            " so that nothing is known of its time; profile CUDA activity, with no other profiler"
+            " at the same time",
+        )
+    return (f"{who} recorded no GPU work, though others did: left out of all numbers",) * some

@@ -102,6 +102,23 @@ WITH extents AS (
     )
     GROUP BY rank
 ),
+-- GPU work that is not recorded: calls launch it, or the file has it in a form that is not read (msprof's "Ascend Hardware")
+launching AS (
+    SELECT h.rank, count(*) AS launches
+    FROM (SELECT rank, kind, name FROM new_host_ops) AS h
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('launching', name) IN ('kernel', 'graph')) AS n USING (kind, name)
+    GROUP BY h.rank
+),
+tasks AS (
+    SELECT e.rank, count(*) AS tasks
+    FROM base.other_events AS e
+    JOIN (
+        SELECT DISTINCT source_id, pid FROM base.other_events
+        WHERE phase = 'M' AND name = 'process_name' AND regexp_matches(args->>'name', '(?i)\bhardware$')
+    ) AS p USING (source_id, pid)
+    WHERE e.phase = 'X' AND e.source_id IN (SELECT source_id FROM new_ranks)
+    GROUP BY e.rank
+),
 devices AS (
     SELECT rank, mode(device) AS device FROM new_gpu_ops GROUP BY rank
 )
@@ -109,8 +126,11 @@ SELECT
     r.rank, r.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
     coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
-    e.tick_ns, r.base_ns
+    e.tick_ns, r.base_ns,
+    CASE WHEN d.rank IS NULL THEN l.launches END AS launches, CASE WHEN d.rank IS NULL THEN t.tasks END AS unread_tasks
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)
-LEFT JOIN devices AS d USING (rank);
+LEFT JOIN devices AS d USING (rank)
+LEFT JOIN launching AS l USING (rank)
+LEFT JOIN tasks AS t USING (rank);

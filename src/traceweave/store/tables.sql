@@ -50,7 +50,10 @@ CREATE TABLE base.rank_sources (
     last_local_ns BIGINT,
     tick_ns INTEGER,
     -- added to the file's own times; NULL where they are none of one clock
-    base_ns BIGINT
+    base_ns BIGINT,
+    -- of a rank without GPU ops: calls that launch kernels, and tasks of a device that is not read
+    launches BIGINT,
+    unread_tasks BIGINT
 );
 
 CREATE TABLE clocks (

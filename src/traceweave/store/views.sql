@@ -63,6 +63,8 @@
 -- column: windows BIGINT | profiling windows (files) of this rank
 -- column: rank_source VARCHAR | the evidence for the rank number
 -- column: tick_ns INTEGER | time resolution of its trace: 1000 where all are whole microseconds, else 1
+-- column: launches BIGINT | of a rank without GPU ops: calls that launch kernels, so that it used a GPU whose work was not recorded
+-- column: unread_tasks BIGINT | of a rank without GPU ops: tasks of its device in a format that is not read
 CREATE VIEW ranks AS
 SELECT
     rank,
@@ -79,7 +81,9 @@ SELECT
     max(last_local_ns) AS last_local_ns,
     count(*) AS windows,
     arg_min(rank_source, source_id) AS rank_source,
-    max(tick_ns) AS tick_ns
+    max(tick_ns) AS tick_ns,
+    sum(launches)::BIGINT AS launches,
+    sum(unread_tasks)::BIGINT AS unread_tasks
 FROM base.rank_sources
 GROUP BY rank;
 
@@ -460,7 +464,12 @@ SELECT
     k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 
--- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without any, its CPU operators and host collectives; a rank without GPU ops in a run with some has no rows
+-- Internal: whether the ranks of a run have no GPU: what one launches without a record of it is no work of the CPU.
+CREATE MACRO base.runs_on_cpu() AS
+    NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+    AND NOT EXISTS (FROM base.rank_sources WHERE launches > 0 OR unread_tasks > 0);
+
+-- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without a GPU, its CPU operators and host collectives; a rank without GPU ops has no rows in a run that has some or launches some
 -- column: rank INTEGER | global rank
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
 -- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id; on the CPU the parts of an operator share it, between which its thread waited for a collective
@@ -494,7 +503,7 @@ SELECT
 FROM host_ops AS h
 WHERE h.kind = 'op'
     AND h.rank IS NOT NULL
-    AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+    AND base.runs_on_cpu()
     AND h.op_id NOT IN (SELECT host_op_id FROM base.collective_calls WHERE host_op_id IS NOT NULL)
     AND h.op_id NOT IN (SELECT op_id FROM base.op_parts)
 UNION ALL
@@ -507,14 +516,14 @@ SELECT
 FROM base.op_parts AS p
 JOIN base.host_ops AS h USING (op_id)
 LEFT JOIN base.rank_clocks AS c ON c.rank = h.rank
-WHERE p.duration_ns > 0 AND h.rank IS NOT NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+WHERE p.duration_ns > 0 AND h.rank IS NOT NULL AND base.runs_on_cpu()
 UNION ALL
 SELECT
     k.rank, 'cpu' AS timeline, k.host_op_id AS op_id, 'communication' AS category, k.op AS name, NULL AS device,
     k.stream, k.step, k.start_ns, k.end_ns, NULL AS launch_op_id, k.duration_ns, k.start_local_ns,
     NULL AS launch_start_local_ns, NULL AS launch_duration_ns
 FROM collectives AS k
-WHERE k.gpu_op_id IS NULL AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL);
+WHERE k.gpu_op_id IS NULL AND base.runs_on_cpu();
 
 -- relation: memory_events | one row per allocation or release that the profiler recorded
 -- column: rank INTEGER | global rank

@@ -14,8 +14,9 @@ FROM (VALUES
     ('dependency', 8, 'device', 'it waits for another stream'),
     ('kernel_delay', 9, 'device', 'start latency of launched work'),
     ('device_delay', 10, 'device', 'launched work does not start'),
-    ('unknown', 11, NULL, 'no launch is recorded'),
-    ('short', 12, NULL, 'gaps too short to classify')
+    ('began_before', 11, 'device', 'it waits for what began before the recording'),
+    ('unknown', 12, NULL, 'no launch is recorded'),
+    ('short', 13, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
 -- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
@@ -267,6 +268,7 @@ SELECT
         WHEN g.whose = 'host' THEN coalesce(b.cause, CASE WHEN s.sync_op IS NOT NULL THEN 'sync' END, 'launch_bound')
         WHEN g.end_ns - w.waited_until_ns <= kernel_delay_ns THEN 'dependency'
         WHEN g.delay_ns <= kernel_delay_ns THEN 'kernel_delay'
+        WHEN f.op_id IS NOT NULL THEN 'began_before'
         ELSE 'device_delay'
     END AS cause,
     1::BIGINT AS gaps,
@@ -277,6 +279,8 @@ LEFT JOIN synced AS s USING (gap_id)
 LEFT JOIN loaded AS l USING (gap_id)
 LEFT JOIN burdened AS b USING (gap_id)
 LEFT JOIN waited AS w USING (gap_id)
+-- what a stream runs first may wait for what was there before; of a gap longer than all that was recorded before it, it does
+LEFT JOIN tw_first_of_streams AS f ON f.op_id = g.before_op_id AND coalesce(g.start_ns - f.recorded_from_ns < g.end_ns - g.start_ns, TRUE)
 UNION ALL
 SELECT
     NULL, rank, timeline, device, lane, step, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'kernel_delay',

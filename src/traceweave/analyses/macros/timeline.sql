@@ -16,6 +16,20 @@ SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) A
 FROM tw_own_ops()
 GROUP BY rank;
 
+-- table: tw_first_of_streams | the GPU ops that each stream runs before any that is known to have waited for nothing older: those that were launched before the recording began, and the first one launched after that; op_id, and recorded_from_ns, since when the rank is recorded, on its own clock (NULL of the former)
+-- reads: gpu_ops, ranks
+CREATE OR REPLACE TEMP TABLE tw_first_of_streams AS
+SELECT op_id, NULL AS recorded_from_ns FROM tw_launched_before
+UNION ALL
+SELECT g.op_id, r.first_local_ns
+FROM (
+    SELECT rank, arg_min(op_id, (start_local_ns, op_id)) AS op_id
+    FROM gpu_ops
+    WHERE launch_op_id IS NOT NULL
+    GROUP BY rank, device, stream
+) AS g
+JOIN ranks AS r USING (rank);
+
 -- table: tw_launched_before | GPU ops that were launched before the recording began, as where the host runs ahead of the GPU: op_id, and launched_by_ns, the first recorded launch of the rank, on its own clock
 -- reads: gpu_ops
 -- Calls are numbered (correlation) in the order in which they are made. In recorded runs two calls of different threads change

@@ -4,7 +4,7 @@
 -- proof: breakdown
 -- reads: host_ops, other_events, ranks
 WITH unmeasured AS (
-    SELECT rank, format AS source_format, count(*) OVER () AS recorded FROM ranks
+    SELECT rank, format AS source_format, launches, unread_tasks, count(*) OVER () AS recorded FROM ranks
     QUALIFY rank NOT IN (SELECT rank FROM tw_timelines)
 ),
 -- what is to be switched on is not what was on, and found nothing
@@ -23,6 +23,8 @@ SELECT
     'warning' AS severity,
     list(rank ORDER BY rank) AS ranks,
     CASE
+        WHEN sum(unread_tasks) > 0 THEN tw_many(sum(unread_tasks), 'task') || ' of the device are of a format that is not read: nothing is known of its time'
+        WHEN count(*) = any_value(recorded) AND sum(launches) > 0 THEN tw_many(sum(launches), 'call') || ' launched GPU work of which no record is there: nothing is known of its time'
         WHEN count(*) = any_value(recorded) THEN 'No rank has GPU work or operators'
         ELSE format('{} of {} {} no {}: left out of all numbers here', count(*), tw_many(any_value(recorded), 'rank'),
             CASE WHEN count(*) = 1 THEN 'has' ELSE 'have' END,
@@ -34,7 +36,8 @@ SELECT
         WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)
         WHEN bool_and(source_format = 'nsys')
             THEN 'Record CUDA activity (nsys --trace=cuda,nvtx); operators of a job without a GPU are recorded by torch.profiler, not by nsys'
-        ELSE 'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx); a truncated Kineto file lacks its kernels'
+        WHEN sum(unread_tasks) > 0 THEN 'Record with a profiler whose device records are Kineto''s or nsys''s'
+        ELSE 'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx), with no other profiler at the same time; a truncated Kineto file lacks its kernels'
     END AS advice
 FROM unmeasured CROSS JOIN told AS t
 HAVING count(*) > 0

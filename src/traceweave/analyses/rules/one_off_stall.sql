@@ -34,9 +34,7 @@ SELECT
             || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
         WHEN 'profiler_overhead' THEN 'It only occurs with the profiler: ignore these steps'
-        WHEN 'device_delay' THEN CASE WHEN s.is_stall_queued_before
-            THEN 'Record more steps: that work was queued before the recording began, and what it waited for was not recorded'
-            ELSE 'Not the host: look for another process on the GPU at that moment, or work that waits for events' END
+        WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice
 FROM stalled AS s LEFT JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p

@@ -1,15 +1,18 @@
 -- rule: unexplained_idle | unexplained idling
 -- topic: idling and copies
--- finds: The launch of the op that ended the gap is not in the trace, or no op follows.
--- try: Record CPU activity too, where no launch is recorded at all.
+-- finds: The launch of the op that ended the gap is not in the trace, or no op follows. Or that op was launched before the recording began, or was the first of its stream and waited longer than all that was recorded before: what it waited for is not recorded, so that it has no cost.
+-- try: Record CPU activity too, where no launch is recorded at all; record more steps.
 -- proof: idle_causes
 SELECT
     i.ranks,
-    i.cost_ns,
-    i.opening || ', and no recorded launch explains it' || i.details AS evidence,
+    CASE WHEN i.cause = 'unknown' THEN i.cost_ns END AS cost_ns,
+    i.opening
+    || CASE WHEN i.cause = 'unknown' THEN ', and no recorded launch explains it' ELSE ' for work that waits for what began before the recording' END
+    || i.details AS evidence,
     CASE
+        WHEN i.cause = 'began_before' THEN 'Record more steps: what this work waited for was not recorded'
         WHEN EXISTS (FROM gpu_ops WHERE launch_op_id IS NOT NULL) THEN 'See gaps for the ops that end them: the profiler recorded what launched others'
         ELSE 'Record CPU activity too (ProfilerActivity.CPU, nsys --trace=cuda); see gaps'
     END AS advice
 FROM shared_idling() AS i
-WHERE i.cause = 'unknown'
+WHERE i.cause IN ('unknown', 'began_before')

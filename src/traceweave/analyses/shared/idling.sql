@@ -15,10 +15,8 @@
 -- column: steps BIGINT | all steps
 -- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over the ranks
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
--- column: is_queued_before BOOLEAN | most of the time is before ops that were launched before the recording began; without the steps of stalls
--- column: is_stall_queued_before BOOLEAN | the same of these steps
 WITH idle AS MATERIALIZED (
-    SELECT i.rank, i.step, i.cause, i.idle_ns, i.queued_before_ns, i.gaps, i.host_op, i.host_op_ns, r.windows
+    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.host_op, i.host_op_ns, r.windows
     FROM analysis_idle_causes() AS i
     JOIN shared_rank_windows() AS r USING (rank)
     CROSS JOIN shared_mean_step() AS s
@@ -42,14 +40,6 @@ stalls AS MATERIALIZED (
         AND u.steps > 2 AND b.idle_ns > 2 * u.usual_ns AND b.idle_ns - u.usual_ns >= $stall_share * s.step_ns
     GROUP BY b.cause
     HAVING 3 * count(*) <= any_value(u.steps) AND 2 * sum(b.idle_ns - u.usual_ns) > any_value(u.total_ns)
-),
-queued AS (
-    SELECT
-        cause,
-        coalesce(2 * sum(queued_before_ns) FILTER (WHERE NOT is_stall) > sum(idle_ns) FILTER (WHERE NOT is_stall), FALSE) AS is_queued_before,
-        coalesce(2 * sum(queued_before_ns) FILTER (WHERE is_stall) > sum(idle_ns) FILTER (WHERE is_stall), FALSE) AS is_stall_queued_before
-    FROM (SELECT i.*, coalesce(list_contains(s.stalled_steps, i.step), FALSE) AS is_stall FROM idle AS i LEFT JOIN stalls AS s USING (cause))
-    GROUP BY cause
 ),
 -- what the host is in for a third of the time or more: over all steps, and in those with a stall. Ranges that a number
 -- tells apart, such as that of the step, are alike; the step itself is no answer.
@@ -125,11 +115,8 @@ SELECT
     c.stalled_steps,
     s.steps,
     c.stall_ns,
-    x.host_op AS stall_host_op,
-    q.is_queued_before,
-    q.is_stall_queued_before
+    x.host_op AS stall_host_op
 FROM costs AS c
 CROSS JOIN shared_mean_step() AS s
-JOIN queued AS q USING (cause)
 LEFT JOIN hosts AS h USING (cause)
 LEFT JOIN stall_hosts AS x USING (cause)

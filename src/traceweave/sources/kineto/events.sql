@@ -87,8 +87,8 @@ INSERT INTO new_host_ops BY NAME
 WITH parsed AS (
     SELECT
         s.*,
-        -- before torch 1.10 the ranges of Python code that torch itself marks are operators
-        CASE WHEN k.cat = 'operator' AND regexp_matches(s.name, '^(ProfilerStep|Optimizer\.\w+|enumerate\(DataLoader\))#') THEN 'annotation' ELSE k.kind END AS kind,
+        -- some versions write the ranges of Python code that torch itself marks as operators
+        CASE WHEN k.kind = 'op' AND regexp_matches(s.name, '^(ProfilerStep|Optimizer\.\w+|enumerate\(DataLoader\))#') THEN 'annotation' ELSE k.kind END AS kind,
         CASE WHEN k.kind IN ('op', 'runtime', 'driver') THEN json_transform(s.args, '{
             "correlation": "VARCHAR", "Sequence number": "VARCHAR", "Input Dims": "VARCHAR", "Input type": "VARCHAR",
             "Concrete Inputs": "VARCHAR", "kernel_flop": "VARCHAR", "kernel_num_gb": "VARCHAR"
