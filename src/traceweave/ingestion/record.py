@@ -19,10 +19,15 @@ from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks, plural
 
 _WITHOUT_GPU_WORK = """
-SELECT rank, sum(launches) OVER (), sum(unread_tasks) OVER (), EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
-FROM base.rank_sources
-WHERE rank NOT IN (SELECT rank FROM base.gpu_ops WHERE rank IS NOT NULL)
-QUALIFY sum(coalesce(launches, unread_tasks, 0)) OVER () > 0 OR EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+WITH run AS (SELECT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL) AS has_gpu_ops),
+without AS (
+    SELECT rank, launches, unread_tasks, sum(coalesce(launches, unread_tasks, 0)) OVER () AS lost
+    FROM base.rank_sources
+    WHERE rank NOT IN (SELECT rank FROM base.gpu_ops WHERE rank IS NOT NULL)
+)
+SELECT rank, sum(launches) OVER (), sum(unread_tasks) OVER ()
+FROM without CROSS JOIN run
+WHERE has_gpu_ops OR lost > 0
 ORDER BY rank
 """
 
@@ -158,7 +163,7 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     found = con.execute(_WITHOUT_GPU_WORK).fetchall()
     if not found:
         return ()
-    ranks, launches, tasks, some = ([row[0] for row in found], *found[0][1:])
+    ranks, (_, launches, tasks) = [row[0] for row in found], found[0]
     who = name_ranks(ranks)
     if tasks:
         return (
@@ -171,4 +176,4 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
             " so that nothing is known of its time; profile CUDA activity, with no other profiler"
             " at the same time",
         )
-    return (f"{who} recorded no GPU work, though others did: left out of all numbers",) * some
+    return (f"{who} recorded no GPU work, though others did: left out of all numbers",)
