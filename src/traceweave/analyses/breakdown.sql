@@ -29,7 +29,7 @@
 -- caveat: all devices and streams of a rank count as one timeline: something runs if it runs on any of them.
 -- caveat: a step in which no GPU op was launched has no device window, hence no row; window = 'host' has one.
 -- caveat: a rank without any op has no row.
--- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; this needs a second rank.
+-- caveat: waiting ends when the last rank arrives (exposed_comm says how); this needs a second rank, and transfer all ranks of the group: where one is not seen, the rest may be waiting for it.
 -- caveat: lengths are those of the rank's own clock: if the clock stepped during the recording (several rows in clocks), the window or gap around that moment includes the step.
 -- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 SELECT

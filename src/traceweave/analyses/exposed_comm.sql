@@ -12,17 +12,17 @@
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: start_ns BIGINT | start, common clock
 -- column: duration_ns BIGINT | length, waiting included
--- column: wait_ns BIGINT | its duration minus the shortest over the ranks: the wait, without using clocks; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
--- column: exposed_ns BIGINT | time of it in which no compute ran on the rank = exposed_wait_ns + exposed_transfer_ns
+-- column: wait_ns BIGINT | from its start to that of the last rank; where no clock tells that, its duration minus the shortest over the ranks; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
+-- column: exposed_ns BIGINT | time of it in which no compute ran on the rank
 -- column: exposed_wait_ns BIGINT | of its first wait_ns; NULL like it
--- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it
+-- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it, and where a member of the group is not seen: the rest may be waiting for it
 -- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
 -- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv of a pipeline, or a collective over several of its stages: there the schedule makes ranks wait. Messages one way round a ring, or of a group that is for something else by name (context parallelism), are not of a pipeline
 -- column: call_id BIGINT | as in collectives
 -- main: rank, step, op, group_id, bytes, duration_ns, exposed_ns, exposed_wait_ns, exposed_transfer_ns, late_rank, late_ns
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
--- caveat: waiting and transfer are separated without clocks, by the shortest duration over the ranks, which may itself include waiting; late_ns needs the clocks, and is NULL below their resolution.
+-- caveat: waiting ends when the last rank arrives, by the common clock; where the clocks of the ranks are not tied, by the shortest duration over the ranks, which may itself include waiting, and is too short where ranks are not done at the same time. late_ns is NULL below the clock resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
 -- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins: they are not split.
 WITH staged AS (
@@ -52,6 +52,7 @@ calls AS MATERIALIZED (
         k.start_local_ns,
         k.duration_ns,
         k.start_ns + s.wait_ns AS waited_until_ns,
+        s.is_whole,
         i.last_start_ns,
         coalesce(o.since_ns, i.last_start_ns - i.last_delay_ns) AS second_start_ns,
         i.last_rank,
@@ -122,7 +123,7 @@ SELECT
     k.waited_until_ns - k.start_ns AS wait_ns,
     CAST(m.end_free_ns - m.start_free_ns AS BIGINT) AS exposed_ns,
     CAST(m.waited_free_ns - m.start_free_ns AS BIGINT) AS exposed_wait_ns,
-    CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) AS exposed_transfer_ns,
+    CASE WHEN k.is_whole THEN CAST(m.end_free_ns - m.waited_free_ns AS BIGINT) END AS exposed_transfer_ns,
     CASE WHEN m.until_free_ns IS NOT NULL THEN k.late_rank END AS late_rank,
     CAST(m.until_free_ns - m.from_free_ns AS BIGINT) AS late_ns,
     k.call_id IN (SELECT call_id FROM staged) OR k.group_id IN (SELECT group_id FROM spanning) AND k.group_id IS NOT NULL AS is_staged,

@@ -62,18 +62,20 @@ WITH on_device AS (
 tiled AS (
     SELECT rank, step, first_ns, coalesce(lead(first_ns) OVER (PARTITION BY rank ORDER BY first_ns), last_ns) AS end_ns FROM on_device
 ),
--- nothing tells where the only step of a rank ends on the device: it is as long as its range, where that is longer than its ops take
+-- no other step tells where the only one of a rank begins and ends on the device: where its ops take less than half of its
+-- range (the capture of a graph, say), it is as long as that
 lone AS (
-    SELECT rank, any_value(start_local_ns) AS start_ns, any_value(start_local_ns + duration_ns) AS end_ns
-    FROM new_steps GROUP BY rank HAVING count(*) = 1
+    SELECT n.rank, n.step, n.start_local_ns AS start_ns, n.start_local_ns + n.duration_ns AS end_ns
+    FROM new_steps AS n JOIN tiled AS t USING (rank, step)
+    WHERE 2 * (t.end_ns - t.first_ns) < n.duration_ns
+        AND n.rank IN (SELECT rank FROM new_steps GROUP BY rank HAVING count(*) = 1)
 )
 SELECT
     s.rank, s.step, r.source_id, s.start_local_ns, s.duration_ns,
-    CASE WHEN l.end_ns - l.start_ns > t.end_ns - t.first_ns THEN least(l.start_ns, t.first_ns) ELSE t.first_ns END AS device_start_local_ns,
-    CASE WHEN l.end_ns - l.start_ns > t.end_ns - t.first_ns THEN greatest(l.end_ns, t.end_ns) ELSE t.end_ns END AS device_end_local_ns,
+    least(t.first_ns, l.start_ns) AS device_start_local_ns, greatest(t.end_ns, l.end_ns) AS device_end_local_ns,
     s.source, s.kind
 FROM new_steps AS s
-LEFT JOIN lone AS l USING (rank)
+LEFT JOIN lone AS l USING (rank, step)
 JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank)
 LEFT JOIN tiled AS t USING (rank, step);
 

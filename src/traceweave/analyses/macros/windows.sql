@@ -39,7 +39,7 @@ WITH windows AS MATERIALIZED (
 ),
 -- what a host backend does is not on the timeline of a rank with a GPU
 split AS MATERIALIZED (
-    SELECT rank, start_local_ns, duration_ns, wait_ns
+    SELECT rank, start_local_ns, duration_ns, wait_ns, is_whole
     FROM tw_split_calls() AS s
     WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM windows WHERE timeline = 'cpu')
 ),
@@ -53,7 +53,7 @@ ops AS NOT MATERIALIZED (
     UNION ALL
     SELECT rank, 'waiting', start_local_ns, start_local_ns + wait_ns FROM split
     UNION ALL
-    SELECT rank, 'transfer', start_local_ns + wait_ns, start_local_ns + duration_ns FROM split
+    SELECT rank, 'transfer', start_local_ns + wait_ns, start_local_ns + duration_ns FROM split WHERE is_whole
 ),
 totals AS MATERIALIZED (
     SELECT * FROM tw_busy_until('ops', 'edges')

@@ -126,7 +126,7 @@ class Budget:
     def length_ns(self) -> int:
         """Length of a step, or of a recording: the mean."""
         if self.steady is not None:
-            return round(self.steady["mean_ns"])
+            return round(float(self.steady["mean_ns"]))
         return round(self.total["window_ns"] / len(self.rows)) if self.rows else 0
 
 
