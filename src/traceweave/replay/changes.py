@@ -14,7 +14,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
-from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, numbered
+from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -288,8 +288,12 @@ class Changer:
         of_owner, _ = numbered(who - who.min(initial=0))
         like = s.like or "median"
         compared = factors(old[rows], of_thing, of_owner, like)
-        factor = compared[of_thing, of_owner]
-        alone = np.isnan(factor)
+        alone = np.isnan(compared)[of_thing, of_owner]
+        if like == "mean" or s.steps is not None:
+            factor = compared[of_thing, of_owner]
+        else:
+            known = np.nan_to_num(compared, nan=1.0)
+            factor = in_steps(old[rows], of_thing, of_owner, self.step[rows], known, like)
         if kind in AS_A_WHOLE and like != "mean" and (wanted & alone).any():
             work = Work(old[rows], of_thing, of_owner, self.step[rows])
             peers = self._peers(np.unique(who))

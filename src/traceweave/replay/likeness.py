@@ -20,6 +20,10 @@ _SUMMARIES: dict[str, Callable[[Floats], float]] = {
 }
 
 
+_QUANTILES = {"median": 0.5, "fastest": 0.0}
+"""What of the others' times is usual."""
+
+
 def factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
     """Return for each thing and owner the factor that makes the owner's mean that of its peers;
     NaN: nobody else has it as often, which may be never.
@@ -43,6 +47,37 @@ def factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
     if like != "mean":
         np.minimum(factor, 1.0, out=factor)
     return factor
+
+
+def in_steps(
+    values: Ints, of_thing: Ints, of_owner: Ints, step: Ints, factor: Floats, like: str
+) -> Floats:
+    """Return the factor of each row where what an owner takes longer is taken from the steps in
+    which it does: one that is slow from some step on is like the others before.
+
+    `factor` is that of each thing and owner over all steps, which says how much there is to take.
+    """
+    of_step, steps = numbered(step + 1)
+    things, owners = factor.shape
+    cell = of_thing * owners + of_owner
+    own, longer = (np.zeros((steps, things * owners)) for _ in range(2))
+    for place in range(steps):
+        rows = of_step == place
+        total = np.bincount(cell[rows], values[rows], minlength=things * owners)
+        there = np.bincount(cell[rows], minlength=things * owners) > 0
+        beside = np.where(there, total, np.nan).reshape(things, owners)
+        some = there.reshape(things, owners).any(axis=1)
+        usual = np.zeros(things)
+        usual[some] = np.nanquantile(beside[some], _QUANTILES[like], axis=1, method="lower")
+        own[place] = total
+        longer[place] = np.maximum(total - np.repeat(usual, owners), 0)
+    taken = own.sum(axis=0) * (1 - factor.ravel())
+    there = longer.sum(axis=0)
+    share = np.where(
+        there > 0, longer / np.maximum(there, 1e-9), own / np.maximum(own.sum(0), 1e-9)
+    )
+    found: Floats = 1 - np.minimum(taken * share / np.maximum(own, 1e-9), 1)
+    return found[of_step, cell]
 
 
 class Work:

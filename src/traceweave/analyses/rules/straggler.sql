@@ -1,19 +1,21 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). The cause is that of `stragglers`: longer compute, a late host, data, copies; where it idles and no cause is known, the range of its host that covers at least half of what it idles longer. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. The cause is that of `stragglers`: longer compute, a late host, data, copies; where it idles and no cause is known, the range of its host that covers at least half of what it idles longer. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
     [b.rank] AS ranks,
     b.cost_ns,
-    format('rank={} ', b.rank) || CASE b.cause
+    -- what is divided unevenly is not done by nobody when it is divided evenly
+    CASE WHEN x.rank IS NOT NULL THEN 'kind=compute like=mean'
+    ELSE format('rank={} ', b.rank) || CASE b.cause
         WHEN 'compute' THEN 'kind=compute like=median'
         WHEN 'host_bound' THEN 'kind=launch like=median'
         WHEN 'data_loading' THEN 'kind=data_loading like=median'
         WHEN 'copies' THEN 'kind=copy like=median'
         WHEN 'device_delay' THEN 'kind=device_delay times=0'
         ELSE 'like=median'
-    END AS scenario,
+    END END AS scenario,
     format('Rank {} keeps {} waiting {} per {}{}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         coalesce(', most of it in step ' || m.step, ''), b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
@@ -21,12 +23,14 @@ SELECT
     || ': ' || coalesce(format('it idles longer, most in ''{}''', tw_shortened(r.host_op)), c.words, 'no cause found')
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
+            || coalesce(format('; by the split sizes of all_to_all it gets {} times the mean', tw_digits(x.times_mean)), '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
     || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN format('See what it does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', m.step)
+        WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause = 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
@@ -41,5 +45,6 @@ FROM shared_blame() AS b
 LEFT JOIN tw_late_causes() AS c USING (cause)
 LEFT JOIN shared_idle_ranges() AS r ON r.rank = b.rank AND r.step IS NULL AND b.cause = 'unknown_idle'
 LEFT JOIN (FROM shared_late_steps() WHERE is_most) AS m ON m.rank = b.rank
+LEFT JOIN shared_split_sizes() AS x ON x.rank = b.rank AND b.cause = 'compute' AND x.times_mean >= 1.1
 CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler

@@ -1,0 +1,90 @@
+-- analysis: accounting | where every nanosecond of each rank's step went: its state, the cause, and who is behind it
+-- answers: What is each step made of, why is time lost, and because of whom?
+-- topic: time
+-- grain: one row per rank, step, state, cause and origin with any time; the same without steps where step is NULL
+-- reads: clock_spans, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
+-- param: window
+-- param: queued_ns
+-- param: min_gap_ns
+-- param: kernel_delay_ns
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step number; NULL: the rank's whole span
+-- column: state VARCHAR | what ran, the first of these that did: 'compute', 'transfer', 'waiting' (only for other ranks), 'communication' (waiting or transfer, not known which), 'copy'; 'idle': nothing
+-- column: cause VARCHAR | of 'idle' as in idle_causes, of 'waiting' what made the origin late, as in stragglers in this step; NULL: there is none, or it is not known
+-- column: cause_detail VARCHAR | of 'waiting' as in stragglers
+-- column: origin_rank INTEGER | of 'waiting' the rank that was waited for, through chains of groups (late_rank of exposed_comm); NULL: several came late together, or the clocks cannot tell
+-- column: time_ns BIGINT | how long: the rows of a rank and step add up to window_ns
+-- column: window_ns BIGINT | length of the step, as in breakdown
+-- column: window_share DOUBLE | time_ns / window_ns, 0 to 1
+-- order: rank, step NULLS FIRST, time_ns DESC, state, cause NULLS LAST, origin_rank NULLS LAST
+-- caveat: states are those of breakdown, compute before communication before copies; what each idle time is due to is idle_causes'.
+-- caveat: time in which a rank waits for several that are late together has no origin: stragglers shares it among them.
+WITH windows AS MATERIALIZED (
+    FROM analysis_breakdown(p_window := $window) WHERE window_ns > 0
+),
+states AS (
+    UNPIVOT (
+        SELECT
+            rank, step, window_ns,
+            compute_ns AS compute, exposed_transfer_ns AS transfer, exposed_unsplit_ns AS communication, exposed_memory_ns AS copy
+        FROM windows
+    )
+    ON compute, transfer, communication, copy
+    INTO NAME state VALUE time_ns
+),
+-- for whom each rank waited, in each step and in all
+late AS (
+    SELECT rank, step, late_rank, sum(late_ns) AS late_ns
+    FROM (
+        SELECT rank, step, late_rank, late_ns FROM analysis_exposed_comm(p_queued_ns := $queued_ns) WHERE late_ns > 0
+        UNION ALL
+        SELECT rank, NULL, late_rank, late_ns FROM analysis_exposed_comm(p_queued_ns := $queued_ns) WHERE late_ns > 0
+    )
+    GROUP BY ALL
+),
+-- calls are of the step that issued them, and windows of what ran in them: no more is given to origins than was waited
+given AS MATERIALIZED (
+    SELECT
+        w.rank, w.step, w.window_ns, l.late_rank AS origin_rank,
+        CAST(floor(l.late_ns * least(w.exposed_wait_ns / sum(l.late_ns) OVER (PARTITION BY w.rank, w.step), 1)) AS BIGINT) AS time_ns
+    FROM windows AS w JOIN late AS l ON l.rank = w.rank AND l.step IS NOT DISTINCT FROM w.step
+),
+waiting AS (
+    FROM given
+    UNION ALL
+    SELECT w.rank, w.step, w.window_ns, NULL, w.exposed_wait_ns - coalesce(g.time_ns, 0)
+    FROM windows AS w
+    LEFT JOIN (SELECT rank, step, sum(time_ns) AS time_ns FROM given GROUP BY rank, step) AS g
+        ON g.rank = w.rank AND g.step IS NOT DISTINCT FROM w.step
+),
+reasons AS (
+    SELECT rank, step, cause, cause_detail
+    FROM analysis_stragglers(p_per := 'step', p_queued_ns := $queued_ns, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    WHERE step IS NOT NULL
+    UNION ALL
+    SELECT rank, NULL, cause, cause_detail
+    FROM analysis_stragglers(p_queued_ns := $queued_ns, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+),
+parts AS (
+    SELECT rank, step, window_ns, state, NULL AS cause, NULL AS cause_detail, NULL AS origin_rank, time_ns FROM states
+    UNION ALL
+    SELECT w.rank, w.step, w.window_ns, 'waiting', r.cause, r.cause_detail, w.origin_rank, w.time_ns
+    FROM waiting AS w LEFT JOIN reasons AS r ON r.rank = w.origin_rank AND r.step IS NOT DISTINCT FROM w.step
+    UNION ALL
+    SELECT rank, step, window_ns, 'idle', cause, NULL, NULL, idle_ns
+    FROM analysis_idle_causes(p_window := $window, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    WHERE window_ns > 0
+)
+SELECT
+    rank,
+    step,
+    state,
+    cause,
+    cause_detail,
+    CAST(origin_rank AS INTEGER) AS origin_rank,
+    CAST(time_ns AS BIGINT) AS time_ns,
+    window_ns,
+    tw_ratio(time_ns, window_ns) AS window_share
+FROM parts
+WHERE time_ns > 0
+ORDER BY rank, step NULLS FIRST, time_ns DESC, state, cause NULLS LAST, origin_rank NULLS LAST
