@@ -83,6 +83,16 @@ class Analyses(Generic[Frame]):
         """Where each rank ran, and what was recorded of it."""
     def settings(self) -> Frame:
         """Versions and switches that the job ran with, and where ranks differ."""
+    def accounting(
+        self,
+        *,
+        window: Literal['device', 'host', 'span'] = 'device',
+        queued_ns: int = 10000,
+        min_gap_ns: int = 1000,
+        kernel_delay_ns: int = 30000,
+    ) -> Frame:
+        """Where every nanosecond of each rank's step went: its state, the cause, and who is behind
+            it."""
     def breakdown(
         self,
         *,

@@ -249,7 +249,7 @@ def test_what_was_launched_before_the_recording_waits_for_no_host_once_that_has_
     assert got == {
         10: ("unknown", 2),
         20: ("unknown", 10),
-        30: ("device_delay", 35),
+        30: ("began_before", 35),
         70: ("kernel_delay", 5),
     }
 

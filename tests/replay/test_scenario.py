@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from traceweave.errors import UsageError
+from traceweave.replay.nodes import HOLDS
 from traceweave.replay.scenario import parse
 
 
@@ -28,7 +29,8 @@ def test_what_is_meant_follows_from_what_is_said() -> None:
         "name=*nccl* times=0.5": {"compute", "copy", "transfer"},
         "op=all_reduce times=0": {"transfer"},
         "op=aten::mm times=0": {"compute"},
-        "rank=1 like=fastest": {"compute", "launch", "data_loading", "copy"},
+        "rank=1 like=fastest": {"compute", "launch", "copy", *HOLDS},
+        "while=idle times=0": {"launch", *HOLDS},
         "kind=sync times=0": {"sync"},
     }
     for text, expected in kinds.items():
@@ -56,6 +58,9 @@ def test_several_at_once_are_divided_by_semicolons() -> None:
         ("kind=compute like=best", "like is one of median, fastest, mean"),
         ("kind=sync times=0.5", "a sync can only be removed, with times=0"),
         ("kind=sync,launch like=median", "sync can only be removed"),
+        ("kind=launch while=busy times=0", "while is idle, or not there"),
+        ("kind=compute while=idle times=0", "while=idle is for times= of the kinds launch, data_l"),
+        ("kind=launch while=idle like=median", "while=idle is for times= of the kinds"),
         ("kind=device_delay like=median", "device_delay has nothing to be like"),
         ("kind=compute gbps=100", "are for kind=transfer"),
         ("gbps=0", "gbps is above 0"),

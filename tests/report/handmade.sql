@@ -33,11 +33,11 @@ SELECT
     getvariable('t0') + greatest(getvariable('steps'), 1) * 100_000_000 AS last_local_ns, 1 AS tick_ns
 FROM r;
 
-INSERT INTO base.steps
+INSERT INTO base.steps BY NAME
 SELECT
-    rank, step, rank, began, 100_000_000, began,
-    CASE WHEN step = getvariable('steps') - 1 THEN began + 84_000_000 ELSE began + 100_000_000 END,
-    'ProfilerStep'
+    rank, step, rank AS source_id, began AS start_local_ns, 100_000_000 AS duration_ns, began AS device_start_local_ns,
+    CASE WHEN step = getvariable('steps') - 1 THEN began + 84_000_000 ELSE began + 100_000_000 END AS device_end_local_ns,
+    'ProfilerStep' AS source
 FROM t WHERE step IS NOT NULL;
 
 -- with a GPU the host launches a step's kernel as it starts; without one it does the work itself

@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
 -- within: rank
--- reads: clock_spans, collective_instances, collectives, device_ops, steps
+-- reads: clock_spans, collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span

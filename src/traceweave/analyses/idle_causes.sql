@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
 -- within: rank
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, steps
+-- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: window
 -- param: min_gap_ns
 -- param: kernel_delay_ns

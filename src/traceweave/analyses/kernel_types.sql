@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank, step and combination that occurs; step is NULL for the whole span of the rank
 -- within: rank
--- reads: collective_instances, collectives, device_ops, steps
+-- reads: collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span

@@ -77,7 +77,8 @@ def in_steps(
         there > 0, longer / np.maximum(there, 1e-9), own / np.maximum(own.sum(0), 1e-9)
     )
     found: Floats = 1 - np.minimum(taken * share / np.maximum(own, 1e-9), 1)
-    return found[of_step, cell]
+    in_step: Floats = found[of_step, cell]
+    return in_step
 
 
 class Work:

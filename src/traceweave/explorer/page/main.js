@@ -33,6 +33,7 @@ const CAUSES = {
   dependency: "other stream",
   kernel_delay: "start latency",
   device_delay: "device delay",
+  began_before: "before the recording",
   allocator: "allocator",
   module_loading: "module loading",
   compilation: "compilation",

@@ -13,6 +13,10 @@ const TraceweaveTimelineDrawing = (() => {
     data_loading: "cause-data_loading",
     sync: "cause-sync",
     device_delay: "cause-device_delay",
+    allocator: "cause-allocator",
+    compilation: "cause-compilation",
+    module_loading: "cause-module_loading",
+    profiler_overhead: "cause-profiler_overhead",
   };
   const LANE = 18;
   const GAP = 9;
