@@ -20,7 +20,7 @@
 -- column: advice VARCHAR | what to try
 -- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
 -- main: severity, rule, ranks, cost_ns, step_share, evidence, advice, proof
--- order: cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
+-- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.
 -- caveat: in a run without steps, the whole recording of a rank counts as one step.
@@ -71,4 +71,4 @@ SELECT
     c.advice,
     c.note
 FROM costly AS c LEFT JOIN shared_mean_step() AS s ON TRUE
-ORDER BY cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
+ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

@@ -88,7 +88,14 @@ lost AS (
         count(*) FILTER (events_skipped IS NULL) AS uncounted
     FROM analysis_files()
 ),
+hung AS (
+    FROM rule_hang() QUALIFY row_number() OVER (ORDER BY ranks NULLS LAST, group_id) = 1
+),
 rows AS (
+    SELECT 0 AS line, 'hang' AS answer, NULL AS value, '' AS unit, evidence AS verdict,
+        CASE WHEN len(ranks) = 1 THEN ranks[1] END AS rank, NULL AS step, 'hangs' AS proof
+    FROM hung
+    UNION ALL
     SELECT 1 AS line, 'step time' AS answer, s.mean_ns / 1e6 AS value, 'ms' AS unit,
         CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}; median {}', tw_many(s.steps, 'step'), tw_time(s.p50_ns)) END
         || coalesce('; no range marks them: inferred from ' || s.inferred_from, '')

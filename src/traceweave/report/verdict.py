@@ -80,7 +80,7 @@ def judge(
         sentences=tuple(s for s in sentences if s.text),
         figures=_figures(budget),
         parts=_parts(budget),
-        cards=cards if inputs.ranks else (),
+        cards=cards if inputs.ranks or findings.hangs else (),
         rest=rest_in_words(findings) if inputs.ranks else "",
         caveats=tuple(s for s in caveats if s.text),
     )
@@ -98,6 +98,8 @@ def _timeline(inputs: Inputs, budget: Budget) -> str:
 
 
 def _headline(inputs: Inputs, budget: Budget, findings: Findings, cpu: bool) -> str:
+    if findings.hangs:
+        return str(findings.hangs[0]["evidence"]).partition(", for which")[0].partition(";")[0]
     if not inputs.ranks:
         return "This database holds no recorded ranks"
     if not budget.rows:

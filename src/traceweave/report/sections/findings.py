@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import rules
+from traceweave.analyses.parameters import common_parameters
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import name_ranks, percent
@@ -23,6 +24,11 @@ class Findings:
         """Those that are a warning or critical, by cost."""
         return [row for row in self.rows if row["severity"] != "info"]
 
+    @property
+    def hangs(self) -> list[Row]:
+        """What keeps a job from going on."""
+        return [row for row in self.faults if row["rule"] == "hang"]
+
 
 def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
     """Apply the rules to the run."""
@@ -31,8 +37,9 @@ def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
 
 def headline_in_words(findings: Findings) -> str:
     """Say in a clause what costs most."""
-    costly = [row for row in findings.faults if row["cost_ns"] is not None]
-    if not costly:
+    costly = [row for row in findings.rows if row["cost_ns"]]
+    least = common_parameters()["warning_share"].default
+    if not costly or costly[0]["step_share"] < least:
         return "nothing was found that would save much"
     worst = costly[0]
     where = f" ({name_ranks(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""

@@ -1,0 +1,38 @@
+-- rule: hang | a job that stands still
+-- topic: ranks and waiting
+-- finds: Flight recorder dumps show operations under way that ranks do not come to, come to with another one, or do not finish: these ranks, what they hold up, and what each did last. Where none is to blame, the operation that all ranks came to. It comes first, whatever costs time. Of a job that also left traces it is a warning: a dump of a job that goes on shows operations that would have finished.
+-- try: See what these ranks do (py-spy dump, their logs, dmesg for errors of the GPU).
+-- proof: hangs
+-- reads: flight_calls, flight_groups, sources
+WITH rows AS MATERIALIZED (
+    SELECT *, role <> 'waiting' AS is_culprit FROM analysis_hangs()
+),
+told AS (
+    SELECT
+        role, group_id, op, seq, last_op, note, list(rank ORDER BY rank) AS ranks
+    FROM rows
+    WHERE is_culprit OR NOT EXISTS (FROM rows WHERE is_culprit)
+    GROUP BY ALL
+),
+found AS (
+    SELECT
+        CASE WHEN bool_or(role = 'waiting') THEN NULL ELSE list_sort(flatten(list(ranks))) END AS ranks,
+        any_value(group_id) AS group_id,
+        any_value(role) AS role,
+        string_agg(note || coalesce('; it issued last: ' || last_op, '; its dump has no operation'), '. ' ORDER BY ranks) AS note,
+        count(*) AS notes
+    FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY ranks) = 1)
+    GROUP BY role, group_id, op, seq
+)
+SELECT
+    f.ranks,
+    f.group_id,
+    CASE WHEN EXISTS (FROM sources WHERE format IN ('kineto', 'nsys')) THEN 'warning' ELSE 'critical' END AS severity,
+    'The job stands still: ' || f.note AS evidence,
+    CASE f.role
+        WHEN 'mismatched' THEN 'Make all ranks of the group call the same operations in the same order: look for branches on the rank, uneven numbers of batches'
+        WHEN 'missing' THEN 'See what these ranks do instead (py-spy dump, their logs): an exception, a lock, a loader, code that others do not run'
+        WHEN 'stuck' THEN 'Look at these ranks'' GPUs and links (dmesg, nvidia-smi), then at their processes (py-spy dump)'
+        ELSE 'All ranks came: look at the network and the GPUs (NCCL_DEBUG=INFO, dmesg)'
+    END AS advice
+FROM found AS f
