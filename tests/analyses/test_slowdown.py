@@ -24,7 +24,7 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     of = {(row["scope"], row["what"] or row["rank"] or row["step"]): row for row in found}
     # A takes 20 at the mean, B 13: rank 2 arrives last, at 25, and ends at 25 + 12 + 28
     job = of["job", None]
-    assert (job["step_ns"], job["ideal_ns"]) == (70 * US, 65 * US)
+    assert (job["undelayed_ns"], job["ideal_ns"]) == (70 * US, 65 * US)
     assert job["slowdown"] == of["step", 1]["slowdown"] == pytest.approx(70 / 65)
     # only rank 1 takes longer than the mean where it counts, for A
     ranks = {row["rank"]: row["slowdown"] for row in found if row["scope"] == "rank"}
@@ -44,7 +44,7 @@ def test_a_slow_rank_is_the_worst_one(simulated_database: Callable[[Config], Pat
     assert found.loc["worst ranks", "share"] == pytest.approx(1, abs=0.05)
     # a quarter of the 6 ms is in the mean of everybody
     job = found.loc["job"]
-    assert job["step_ns"] - job["ideal_ns"] == pytest.approx(4.5 * MS, rel=0.02)
+    assert job["undelayed_ns"] - job["ideal_ns"] == pytest.approx(4.5 * MS, rel=0.02)
 
 
 def test_a_job_without_stragglers_is_not_slowed_down(

@@ -64,6 +64,9 @@ SELECT
         WHEN of_category <> 'kernel' THEN of_category
         WHEN name = 'dma_request' AND a.direction IS NOT NULL THEN 'memcpy'
         WHEN a.kind IN ('HtoD', 'DtoH', 'DtoD', 'PtoP') THEN 'memcpy'
+        -- ROCm 7.1 writes copies and fills as the kernels that do them
+        WHEN starts_with(name, '__amd_rocclr_copy') THEN 'memcpy'
+        WHEN starts_with(name, '__amd_rocclr_fill') THEN 'memset'
         ELSE 'kernel'
     END AS kind,
     coalesce(name, '') AS name,
