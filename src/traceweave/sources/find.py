@@ -13,11 +13,10 @@ from pathlib import Path
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
 from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
+from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format
-from traceweave.sources.model import BAD_FILE
 from traceweave.sources.nsys import are_export, is_export_folder
 from traceweave.sources.unpack import is_packed, read_head
-from traceweave.store.database import first_line
 
 HEAD_BYTES = 256 * 1024
 """How much of a file, unpacked, decides what it is."""
@@ -166,18 +165,19 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         reason = str(error).removeprefix(f"{path}: ")
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
     try:
-        if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
-            return Broken(path, "nsys", _PACKED_ELSEWHERE)
-        for format_ in formats:
-            if format_.recognize(path, head):
-                return Candidate(path, format_)
-    except BAD_FILE as error:
-        return Broken(path, format_by_name(name), f"cannot be read: {first_line(error)}")
+        with fails_alone(path):
+            if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
+                return Broken(path, "nsys", _PACKED_ELSEWHERE)
+            for format_ in formats:
+                if format_.recognize(path, head):
+                    return Candidate(path, format_)
+    except BadFileError as error:
+        return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
     return _explain(path, head, meant)
 
 
 def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:
-    with suppress(*BAD_FILE):
+    with suppress(BadFileError), fails_alone(path):
         for format_ in formats:
             if format_.recognize(path, b""):
                 return Candidate(path, format_)

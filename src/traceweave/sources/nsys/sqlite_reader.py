@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
+from traceweave.sources.faults import damage
 from traceweave.sources.nsys.export import Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
 
@@ -51,7 +52,7 @@ class SqliteExport(Export):
             for _ in self.con.execute(f"SELECT * FROM {quoted(table)}"):
                 pass
         except sqlite3.DatabaseError as error:
-            self.unreadable[table] = str(error)
+            self.unreadable[table] = damage(error)
 
     def rows_about(self, table: str) -> int:
         """Return the last row's number: nothing is deleted from an export."""
@@ -99,7 +100,7 @@ class SqliteExport(Export):
         try:
             yield from self._read_on(select, schema, done)
         except sqlite3.DatabaseError as error:
-            self.unreadable[table] = str(error)
+            self.unreadable[table] = damage(error)
 
     def _read_fast(self, select: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield as many rows as the quick reader can; none if it is not installed."""
