@@ -163,9 +163,8 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
     if damaged is None and unparsed.count:
         are = "event is" if unparsed.count == 1 else "events are"
         damaged = f"{unparsed.count} {are} not valid JSON"
-    for beginning in stream.oversized:
+    for beginning in stream.left_out:
         unparsed.add(beginning)
-        damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
     if stream.truncated:
         unparsed.add(stream.truncated)
     return Reading(stream.head, stream.tail, unparsed, damaged, stream.cut_short)
