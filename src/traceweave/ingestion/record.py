@@ -146,14 +146,38 @@ def _storable(value: object) -> object:
 
 
 def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Say which ranks have no GPU ops, if others have some: one note, or none."""
+    """Say which ranks have no GPU ops, or no kernels among them, if others have: a note each."""
     found = con.execute(
-        "SELECT rank FROM base.rank_sources WHERE EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)"
-        " EXCEPT SELECT rank FROM base.gpu_ops ORDER BY rank"
+        "SELECT rank, count(kind) > 0, coalesce(bool_or(kind = 'kernel'), FALSE)"
+        " FROM (SELECT DISTINCT rank FROM base.rank_sources)"
+        " LEFT JOIN (SELECT DISTINCT rank, kind FROM base.gpu_ops) USING (rank)"
+        " GROUP BY rank ORDER BY rank"
     ).fetchall()
-    if not found:
+    idle = [rank for rank, works, _ in found if not works] if any(f[1] for f in found) else []
+    copying = [rank for rank, works, computes in found if works and not computes]
+    notes = []
+    if idle:
+        notes.append(
+            f"{name_ranks(idle)} recorded no GPU work, though others did: left out of all numbers"
+        )
+    if copying and any(computes for *_, computes in found):
+        notes.append(
+            f"{name_ranks(copying)} recorded no kernels, though others did: only copies and memsets"
+            " count as GPU work there; record again with kernels"
+        )
+    return tuple(notes)
+
+
+def note_ranks_beyond_the_job(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Say which ranks cannot be in a job of as few as the traces say: one note, or none."""
+    ((size, ranks),) = con.execute(
+        "SELECT any_value(size), list(DISTINCT rank ORDER BY rank)"
+        " FROM base.rank_sources, (SELECT max(world_size) AS size FROM base.rank_sources)"
+        " WHERE rank >= size"
+    ).fetchall()
+    if size is None:
         return ()
-    ranks = [rank for (rank,) in found]
     return (
-        f"{name_ranks(ranks)} recorded no GPU work, though others did: left out of all numbers",
+        f"{name_ranks(ranks)} cannot be in a job of {size} (world size): another run's, or a wrong"
+        " number, which --rank FILE=N mends",
     )

@@ -13,7 +13,11 @@ import duckdb
 from traceweave.errors import UsageError
 from traceweave.ingestion.cut_steps import leave_out_cut_steps
 from traceweave.ingestion.load import Outcome, Progress, as_measured, load_all
-from traceweave.ingestion.record import note_ranks_without_gpu_work, record
+from traceweave.ingestion.record import (
+    note_ranks_beyond_the_job,
+    note_ranks_without_gpu_work,
+    record,
+)
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.room import fitting_jobs
 from traceweave.ingestion.sharded import load_into, loading, split_known
@@ -93,6 +97,7 @@ def ingest(
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
+            *note_ranks_beyond_the_job(draft.con),
             *note_ranks_without_gpu_work(draft.con),
             *leave_out_cut_steps(draft.con, outcomes),
             *join_records(draft.con),

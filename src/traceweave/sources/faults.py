@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.errors import InputError, ResourceError, TraceweaveError, defect
 from traceweave.resources import what_ran_out
@@ -21,7 +20,6 @@ _DAMAGE = (
     EOFError,
     UnicodeError,
     json.JSONDecodeError,
-    pa.ArrowException,
     sqlite3.Error,
     duckdb.DataError,
     duckdb.InvalidInputException,
@@ -58,7 +56,8 @@ def fails_alone(*paths: Path) -> Iterator[None]:
 
 def is_defect(error: BaseException) -> bool:
     """Tell whether an error says nothing of a file, but of whoever has written its reader."""
-    return not isinstance(error, _DAMAGE)
+    # what Arrow raises: it is imported where somebody needs it
+    return not isinstance(error, _DAMAGE) and not type(error).__module__.startswith("pyarrow")
 
 
 def damage(error: BaseException) -> str:
