@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import json
 import os
 import stat
 import tarfile
@@ -34,12 +35,14 @@ _PACKED = (
     (b"PK\x03\x04", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first (zstd -d FILE)"),
     (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
+    (b"\x1f\x8b", "packed twice; unpack it once (gunzip FILE)"),
     (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
 _UTF_16 = "UTF-16 text; profilers write UTF-8, convert it (iconv -f UTF-16 -t UTF-8 FILE > NEW)"
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF_16_BEGINNINGS = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
 _LINES = "a JSON value per line; make one document of them (jq -s '{traceEvents: .}' FILE > NEW)"
 _EMPTY = "is empty; copy it again, or record again"
+_CUT_OFF = "JSON that ends too early; copy it again, or record again"
 _NO_JSON = "not JSON, as profilers write it; copy it again, or record again"
 _REPORT_ELSEWHERE = "nsys exports reports of this machine only; copy it here, or export it there"
 _PACKED_ELSEWHERE = "packed SQLite cannot be read page by page; unpack it there, or copy it here"
@@ -210,23 +213,37 @@ def _why_not(path: Path, head: bytes, meant: bool) -> tuple[str, bool]:
         if head.startswith(magic):
             return reason, meant or _names_traces(path, head)
     text = _as_text(head)
-    if b"\0" in head[:4] or head.startswith(_UTF_16_MARKS):
-        return (_UTF_16, meant or text[:1] in ("{", "[")) if text else ("not a trace", meant)
+    if head.startswith(_UTF_16_BEGINNINGS):
+        return _UTF_16, meant or text[:1] in ("{", "[")
     if text[:1] in ("{", "["):
         first, _, rest = text.partition("\n")
-        lines = '"ph"' in first and first.rstrip().endswith("}") and rest[:1] == "{"
-        return (_LINES, True) if lines else ("JSON, but not a PyTorch profiler trace", False)
+        if '"ph"' in first and first.rstrip().endswith("}") and rest[:1] == "{":
+            return _LINES, True
+        if meant and len(head) < HEAD_BYTES and _ends_early(text):
+            return _CUT_OFF, True
+        return "JSON, but not a PyTorch profiler trace", False
     if meant and format_by_name(path.name) == "nsys":
         return "not a SQLite database; export the report again", True
     return (_NO_JSON, True) if meant else ("not a trace", False)
 
 
 def _as_text(head: bytes) -> str:
-    """Return the beginning of a text in UTF-8 or UTF-16; '' where it is neither."""
-    for mark, encoding in ((0, "utf-16-le"), (1, "utf-16-be")):
-        if head.startswith(_UTF_16_MARKS[mark]) or head[1 - mark : 4 : 2] == b"\0\0":
-            return head.decode(encoding, "ignore").lstrip("\ufeff \t\r\n")
-    return head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    """Return the beginning of a text in UTF-8 or UTF-16."""
+    encoding = "utf-8"
+    if head.startswith(_UTF_16_BEGINNINGS):
+        encoding = "utf-16-le" if head.startswith((b"\xff\xfe", b"{\0", b"[\0")) else "utf-16-be"
+    return head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")
+
+
+def _ends_early(text: str) -> bool:
+    """Tell whether a text is the beginning of JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    except RecursionError:
+        pass
+    return False
 
 
 def _names_traces(path: Path, head: bytes) -> bool:

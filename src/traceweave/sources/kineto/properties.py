@@ -14,7 +14,7 @@ import orjson
 
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
-from traceweave.sources.kineto.stream import ZEROS
+from traceweave.sources.unpack import ZEROS
 
 _MOST_INTEGER = 2**31 - 1
 """Ranks, sizes and devices beyond are damage."""

@@ -22,7 +22,7 @@ from traceweave.sources.kineto.cut import (
     cut_structurally,
     line_boundary,
 )
-from traceweave.sources.unpack import BLOCK_BYTES, ByteStream
+from traceweave.sources.unpack import BLOCK_BYTES, ZEROED, ZEROS, ByteStream
 
 MAX_TOP_BYTES = 32 << 20
 """More than this before or after the events is refused: it would have to be held and parsed whole,
@@ -33,9 +33,6 @@ MAX_EVENT_BYTES = 64 << 20
 
 EXAMPLE_BYTES = 200
 """Of an event that is left out, this much is kept to show."""
-
-ZEROS = b"\0\0"
-"""No text has these: blocks of a file that were never written, when a machine crashed, read so."""
 
 _KEY_BYTES = 4 << 20
 """In so much of the file the array is looked for beyond a key of its name that lies deeper."""
@@ -104,8 +101,7 @@ class EventStream:
                 continue
             if zeros:
                 self.cut_short = True
-                why = "zeros are where events were, as a machine that crashes leaves them"
-                buffer = self._skip_event(rest, zeros.lstrip(b"\0"), pieces, why)
+                buffer = self._skip_event(rest, zeros.lstrip(b"\0"), pieces, ZEROED)
                 continue
             if last and self.close is not None:
                 self.close = None  # the last events are laid out otherwise, or cut off
