@@ -68,7 +68,7 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
         ("train.log", "not a trace"),
         ("weights.pt", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
         ("logs.tar.gz", TAR),
-        ("notes.txt", UTF_16),
+        ("notes.txt", "not a trace"),
         ("metrics.jsonl", "JSON, but not a PyTorch profiler trace"),
     }
     # what holds traces is missed, whatever it is called

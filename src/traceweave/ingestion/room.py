@@ -7,6 +7,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from traceweave import words
 from traceweave.errors import ResourceError
 from traceweave.store.draft import draft_memory_mib
 
@@ -33,8 +34,9 @@ def fitting_jobs(asked: int | None) -> int:
         return fitting
     jobs, way_out = (wanted, f"use -j {fitting}, or raise it") if fitting else (1, "raise it")
     raise ResourceError(
-        f"memory would run out: -j {jobs} takes up to {need_mib(jobs)} MiB of address space, but"
-        f" the limit of this process (ulimit -v) is {limit} MiB; {way_out}"
+        f"memory would run out: -j {jobs} takes up to {words.size(need_mib(jobs) << 20)} of"
+        " address space, but the limit of this process (ulimit -v) is"
+        f" {words.size(limit << 20)}; {way_out}"
     )
 
 

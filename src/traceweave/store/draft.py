@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from traceweave import words
 from traceweave.errors import DatabaseError, InputError, ResourceError
 from traceweave.interrupts import held_back
 from traceweave.outputs import beside, remove, remove_orphans
@@ -114,10 +115,10 @@ def explaining(target: object, jobs: int) -> Iterator[None]:
             raise KeyboardInterrupt from error
         if (ran_out := what_ran_out(error)) is not None:
             fewer = f"lower -j, which was {jobs}, or " if jobs > 1 else ""
-            need = draft_memory_mib(jobs) + PROCESS_MIB
+            need = words.size((draft_memory_mib(jobs) + PROCESS_MIB) << 20)
             raise ResourceError(
                 f"{target}: not written, what was there stays: {ran_out}; {fewer}give it more"
-                f" memory: -j {jobs} takes up to {need} MiB"
+                f" memory: -j {jobs} takes up to {need}"
             ) from error
         if not isinstance(error, OSError | duckdb.IOException):
             raise
