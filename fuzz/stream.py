@@ -32,7 +32,7 @@ def slice_bytes(data: bytes) -> None:
     events = events.get("traceEvents") if isinstance(events, dict) else events
     if isinstance(events, list) and all(isinstance(e, dict) for e in events):
         seen = json.loads(b"[" + b",".join(blocks) + b"]")
-        whole = not stream.oversized and text.count(b'"traceEvents"') <= 1
+        whole = not stream.left_out and text.count(b'"traceEvents"') <= 1
         assert not whole or seen == events, (events, seen)
 
 

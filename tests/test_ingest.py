@@ -15,14 +15,22 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import traceweave
 from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion import IngestResult, ingest
+from traceweave.ingestion.record import note_ranks_without_gpu_work
 from traceweave.sources import kineto, nsys
 from traceweave.sources.find import PassedOver
 from traceweave.store.database import open_database
 
 from .tiny import START, Tiny, write, write_report
+
+NO_JSON = "not JSON, as profilers write it; copy it again, or record again"
+DEFECT = (
+    "LookupError: no such key: this is a defect of traceweave; report it with what"
+    " TRACEWEAVE_DEBUG=1 shows"
+)
 
 
 def read(*paths: Path, output: Path, **options: object) -> IngestResult:
@@ -109,14 +117,14 @@ def test_everything_about_each_file_is_recorded(tmp_path: Path) -> None:
     ) == [
         (0, str(good), sizes[good], 3, 2, 1, "ok", None),
         (1, str(torn), sizes[torn], 1, 1, 0, "partial", "cut off after 1 event"),
-        (2, str(bad), sizes[bad], 0, 0, 0, "failed", "LookupError: no such key"),
-        (3, str(killed), sizes[killed], 0, 0, 0, "failed", "not JSON"),
+        (2, str(bad), sizes[bad], 0, 0, 0, "failed", DEFECT),
+        (3, str(killed), sizes[killed], 0, 0, 0, "failed", NO_JSON),
     ]
     assert rows(database, "SELECT * FROM ingest_issues ORDER BY source_id NULLS LAST, kind") == [
         (0, "odd", 1, "its name", "an odd event"),
         (1, "file damaged", 0, str(torn), "cut off after 1 event"),
-        (2, "file not read", None, str(bad), "LookupError: no such key"),
-        (3, "file not read", None, str(killed), "not JSON"),
+        (2, "file not read", None, str(bad), DEFECT),
+        (3, "file not read", None, str(killed), NO_JSON),
         (None, "passed over", 0, str(notes), "not a trace"),
     ]
     assert rows(database, "SELECT rank, first_local_ns, last_local_ns FROM ranks ORDER BY 1") == [
@@ -211,7 +219,7 @@ def test_if_nothing_can_be_read_the_old_database_stays(tmp_path: Path) -> None:
     read(write(tmp_path / "good.json", rank=5), output=database)
     bad = write_report(tmp_path / "bad.json", [{"rank": 0}], fails="oh")
 
-    with pytest.raises(InputError, match=r"bad.json: LookupError: oh; nothing could be read"):
+    with pytest.raises(InputError, match=r"bad.json: LookupError: oh: .*; nothing could be read"):
         read(bad, output=database)
 
     assert rows(database, "SELECT rank FROM ranks") == [(5,)]
@@ -460,3 +468,56 @@ def test_real_ranks_of_one_host_are_ingested_with_every_collective_matched(
         database_of(corpus / "kineto" / "megatron_tp8"),
         "SELECT count(*), count(*) FILTER (complete) FROM collective_instances",
     ) == [(84, 84)]
+
+
+def test_a_rank_that_is_beyond_the_job_is_said(tmp_path: Path) -> None:
+    event = '{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":1,"dur":1}'
+    for rank in (0, 1, 3, 92):
+        info = f'"distributedInfo":{{"rank":{rank},"world_size":4}}'
+        (tmp_path / f"{rank}.json").write_text(f'{{{info},"traceEvents":[{event}]}}')
+    note = (
+        "rank 92 cannot be in a job of 4 (world size): another run's, or a wrong number, which"
+        " --rank FILE=N mends"
+    )
+
+    found = ingest(tmp_path, tmp_path / "run.duckdb")
+
+    assert note in found.notes
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        said = [caution.text for caution in run.info().warnings]
+    assert note in said
+    assert any(text.startswith("1 of 4 ranks are not here") for text in said)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "notes"),
+    [
+        ({0: ["kernel"], 1: ["kernel", "memcpy"]}, []),
+        ({0: ["memcpy"], 1: ["memcpy"]}, []),
+        ({0: ["kernel"], 1: ["memcpy"], 2: ["memset"]}, ["ranks 1, 2 recorded no kernels"]),
+        (
+            {0: ["kernel"], 1: ["memcpy"], 2: []},
+            ["rank 2 recorded no GPU work", "rank 1 recorded no kernels"],
+        ),
+    ],
+)
+def test_ranks_without_kernels_are_said_where_others_have_some(
+    empty_run: duckdb.DuckDBPyConnection, kinds: dict[int, list[str]], notes: list[str]
+) -> None:
+    for rank, its in kinds.items():
+        empty_run.execute(
+            "INSERT INTO base.rank_sources BY NAME SELECT $1 AS rank, $1 AS source_id,"
+            " 'test' AS rank_source, 'nsys' AS format",
+            [rank],
+        )
+        for kind in its:
+            empty_run.execute(
+                "INSERT INTO base.gpu_ops BY NAME SELECT $1 AS rank, 0 AS op_id, $1 AS source_id,"
+                " $2 AS kind, 'x' AS category, 'x' AS class, 'x' AS name, 0 AS start_local_ns,"
+                " 1 AS duration_ns",
+                [rank, kind],
+            )
+
+    found = note_ranks_without_gpu_work(empty_run)
+
+    assert [note.partition(", though")[0] for note in found] == notes

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         DatabaseError,
         InputError,
         QueryError,
+        ResourceError,
         TraceweaveError,
         UsageError,
     )
@@ -32,6 +33,7 @@ __all__ = [
     "IngestResult",
     "InputError",
     "QueryError",
+    "ResourceError",
     "Run",
     "TraceweaveError",
     "UsageError",
@@ -51,6 +53,7 @@ _HOMES = {
     "IngestResult": "traceweave.ingestion",
     "InputError": "traceweave.errors",
     "QueryError": "traceweave.errors",
+    "ResourceError": "traceweave.errors",
     "Run": "traceweave.run",
     "TraceweaveError": "traceweave.errors",
     "UsageError": "traceweave.errors",

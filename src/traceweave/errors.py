@@ -4,6 +4,7 @@ TraceweaveError          exit code 3 unless a subclass says otherwise
 ├── UsageError           2  the call itself is wrong: unknown name, bad option value
 ├── InputError           3  a file or folder cannot be used, or is ambiguous
 ├── DatabaseError        3  not a traceweave database, or one of another version
+├── ResourceError        3  memory or threads ran out: no fault of any file
 └── QueryError           2  the user's SQL, or a parameter of an analysis, is wrong
 
 A message is one line: what failed, on which file, and the way out. What there is to choose from may
@@ -13,14 +14,18 @@ follow, one to a line.
 from __future__ import annotations
 
 import difflib
+import os
+import traceback
 from collections.abc import Iterable
 
 __all__ = [
     "DatabaseError",
     "InputError",
     "QueryError",
+    "ResourceError",
     "TraceweaveError",
     "UsageError",
+    "defect",
     "nearest",
     "suggest",
 ]
@@ -57,10 +62,27 @@ class DatabaseError(TraceweaveError):
     """The database is missing, is not one of ours, or was written by another version."""
 
 
+class ResourceError(TraceweaveError):
+    """Memory or threads ran out: with fewer files at a time, or on a larger machine, it works."""
+
+
 class QueryError(TraceweaveError):
     """SQL that DuckDB refuses, or a parameter that does not fit its analysis."""
 
     exit_code = 2
+
+
+DEBUG = "TRACEWEAVE_DEBUG"
+"""Environment variable: if it is set, defects come with their traceback, on stderr."""
+
+
+def defect(error: BaseException) -> str:
+    """Return what to say of an error that nobody foresaw, on one line."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    said = " ".join(str(error).split())
+    what = type(error).__name__ + (f": {said}" if said else "")
+    return f"{what}: this is a defect of traceweave; report it with what {DEBUG}=1 shows"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:

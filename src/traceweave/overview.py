@@ -194,9 +194,9 @@ def _issues(con: duckdb.DuckDBPyConnection) -> list[Caution]:
 
 
 def _missing_ranks(ranks: tuple[RankOverview, ...], world_size: int | None) -> list[Caution]:
-    if world_size is None or len(ranks) >= world_size:
+    missing = 0 if world_size is None else world_size - sum(r.rank < world_size for r in ranks)
+    if world_size is None or not missing:
         return []
-    missing = world_size - len(ranks)
     text = (
         f"{missing} of {words.plural(world_size, 'rank')} are not here: waits and stragglers among"
         " them are unseen"

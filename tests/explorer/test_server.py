@@ -132,7 +132,7 @@ def test_only_files_of_the_page_are_served(served: Server) -> None:
     assert _get(served, "shared/colours.css")[0] == 200
     for path in (
         "page/../explorer.py", "page/..%2fexplorer.py", "page/%2e%2e/%2e%2e/api.py", "page/",
-        "page//etc/passwd", "shared/vendor/echarts.LICENSE", "queries/within.sql", "page/no.js",
+        "page//etc/passwd", "shared/vendor", "queries/within.sql", "page/no.js",
     ):  # fmt: skip
         assert _get(served, path)[0] in (404, 405)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import duckdb
 
+from traceweave.sources.faults import is_defect
 from traceweave.sources.find import Candidate, find
 from traceweave.sources.formats import known_formats
 from traceweave.sources.kineto.reader import read_events, stage_events
-from traceweave.sources.model import BAD_FILE, Issue
+from traceweave.sources.model import Issue
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) ->
         if trace.format == "kineto":
             stage_events(con)
             read_events(con, trace, lambda _: None)  # once more: the loader drops them
-    except BAD_FILE as error:
+    except Exception as error:
+        if is_defect(error):
+            raise
         return Outcome(refused=str(error))
     return Outcome(loaded.events_read, loaded.events_stored, tuple(loaded.issues), loaded.damaged)
 

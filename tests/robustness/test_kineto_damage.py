@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
 from traceweave.cli.main import main
@@ -281,3 +281,28 @@ def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int
 
     assert (outcome.kind, outcome.stored) == ("fully", 1)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("pack", at_once([bytes, gzip.compress], bytes))
+def test_zeros_at_any_place_cost_what_they_cover_and_are_said(
+    load: Load, indent: int | None, pack: Callable[[bytes], bytes]
+) -> None:
+    """A block that a crashed machine never wrote swallows quotes and braces, odd ones too."""
+    events = [
+        span(f"op{i}") | {"args": {"Input Dims": [[i, 2], [3]], "of": {"step": i}, "x": "y" * 40}}
+        for i in range(200)
+    ]
+    whole = {"distributedInfo": {"rank": 0}, "traceEvents": events, "more": 1}
+    data = json.dumps(whole, indent=indent).encode()
+    shortest = len(data) // len(events) - 20
+    first = data.index(b"[") + 10
+    places = range(first, len(data) - 700, 7001)
+    for size in (3, 512):
+        for at in [*places, *range(first + 3000, first + 3000 + shortest, 29)]:
+            outcome = load(pack(data[:at] + bytes(size) + data[at + size :]))
+
+            assert (
+                outcome.damaged == "zeros are where text was, as a machine that crashes leaves them"
+            )
+            assert outcome.read > outcome.stored >= 200 - 2 - size // shortest - 1, (at, size)

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from tests.sources.test_kineto_load import kernel, launch, load, span
+from traceweave.sources import classify as classify_module
 from traceweave.sources.classify import classify
 
 __all__ = ["load"]
@@ -105,3 +106,32 @@ def test_a_file_is_classed_by_its_own_names_after_another_one() -> None:
         assert con.execute("FROM classified").fetchall() == [
             ("kernel", REDUCE, "communication", "collective")
         ]
+
+
+def test_names_that_another_thread_forgets_meanwhile_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Forgotten(dict[str, tuple[str, str]]):
+        """As if another thread cleared it after each look."""
+
+        def keys(self) -> Any:
+            found = list(super().keys())
+            self.clear()
+            return dict.fromkeys(found).keys()
+
+        def get(self, name: str, default: Any = None) -> Any:
+            found = super().get(name, default)
+            self.clear()
+            return found
+
+    names = {"ncclDevKernel_AllReduce_Sum_f32_RING_LL": ("communication", "all_reduce")}
+    monkeypatch.setattr(classify_module, "_told", Forgotten(names))
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE new_gpu_ops AS SELECT 'kernel' AS kind, unnest($1) AS name",
+                    [[*names, "void at::native::elementwise_kernel<4>()"]])  # fmt: skip
+        classify(con)
+        found = con.execute("SELECT name, category FROM classified ORDER BY name").fetchall()
+    assert found == [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication"),
+        ("void at::native::elementwise_kernel<4>()", "compute"),
+    ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import sqlite3
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,7 @@ from traceweave.sources.ranks import (
 
 from ..tiny import Tiny, write, write_report
 
+UTF_16 = "UTF-16 text; profilers write UTF-8, convert it (iconv -f UTF-16 -t UTF-8 FILE > NEW)"
 TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
 
 
@@ -42,6 +46,15 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
     (tmp_path / "config.json").write_text('{"learning_rate": 0.1}')
     (tmp_path / "train.log").write_text("step 1\n")
     (tmp_path / "utf16.pt.trace.json").write_bytes('{"traceEvents": []}'.encode("utf-16"))
+    (tmp_path / "utf16.txt").write_bytes('{"traceEvents": []}'.encode("utf-16-be"))
+    (tmp_path / "notes.txt").write_bytes("notes".encode("utf-16-le"))
+    (tmp_path / "metrics.jsonl").write_text('{"loss": 1}\n{"loss": 2}\n')
+    (tmp_path / "rank4.ndjson").write_text('{"ph":"X","ts":1}\n{"ph":"X","ts":2}\n')
+    (tmp_path / "rank3.json.xz").write_bytes(lzma.compress(b"{}"))
+    with zipfile.ZipFile(tmp_path / "weights.pt", "w") as weights:
+        weights.writestr("archive/data.pkl", b"")
+    with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as logs:
+        logs.add(tmp_path / "train.log", "train.log")
     shutil.make_archive(str(tmp_path / "all"), "zip", tmp_path / "deep")
     shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "deep")
     shutil.copy(tmp_path / "all.tar.gz", tmp_path / "all.json.gz")
@@ -53,12 +66,22 @@ def test_a_folder_is_searched_and_what_is_no_trace_is_listed_with_a_reason(tmp_p
     assert {(item.path.name, item.reason) for item in found.passed_over} == {
         ("config.json", "JSON, but not a PyTorch profiler trace"),
         ("train.log", "not a trace"),
-        ("utf16.pt.trace.json", "UTF-16 text; profilers write UTF-8, convert it"),
+        ("weights.pt", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
+        ("logs.tar.gz", TAR),
+        ("notes.txt", "not a trace"),
+        ("metrics.jsonl", "JSON, but not a PyTorch profiler trace"),
+    }
+    # what holds traces is missed, whatever it is called
+    assert {(item.path.name, item.reason) for item in found.broken} == {
+        ("utf16.pt.trace.json", UTF_16),
+        ("utf16.txt", UTF_16),
         ("all.zip", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
         ("all.tar.gz", TAR),
         ("all.json.gz", TAR),
-    }
-    assert found.broken == ()
+        ("rank3.json.xz", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
+        ("rank4.ndjson", "a JSON value per line; make one document of them"
+         " (jq -s '{traceEvents: .}' FILE > NEW)"),
+    }  # fmt: skip
 
 
 def test_a_file_that_is_named_a_trace_but_is_none_is_broken(tmp_path: Path) -> None:
@@ -76,8 +99,8 @@ def test_a_file_that_is_named_a_trace_but_is_none_is_broken(tmp_path: Path) -> N
     broken = {item.path.name: item.reason for item in found if isinstance(item, Broken)}
     assert broken.pop("rank3.json.gz").startswith("the gzip stream")
     assert broken == {
-        "rank1.json": "not JSON",
-        "rank2.json": "is empty",
+        "rank1.json": "not JSON, as profilers write it; copy it again, or record again",
+        "rank2.json": "is empty; copy it again, or record again",
         "rank4.sqlite": "not a SQLite database; export the report again",
         "rank5.sqlite": "a SQLite database without the tables of an nsys export",
     }
@@ -323,10 +346,7 @@ def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[in
     assert sum(note.endswith(NO_RANK) for note in found.notes) == expected
 
 
-def test_a_real_utf16_file_is_passed_over(corpus: Path) -> None:
-    (found,) = find([corpus / "kineto" / "odd"], (kineto,))
+def test_a_real_utf16_file_is_missed(corpus: Path) -> None:
+    path = corpus / "kineto" / "odd" / "utf16_empty.pt.trace.json"
 
-    assert found == PassedOver(
-        corpus / "kineto" / "odd" / "utf16_empty.pt.trace.json",
-        "UTF-16 text; profilers write UTF-8, convert it",
-    )
+    assert find([path.parent], (kineto,)) == [Broken(path, "kineto", UTF_16)]

@@ -119,7 +119,9 @@ def ingest(
 
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest as read
+    from traceweave.ingestion.room import fitting_jobs
 
+    jobs = fitting_jobs(jobs)
     replaced = None if add else _what_is_there(target)
     with progress_bars(quiet=quiet) as bars:
         result = read(

@@ -31,6 +31,7 @@ from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import TraceweaveError
+from traceweave.resources import what_ran_out
 
 OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
@@ -128,11 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         _complain("interrupted")
         return INTERRUPTED
-    except _database_errors() as error:
+    except Exception as error:
+        if (ran_out := what_ran_out(error)) is not None:
+            _complain(f"{ran_out}; raise the limit of this process, or ask for less at a time")
+            return BAD_INPUT
         if _was_interrupted(error):
             _complain("interrupted")
             return INTERRUPTED
-        if isinstance(error, RuntimeError):
+        if not _is_of_database(error):
             raise
         _complain(f"the database cannot be read: {error}; ingest the traces again")
         return BAD_INPUT
@@ -143,11 +147,11 @@ def _give_up_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _database_errors() -> tuple[type[Exception], ...]:
-    """Return what DuckDB raises where a file is damaged; asked only if something is raised."""
+def _is_of_database(error: Exception) -> bool:
+    """Tell what DuckDB raises where a file is damaged; asked only if something is raised."""
     import duckdb
 
-    return (duckdb.Error, RuntimeError)
+    return isinstance(error, duckdb.Error)
 
 
 def _was_interrupted(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from traceweave.analyses import find, shared_rows
 from traceweave.analyses.runner import answer_batch
-from traceweave.explorer.asking import Asking
+from traceweave.explorer.asking import Asking, making_anew
 from traceweave.explorer.run import Explored
 from traceweave.explorer.views import PIXELS_ALONE, Stretch
 from traceweave.explorer.wire import coded, numbers, pack
@@ -67,19 +67,21 @@ class Analysed:
     def _find_gaps(self, con: duckdb.DuckDBPyConnection, rank: int) -> None:
         analysis = find("gaps")
         rows = answer_batch(con, analysis, analysis.bind({}), f"rank = {rank}")
-        con.from_arrow(rows).query(
-            "found",
-            "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
-            f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
-        )
+        with making_anew(con, "gaps", rank):
+            con.from_arrow(rows).query(
+                "found",
+                "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
+                f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
+            )
 
     def _find_path(self, con: duckdb.DuckDBPyConnection) -> int:
         pieces = shared_rows(con, "path_pieces")
-        pieces.query(
-            "found",
-            "INSERT INTO memory.explorer.path SELECT rank, start_ns"
-            f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
-        )
+        with making_anew(con, "path"):
+            pieces.query(
+                "found",
+                "INSERT INTO memory.explorer.path SELECT rank, start_ns"
+                f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
+            )
         return len(pieces)
 
 

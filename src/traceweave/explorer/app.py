@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache
-from importlib import resources
-from pathlib import PurePosixPath
 
 import duckdb
 import orjson
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from traceweave.errors import TraceweaveError
+from traceweave.errors import TraceweaveError, defect
 from traceweave.explorer.answering import Answering
 from traceweave.explorer.asking import Asking, TakenBackError
 from traceweave.explorer.explorer import Explorer
-from traceweave.explorer.requests import number, numbers_of, stretch_of, text_of
+from traceweave.explorer.requests import body_of, number, numbers_of, stretch_of, text_of
 from traceweave.store.database import first_line
 
-_FOLDERS = {"page": "explorer/page", "shared": "report/assets"}
-"""Where the files of the page are in this package, by the first part of their address."""
-
-_TYPES = {
-    ".css": "text/css",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-
 _MOST_QUERY = 200_000
+"""Bytes."""
 
 _GONE = 499
 """The status for a client that does not wait for it."""
@@ -51,22 +40,33 @@ def build_app(explorer: Explorer) -> Starlette:
         return Route(f"/ask/{path}", endpoint)
 
     async def query(request: Request) -> Response:
-        body = await request.body()
-        if len(body) > _MOST_QUERY:
-            return _json({"error": f"a query may have {_MOST_QUERY} characters"}, 400)
-        question = explorer.question(text_of(request, "page"), body.decode("utf-8", "replace"))
+        try:
+            sql = await body_of(request, _MOST_QUERY)
+            question = explorer.question(text_of(request, "page"), sql)
+        except TraceweaveError as error:
+            return _json({"error": str(error)}, 400)
+        except ClientDisconnect:
+            return Response(status_code=_GONE)
         # that a query is wrong is an answer too
         return await _answered(answering(request, question.answer, question.take_back), 200)
 
+    page = _files("explorer/page")
+
+    async def index(request: Request) -> Response:
+        return await page.get_response("index.html", request.scope)
+
     asked = [route(path, answer) for path, answer in _answers(explorer).items()]
-    return Starlette(
+    app = Starlette(
         routes=[
             *asked,
             Route("/ask/query", query, methods=["POST"]),
-            Route("/", _index),
-            Route("/{folder}/{name:path}", _asset),
+            Route("/", index),
+            Mount("/page", page),
+            Mount("/shared", _files("report/assets")),
         ]
     )
+    app.router.redirect_slashes = False  # it does not know of the token
+    return app
 
 
 async def _answered(found: Awaitable[object], wrong: int = 400) -> Response:
@@ -79,6 +79,8 @@ async def _answered(found: Awaitable[object], wrong: int = 400) -> Response:
         return _json({"error": str(error)}, wrong)
     except duckdb.Error as error:
         return _json({"error": first_line(error)}, wrong)
+    except Exception as error:
+        return _json({"error": defect(error)}, 500)
 
 
 def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object]]:
@@ -129,30 +131,9 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
     }
 
 
-async def _index(request: Request) -> Response:
-    return _file("page", "index.html")
-
-
-async def _asset(request: Request) -> Response:
-    return _file(request.path_params["folder"], request.path_params["name"])
-
-
-def _file(folder: str, name: str) -> Response:
-    found = _read(folder, name)
-    if found is None:
-        return Response(status_code=404)
-    return Response(found, media_type=_TYPES[PurePosixPath(name).suffix])
-
-
-@cache
-def _read(folder: str, name: str) -> bytes | None:
-    """Return a file of the page; None if there is none of this name."""
-    parts = PurePosixPath(name).parts
-    if folder not in _FOLDERS or ".." in parts or PurePosixPath(name).suffix not in _TYPES:
-        return None
-    # named by its path: the report itself takes long to be imported
-    file = resources.files("traceweave").joinpath(_FOLDERS[folder], *parts)
-    return file.read_bytes() if file.is_file() else None
+def _files(folder: str) -> StaticFiles:
+    """Return what serves the files of a folder of this package, and none beside it."""
+    return StaticFiles(packages=[("traceweave", folder)])
 
 
 def _response(found: object) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
 from threading import Event, Lock
@@ -83,6 +83,24 @@ class Asking:
         """Interrupt what runs, and let nothing more begin."""
         self._over.set()
         interrupt(self._con)
+
+
+@contextmanager
+def making_anew(
+    con: duckdb.DuckDBPyConnection, table: str, rank: int | None = None
+) -> Iterator[None]:
+    """Fill a table that is derived from the run, its rows of one rank or all, in one transaction:
+    what a request has made that was then taken back goes first.
+    """
+    con.begin()
+    try:
+        con.execute(f"DELETE FROM memory.explorer.{table} WHERE $1 IS NULL OR rank = $1", [rank])
+        yield
+        con.commit()
+    except BaseException:
+        with suppress(duckdb.Error):  # which has ended the transaction itself
+            con.rollback()
+        raise
 
 
 def _with_named(query: str, params: dict[str, object]) -> tuple[str, dict[str, object]]:

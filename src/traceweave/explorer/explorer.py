@@ -9,11 +9,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import duckdb
+
 from traceweave._version import __version__
 from traceweave.analyses import catalog
 from traceweave.errors import UsageError
 from traceweave.explorer.analysed import Analysed
-from traceweave.explorer.asking import Asking
+from traceweave.explorer.asking import Asking, making_anew, text
 from traceweave.explorer.console import Consoles, Question
 from traceweave.explorer.details import op_details
 from traceweave.explorer.levels import Levels
@@ -67,9 +69,9 @@ class Explorer:
     def threads(self, asking: Asking, rank: int) -> list[Answer]:
         """The host threads of a rank."""
         self._known([rank])
-        with self._unfolding:
+        with asking.turn(self._unfolding):
             if rank not in self._unfolded:
-                asking.do("threads_of_rank", rank=rank)
+                asking.compute(lambda con: _find_threads(con, rank))
                 self._unfolded[rank] = asking.rows("threads_shown", rank=rank)
             return self._unfolded[rank]
 
@@ -132,6 +134,11 @@ class Explorer:
         if missing:
             raise UsageError(f"this run has no rank {missing[0]}")
         return ranks
+
+
+def _find_threads(con: duckdb.DuckDBPyConnection, rank: int) -> None:
+    with making_anew(con, "threads", rank):
+        con.execute(text("threads_of_rank"), {"rank": rank})
 
 
 @contextmanager

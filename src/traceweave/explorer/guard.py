@@ -23,11 +23,14 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 
+_MOST_PATH = 1_000
+"""Bytes of a path; none of ours has as many."""
+
 
 class Guard:
     """Lets requests through whose path begins with the token, whose Host is this server (a name of
-    somebody else's that leads here is not), and whose Origin, if any, is it too; the path goes on
-    without the token. All others get an empty answer.
+    somebody else's that leads here is not), and whose Origin, if any, is it too; the path, which
+    may not be longer than any here, goes on without the token. All others get an empty answer.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -59,6 +62,7 @@ class Guard:
         parts = scope["path"].encode("utf-8", "replace").split(b"/", 2)
         return (
             len(parts) == 3
+            and len(scope["path"]) <= _MOST_PATH
             and hmac.compare_digest(parts[1], self._token)
             and len(hosts) == 1
             and hosts[0] in self._hosts

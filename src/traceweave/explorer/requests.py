@@ -19,7 +19,7 @@ def number(request: Request, name: str, default: int | None = None) -> int:
     given = request.query_params.get(name)
     if given is None and default is not None:
         return default
-    if given is None or not re.fullmatch(r"-?\d{1,18}", given):
+    if given is None or not re.fullmatch(r"-?[0-9]{1,18}", given):
         raise UsageError(f"{name}: has to be a whole number")
     return int(given)
 
@@ -30,6 +30,16 @@ def text_of(request: Request, name: str) -> str:
     if len(given) > _MOST_TEXT:
         raise UsageError(f"{name}: is longer than {_MOST_TEXT} characters")
     return given
+
+
+async def body_of(request: Request, most_bytes: int) -> str:
+    """Return the text that a request brings; of one that is longer, no more is taken."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most_bytes:
+            raise UsageError(f"a query may have {most_bytes} characters")
+    return body.decode("utf-8", "replace")
 
 
 def stretch_of(request: Request) -> Stretch:
@@ -44,11 +54,11 @@ def numbers_of(request: Request, name: str) -> list[int]:
     """Return a list of numbers, as '0-15,20'."""
     found: list[int] = []
     for part in filter(None, text_of(request, name).split(",")):
-        span = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        span = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
         if span is None:
             raise UsageError(f"{name}: write numbers like 0-15,20")
         first, last = int(span[1]), int(span[2] or span[1])
-        if last - first >= _MOST_RANKS:
+        if len(found) + last - first >= _MOST_RANKS:
             raise UsageError(f"{name}: too many at once")
         found += range(first, last + 1)
     return found

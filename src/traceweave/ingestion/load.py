@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +11,11 @@ from typing import Protocol
 
 import duckdb
 
-from traceweave.errors import TraceweaveError
 from traceweave.ingestion.packs import Numbered, bytes_of, is_small, pack
 from traceweave.sources.discover import Source
+from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import TakesSeveral
-from traceweave.sources.model import BAD_FILE, File, Loaded, Process, Trace
-from traceweave.store.database import first_line
+from traceweave.sources.model import File, Loaded, Process, Trace
 from traceweave.store.schema import source_tables
 
 
@@ -58,9 +57,6 @@ LITTLE_BYTES = 128 << 20
 to others costs a tenth more CPU, and it is done no sooner.
 """
 
-_NO_FAULT_OF_A_FILE = (duckdb.FatalException, duckdb.InterruptException, duckdb.IOException)
-"""Of the database that is written."""
-
 
 def load_all(
     con: duckdb.DuckDBPyConnection, numbered: Numbered, jobs: int, progress: Progress
@@ -79,6 +75,7 @@ def load_all(
             pool.submit(_load, cursor, files, progress)
             for cursor, files in zip(cursors, packs, strict=True)
         ]
+        wait(futures, return_when=FIRST_EXCEPTION)
         outcomes = {o.source_id: o for future in futures for o in future.result()}
         return [outcomes[number] for number in numbered]
     except BaseException:
@@ -142,10 +139,9 @@ def _load_together(
     # what fails is read again, which nobody need see
     silent = [File(_as_read(source), number, lambda _: None) for number, source in files.items()]
     try:
-        loaded = format_.load_together(cursor, silent)
-    except _NO_FAULT_OF_A_FILE:
-        raise
-    except BAD_FILE:
+        with fails_alone(*(source.trace.path for source in files.values())):
+            loaded = format_.load_together(cursor, silent)
+    except BadFileError:
         for number in files:
             _undo(cursor, number)
         return None
@@ -167,12 +163,11 @@ def _load_one(
         progress.advance(path, bytes_read)
 
     try:
-        loaded = source.format.load(cursor, _as_read(source), source_id, report)
-    except _NO_FAULT_OF_A_FILE:
-        raise
-    except BAD_FILE as error:
+        with fails_alone(source.read_from, path):
+            loaded = source.format.load(cursor, _as_read(source), source_id, report)
+    except BadFileError as error:
         _undo(cursor, source_id)
-        return Outcome(source_id, source, None, _reason(error, source))
+        return Outcome(source_id, source, None, error.message)
     return Outcome(source_id, source, loaded)
 
 
@@ -186,11 +181,3 @@ def _undo(cursor: duckdb.DuckDBPyConnection, source_id: int) -> None:
         cursor.rollback()
     for table in source_tables(cursor):
         cursor.execute(f"DELETE FROM {table} WHERE source_id = ?", [source_id])
-
-
-def _reason(error: BaseException, source: Source) -> str:
-    text = first_line(error)
-    for path in (source.read_from, source.trace.path):
-        text = text.removeprefix(f"{path}: ")
-    known = isinstance(error, TraceweaveError | duckdb.Error | OSError)
-    return text if known else f"{type(error).__name__}: {text}"

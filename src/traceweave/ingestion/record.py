@@ -18,16 +18,15 @@ from traceweave.sources.model import Issue, Loaded
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks, plural
 
-_WITHOUT_GPU_WORK = """
-WITH run AS (SELECT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL) AS has_gpu_ops),
-without AS (
-    SELECT rank, launches, unread_tasks, sum(coalesce(launches, unread_tasks, 0)) OVER () AS lost
-    FROM base.rank_sources
-    WHERE rank NOT IN (SELECT rank FROM base.gpu_ops WHERE rank IS NOT NULL)
+_GPU_WORK = """
+SELECT rank, count(kind) > 0, coalesce(bool_or(kind = 'kernel'), FALSE),
+    any_value(launches), any_value(unread)
+FROM (
+    SELECT rank, sum(launches) AS launches, sum(unread_tasks) AS unread
+    FROM base.rank_sources GROUP BY rank
 )
-SELECT rank, sum(launches) OVER (), sum(unread_tasks) OVER ()
-FROM without CROSS JOIN run
-WHERE has_gpu_ops OR lost > 0
+LEFT JOIN (SELECT DISTINCT rank, kind FROM base.gpu_ops) USING (rank)
+GROUP BY rank
 ORDER BY rank
 """
 
@@ -159,21 +158,47 @@ def _storable(value: object) -> object:
 
 
 def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Say which ranks lack records of what the GPU did: one note, or none."""
-    found = con.execute(_WITHOUT_GPU_WORK).fetchall()
-    if not found:
-        return ()
-    ranks, (_, launches, tasks) = [row[0] for row in found], found[0]
-    who = name_ranks(ranks)
+    """Say which ranks lack records of what the GPU did, or of its kernels: a note each."""
+    found = con.execute(_GPU_WORK).fetchall()
+    some = any(works for _, works, *_ in found)
+    without = [
+        (rank, lost or 0, unread or 0) for rank, works, _, lost, unread in found if not works
+    ]
+    who = name_ranks([rank for rank, *_ in without])
+    launches, tasks = (sum(of_rank[place] for of_rank in without) for place in (1, 2))
+    notes = []
     if tasks:
-        return (
+        notes.append(
             f"{who}: {plural(tasks, 'task')} of the device are of a format that is not read, so"
-            " that nothing is known of its time",
+            " that nothing is known of its time"
         )
-    if launches:
-        return (
+    elif launches:
+        notes.append(
             f"{who} launched GPU work ({plural(launches, 'call')}) of which no record is there,"
             " so that nothing is known of its time; profile CUDA activity, with no other profiler"
-            " at the same time",
+            " at the same time"
         )
-    return (f"{who} recorded no GPU work, though others did: left out of all numbers",)
+    elif some and without:
+        notes.append(f"{who} recorded no GPU work, though others did: left out of all numbers")
+    copying = [rank for rank, works, computes, *_ in found if works and not computes]
+    if copying and any(computes for _, _, computes, *_ in found):
+        notes.append(
+            f"{name_ranks(copying)} recorded no kernels, though others did: only copies and memsets"
+            " count as GPU work there; record again with kernels"
+        )
+    return tuple(notes)
+
+
+def note_ranks_beyond_the_job(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Say which ranks cannot be in a job of as few as the traces say: one note, or none."""
+    ((size, ranks),) = con.execute(
+        "SELECT any_value(size), list(DISTINCT rank ORDER BY rank)"
+        " FROM base.rank_sources, (SELECT max(world_size) AS size FROM base.rank_sources)"
+        " WHERE rank >= size"
+    ).fetchall()
+    if size is None:
+        return ()
+    return (
+        f"{name_ranks(ranks)} cannot be in a job of {size} (world size): another run's, or a wrong"
+        " number, which --rank FILE=N mends",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,8 +13,13 @@ import duckdb
 from traceweave.errors import UsageError
 from traceweave.ingestion.cut_steps import leave_out_cut_steps
 from traceweave.ingestion.load import Outcome, Progress, as_measured, load_all
-from traceweave.ingestion.record import note_ranks_without_gpu_work, record
+from traceweave.ingestion.record import (
+    note_ranks_beyond_the_job,
+    note_ranks_without_gpu_work,
+    record,
+)
 from traceweave.ingestion.result import IngestResult
+from traceweave.ingestion.room import fitting_jobs
 from traceweave.ingestion.sharded import load_into, loading, split_known
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
@@ -70,18 +74,18 @@ def ingest(
     file, or 'auto' (what DASK_SCHEDULER_ADDRESS says, else local). A file that cannot be read is
     reported in the result and in the tables `sources` and `ingest_issues`. The old run, if any, is
     replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
-    UsageError for a wrong expression.
+    UsageError for a wrong expression, ResourceError if memory or threads run out.
     """
-    from traceweave.weave import weave  # imports SciPy: not for those who only ask
-
     began = time.monotonic()
     _check_options(jobs, run, one_run, step_range)
     _check_output(output, add=add, dask=dask)
     rules = _rules(ranks, rank_from)
-    jobs = jobs or os.cpu_count() or 1
+    jobs = fitting_jobs(jobs)
     progress = progress or _Silent()
     known: tuple[PassedOver, ...] = ()
     with _drafting(output, jobs, keep=add) as draft:
+        from traceweave.weave import weave  # imports SciPy: not for those who only ask
+
         progress.stage("looking at the files")
         found = discover(
             [paths] if isinstance(paths, str | Path) else list(paths),
@@ -101,6 +105,7 @@ def ingest(
         notes = (
             *found.notes,
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
+            *note_ranks_beyond_the_job(draft.con),
             *note_ranks_without_gpu_work(draft.con),
             *leave_out_cut_steps(draft.con, outcomes),
             *join_records(draft.con),

@@ -47,7 +47,8 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:
-    known = {name: _told[name] for name in names & _told.keys()}
+    # one look at each: other threads add to it, and clear it, meanwhile
+    known = {name: told for name in names if (told := _told.get(name)) is not None}
     new = _ask(con, {name: spell(name) for name in names - known.keys()})
     if len(_told) + len(new) > _MOST:
         _told.clear()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.sources import capture_sidecar, flight_recorder, nccl_inspector, nccl_logs
+from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
-from traceweave.sources.model import BAD_FILE, Trace
+from traceweave.sources.model import Trace
 from traceweave.sources.nsys import export_report
 from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
-from traceweave.store.database import first_line
 
 _RECORDS: dict[str, object] = {
     "capture": capture_sidecar,
@@ -137,16 +137,17 @@ def _probe(
 ) -> Source | Broken:
     """Return the candidate as a source, or why it cannot be one."""
     try:
-        if candidate.format is None:
-            format_, read_from = _export(candidate.path, formats, scratch)
-        else:
-            format_, read_from = candidate.format, candidate.path
-        trace = format_.probe(read_from, trust_packed, False)
-        if read_from != candidate.path:
-            size = candidate.path.stat().st_size
-            trace = replace(trace, path=candidate.path, size_bytes=size)
-        return Source(trace, format_, read_from)
-    except BAD_FILE as error:
+        with fails_alone(candidate.path):
+            if candidate.format is None:
+                format_, read_from = _export(candidate.path, formats, scratch)
+            else:
+                format_, read_from = candidate.format, candidate.path
+            trace = format_.probe(read_from, trust_packed, False)
+            if read_from != candidate.path:
+                size = candidate.path.stat().st_size
+                trace = replace(trace, path=candidate.path, size_bytes=size)
+            return Source(trace, format_, read_from)
+    except BadFileError as error:
         return _broken(candidate.path, candidate.format, error)
 
 
@@ -155,17 +156,17 @@ def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
     if source.trace.last_ns is not None:
         return source
     try:
-        whole = source.format.probe(source.read_from, trust_packed, True)
+        with fails_alone(source.trace.path):
+            whole = source.format.probe(source.read_from, trust_packed, True)
         named = replace(whole, path=source.trace.path, size_bytes=source.trace.size_bytes)
         return replace(source, trace=named)
-    except BAD_FILE as error:
+    except BadFileError as error:
         return _broken(source.trace.path, source.format, error)
 
 
-def _broken(path: Path, format_: Format | None, error: BaseException) -> Broken:
-    reason = first_line(error).removeprefix(f"{path}: ")
+def _broken(path: Path, format_: Format | None, error: BadFileError) -> Broken:
     named = next((name for name, module in _RECORDS.items() if format_ is module), None)
-    return Broken(path, named or format_by_name(path.name), reason)
+    return Broken(path, named or format_by_name(path.name), error.message)
 
 
 def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import glob
+import io
+import json
 import os
 import stat
+import tarfile
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,30 +17,33 @@ from pathlib import Path
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
 from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
+from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format
-from traceweave.sources.model import BAD_FILE
 from traceweave.sources.nsys import are_export, is_export_folder
 from traceweave.sources.unpack import is_packed, read_head
-from traceweave.store.database import first_line
 
 HEAD_BYTES = 256 * 1024
 """How much of a file, unpacked, decides what it is."""
 
 SQLITE = b"SQLite format 3\x00"
-UTF8_MARK = b"\xef\xbb\xbf"
 
 TRACE_SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz")
 """A file so named is meant to be a trace: if its content is damaged, something is missing."""
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 
-_OTHER_CONTENT = (
-    (b"\xff\xfe", "UTF-16 text; profilers write UTF-8, convert it"),
-    (b"\xfe\xff", "UTF-16 text; profilers write UTF-8, convert it"),
+_PACKED = (
     (b"PK\x03\x04", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed; unpack it first (zstd -d FILE)"),
     (b"\xfd7zXZ", "xz-compressed; unpack it first (xz -d FILE, an archive: tar -xf FILE)"),
+    (b"\x1f\x8b", "packed twice; unpack it once (gunzip FILE)"),
     (b"BZh", "bzip2-compressed; unpack it first (bzip2 -d FILE, an archive: tar -xf FILE)"),
 )
+_UTF_16 = "UTF-16 text; profilers write UTF-8, convert it (iconv -f UTF-16 -t UTF-8 FILE > NEW)"
+_UTF_16_BEGINNINGS = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
+_LINES = "a JSON value per line; make one document of them (jq -s '{traceEvents: .}' FILE > NEW)"
+_EMPTY = "is empty; copy it again, or record again"
+_CUT_OFF = "JSON that ends too early; copy it again, or record again"
+_NO_JSON = "not JSON, as profilers write it; copy it again, or record again"
 _REPORT_ELSEWHERE = "nsys exports reports of this machine only; copy it here, or export it there"
 _PACKED_ELSEWHERE = "packed SQLite cannot be read page by page; unpack it there, or copy it here"
 _TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
@@ -166,18 +173,19 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         reason = str(error).removeprefix(f"{path}: ")
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
     try:
-        if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
-            return Broken(path, "nsys", _PACKED_ELSEWHERE)
-        for format_ in formats:
-            if format_.recognize(path, head):
-                return Candidate(path, format_)
-    except BAD_FILE as error:
-        return Broken(path, format_by_name(name), f"cannot be read: {first_line(error)}")
+        with fails_alone(path):
+            if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
+                return Broken(path, "nsys", _PACKED_ELSEWHERE)
+            for format_ in formats:
+                if format_.recognize(path, head):
+                    return Candidate(path, format_)
+    except BadFileError as error:
+        return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
     return _explain(path, head, meant)
 
 
 def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:
-    with suppress(*BAD_FILE):
+    with suppress(BadFileError), fails_alone(path):
         for format_ in formats:
             if format_.recognize(path, b""):
                 return Candidate(path, format_)
@@ -187,23 +195,72 @@ def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:
 def _explain(path: Path, head: bytes, meant: bool) -> Found:
     """Say why a file that no format recognized is left out."""
     format_ = format_by_name(path.name)
+    reason, meant = _why_not(path, head, meant)
+    return Broken(path, format_, reason) if meant else PassedOver(path, reason)
+
+
+def _why_not(path: Path, head: bytes, meant: bool) -> tuple[str, bool]:
+    """Return what a file is that is no trace, and whether one is lost that it was `meant` to be."""
     if not head:
-        return Broken(path, format_, "is empty") if meant else PassedOver(path, "is empty")
+        return _EMPTY, meant
     if head.startswith(SQLITE):
-        reason = "a SQLite database without the tables of an nsys export"
-        return Broken(path, format_, reason) if meant else PassedOver(path, reason)
+        return "a SQLite database without the tables of an nsys export", meant
     if head[8:12] == b"DUCK":
-        return PassedOver(path, "a DuckDB database")
+        return "a DuckDB database", False
     if head[_TAR_MAGIC] == b"ustar":
-        return PassedOver(path, _TAR)
-    for magic, reason in _OTHER_CONTENT:
+        return _TAR, meant or _names_traces(path, head)
+    for magic, reason in _PACKED:
         if head.startswith(magic):
-            return PassedOver(path, reason)
-    if head.removeprefix(UTF8_MARK).lstrip()[:1] in (b"{", b"["):
-        return PassedOver(path, "JSON, but not a PyTorch profiler trace")
-    if meant and format_ == "nsys":
-        return Broken(path, format_, "not a SQLite database; export the report again")
-    return Broken(path, format_, "not JSON") if meant else PassedOver(path, "not a trace")
+            return reason, meant or _names_traces(path, head)
+    text = _as_text(head)
+    if head.startswith(_UTF_16_BEGINNINGS):
+        return _UTF_16, meant or text[:1] in ("{", "[")
+    if text[:1] in ("{", "["):
+        first, _, rest = text.partition("\n")
+        if '"ph"' in first and first.rstrip().endswith("}") and rest[:1] == "{":
+            return _LINES, True
+        if meant and len(head) < HEAD_BYTES and _ends_early(text):
+            return _CUT_OFF, True
+        return "JSON, but not a PyTorch profiler trace", False
+    if meant and format_by_name(path.name) == "nsys":
+        return "not a SQLite database; export the report again", True
+    return (_NO_JSON, True) if meant else ("not a trace", False)
+
+
+def _as_text(head: bytes) -> str:
+    """Return the beginning of a text in UTF-8 or UTF-16."""
+    encoding = "utf-8"
+    if head.startswith(_UTF_16_BEGINNINGS):
+        encoding = "utf-16-le" if head.startswith((b"\xff\xfe", b"{\0", b"[\0")) else "utf-16-be"
+    return head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")
+
+
+def _ends_early(text: str) -> bool:
+    """Tell whether a text is the beginning of JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    except RecursionError:
+        pass
+    return False
+
+
+def _names_traces(path: Path, head: bytes) -> bool:
+    """Tell whether a packed file is called like a trace, or an archive has files that are."""
+    names = [path.name]
+    with suppress(OSError, ValueError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError):
+        if head[_TAR_MAGIC] == b"ustar":
+            with tarfile.open(fileobj=io.BytesIO(head)) as archive:
+                names += (member.name for member in archive)
+        elif head.startswith(_PACKED[0][0]):
+            with path.open("rb") as file, zipfile.ZipFile(file) as packed:
+                names += packed.namelist()
+    suffixes = (*TRACE_SUFFIXES, *REPORT_SUFFIXES)
+    return any(
+        name.lower().endswith(suffixes) or Path(name.lower()).stem.endswith(suffixes)
+        for name in names
+    )
 
 
 def format_by_name(name: str) -> str:

@@ -19,29 +19,10 @@ and could run on another machine. It fills the staging tables of staging.sql and
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-
-import duckdb
-
-from traceweave.errors import TraceweaveError
-
-BAD_FILE = (
-    TraceweaveError,
-    duckdb.Error,
-    sqlite3.Error,
-    OSError,
-    EOFError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-    RuntimeError,
-    MemoryError,
-)
-"""What a hostile or damaged file can make a reader raise; it fails that file and no other."""
 
 OP_IDS_PER_SOURCE = 1_000_000_000
 """op_id = source_id * this + position of the event in its file."""

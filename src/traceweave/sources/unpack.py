@@ -16,6 +16,11 @@ are freed, and their pages made anew for the next one: 4 MiB took a sixth more C
 
 GZIP_MAGIC = b"\x1f\x8b"
 
+ZEROS = b"\0\0"
+"""No text has these: blocks of a file that were never written, when a machine crashed, read so."""
+
+ZEROED = "zeros are where text was, as a machine that crashes leaves them"
+
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 """Traces pack 10 to 30 times; what unpacks to more than both is taken for a gzip bomb."""
@@ -57,7 +62,7 @@ class ByteStream:
     What unpacks to more than `most_bytes` is refused.
 
     Attributes:
-        damaged: why the file could not be unpacked to its end; None if it could.
+        damaged: why the file could not be read whole; None if it could.
     """
 
     def __init__(
@@ -86,6 +91,13 @@ class ByteStream:
         elif first:
             yield first
             yield from raw
+
+    def text(self) -> Iterator[bytes]:
+        """Yield the pieces of what has to be text: zeros in it are damage."""
+        for piece in self.pieces():
+            if b"\0" in piece and ZEROS in piece:
+                self.damaged = self.damaged or ZEROED
+            yield piece
 
     def _raw(self) -> Iterator[bytes]:
         while piece := self._file.read(self._block_bytes):

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import duckdb
 
-from traceweave.errors import DatabaseError, InputError
+from traceweave import words
+from traceweave.errors import DatabaseError, InputError, ResourceError
 from traceweave.interrupts import held_back
 from traceweave.outputs import beside, remove, remove_orphans
+from traceweave.resources import what_ran_out
 from traceweave.store.database import (
     InUseError,
     connect,
@@ -26,10 +28,12 @@ from traceweave.store.empty import create_tables
 DRAFT_MEMORY_MIB = (576, 192)
 """DuckDB's memory while a draft is written: a base and a part per job; more goes to disk.
 
-The process as a whole stays some 400 MiB above; what DuckDB notes about each block on disk is not
+The process as a whole stays PROCESS_MIB above; what DuckDB notes about each block on disk is not
 counted, so 18 GB of temporary tables make that 550.
 """
 
+PROCESS_MIB = 400
+"""Memory of an ingest beside DuckDB's, about."""
 
 BLOCK_BYTES = 64 << 10
 """Each column of each table begins a block of its own. With a quarter of DuckDB's usual 256 KiB a
@@ -75,11 +79,12 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
     the next draft for the same target. `jobs` is how many threads write at a time.
     """
     target = target.resolve()
-    check_target(target)
+    with explaining(target, jobs):
+        check_target(target)
     remove_orphans(target)
     file, scratch = beside(target), beside(target, ".dir.tmp")
     try:
-        with explaining(target):
+        with explaining(target, jobs):
             scratch.mkdir()
             con = duckdb.connect()
             try:
@@ -99,14 +104,23 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
 
 
 @contextmanager
-def explaining(target: object) -> Iterator[None]:
-    """Raise InputError for what keeps a draft from being written, and Ctrl-C as what it is."""
+def explaining(target: object, jobs: int) -> Iterator[None]:
+    """Raise InputError for what keeps a draft from being written, ResourceError where that is
+    memory or threads, and Ctrl-C as what it is.
+    """
     try:
         yield
-    except (RuntimeError, OSError, duckdb.Error) as error:
+    except Exception as error:
         if was_interrupted(error):
             raise KeyboardInterrupt from error
-        if not isinstance(error, OSError | duckdb.IOException | duckdb.OutOfMemoryException):
+        if (ran_out := what_ran_out(error)) is not None:
+            fewer = f"lower -j, which was {jobs}, or " if jobs > 1 else ""
+            need = words.size((draft_memory_mib(jobs) + PROCESS_MIB) << 20)
+            raise ResourceError(
+                f"{target}: not written, what was there stays: {ran_out}; {fewer}give it more"
+                f" memory: -j {jobs} takes up to {need}"
+            ) from error
+        if not isinstance(error, OSError | duckdb.IOException):
             raise
         reason = first_line(error).rpartition("Original error: ")[2]
         raise InputError(
@@ -160,7 +174,9 @@ def _is_ours(path: Path) -> bool:
         con = connect(path, read_only=True)
     except InUseError:
         raise
-    except DatabaseError:
+    except DatabaseError as error:
+        if what_ran_out(error) is not None:
+            raise
         return False
     try:
         return schema_version(con) is not None

@@ -80,7 +80,7 @@ def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iter
     folder = place_of(scratch / "run") if new else target
     file = scratch / DATABASE
     try:
-        with explaining(target):
+        with explaining(target, jobs):
             scratch.mkdir(exist_ok=True)
             if folder.local is not None:
                 folder.local.mkdir(exist_ok=True)

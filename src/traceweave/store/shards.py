@@ -150,13 +150,15 @@ def _write(con: duckdb.DuckDBPyConnection, rows: str, place: Place) -> tuple[int
 
     def drain() -> None:
         try:
-            with os.fdopen(readable, "rb", buffering=0) as pipe, place.writing() as stream:
-                while block := pipe.read(_BLOCK_BYTES):
+            with place.writing() as stream:
+                while block := os.read(readable, _BLOCK_BYTES):
                     stream.write(block)
                     digest.update(block)
                     sizes.append(len(block))
         except BaseException as error:  # handed over to the thread that writes
             failures.append(error)
+        finally:
+            os.close(readable)  # or DuckDB would write into it for ever
 
     drainer = threading.Thread(target=drain, name="shard")
     try:
@@ -167,7 +169,9 @@ def _write(con: duckdb.DuckDBPyConnection, rows: str, place: Place) -> tuple[int
             raise
     finally:
         os.close(writable)
-        if drainer.is_alive():
+        if drainer.ident is None:  # there was no thread for it
+            os.close(readable)
+        else:
             drainer.join()
     if failures:
         raise failures[0]

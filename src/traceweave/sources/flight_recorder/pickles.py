@@ -49,7 +49,7 @@ def read_plain_pickle(data: bytes) -> object:
     try:
         _check(data)
         return _PlainUnpickler(io.BytesIO(data)).load()
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:  # unpicklers raise anything, from EOFError to UnicodeDecodeError
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -52,7 +52,7 @@ _LOST = {
     "negative duration": "events that end before they start",
     "unpaired B/E": "begin or end events without their partner",
     "unpaired arrow": "flow events whose partner or operation is not in the file",
-    "damaged event": "events that are not valid JSON, cut off or larger than 64 MiB",
+    "damaged event": "events that are not valid JSON, cut off, overwritten or larger than 64 MiB",
 }
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
+from traceweave.sources.unpack import ZEROS
 
 _MOST_INTEGER = 2**31 - 1
 """Ranks, sizes and devices beyond are damage."""
@@ -110,6 +111,8 @@ def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
     if _EVENTS.search(tail):
         damaged = "it has another traceEvents array, which was not read"
     text = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
+    if ZEROS in text:
+        return _recognized_keys(text), damaged or _SURROUNDINGS
     valid = repair_event(text) if len(text) < _MOST_MENDED_BYTES else text
     try:
         return _mapping(orjson.loads(valid or b"")), damaged

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from string import Template
-from typing import IO
 
 import duckdb
 
@@ -164,9 +163,8 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
     if damaged is None and unparsed.count:
         are = "event is" if unparsed.count == 1 else "events are"
         damaged = f"{unparsed.count} {are} not valid JSON"
-    for beginning in stream.oversized:
+    for beginning in stream.left_out:
         unparsed.add(beginning)
-        damaged = damaged or f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
     if stream.truncated:
         unparsed.add(stream.truncated)
     return Reading(stream.head, stream.tail, unparsed, damaged, stream.cut_short)
@@ -216,9 +214,9 @@ def _read_parts(
         threading.Thread(target=_feed, args=(writable, iter(blocks), failures), daemon=True)
         for (_, writable), blocks in zip(pipes, parts, strict=True)
     ]
-    for feeder in feeders:
-        feeder.start()
     try:
+        for feeder in feeders:
+            feeder.start()
         con.execute(times.script(source_id, [readable for readable, _ in pipes])).fetchall()
     except duckdb.Error:
         if not failures:  # else the reader only saw a feeder stop
@@ -226,32 +224,36 @@ def _read_parts(
     finally:
         for readable, _ in pipes:
             os.close(readable)
-        for feeder in feeders:
-            feeder.join()
+        for (_, writable), feeder in zip(pipes, feeders, strict=True):
+            if feeder.ident is None:  # there was no thread for it
+                os.close(writable)
+            else:
+                feeder.join()
     if failures:
         raise failures[0]
 
 
 def _feed(writable: int, blocks: Iterator[bytes], failures: list[BaseException]) -> None:
+    """Write an array of all blocks, and close the pipe whatever happens: its reader waits."""
     separator = b"["
-    # A reader that gives up closes the pipe; what went wrong is its to tell.
-    with suppress(BrokenPipeError), os.fdopen(writable, "wb", buffering=0) as pipe:
-        try:
-            for block in blocks:
-                _write_all(pipe, separator)
-                _write_all(pipe, block)
-                separator = b","
-            _write_all(pipe, b"[]" if separator == b"[" else b"]")
-        except BrokenPipeError:
-            raise
-        except BaseException as error:  # handed over to the thread that started us
-            failures.append(error)
+    try:
+        for block in blocks:
+            _write_all(writable, separator)
+            _write_all(writable, block)
+            separator = b","
+        _write_all(writable, b"[]" if separator == b"[" else b"]")
+    except BrokenPipeError:
+        pass  # a reader that gives up closes the pipe; what went wrong is its to tell
+    except BaseException as error:  # handed over to the thread that started us
+        failures.append(error)
+    finally:
+        os.close(writable)
 
 
-def _write_all(pipe: IO[bytes], block: bytes) -> None:
+def _write_all(writable: int, block: bytes) -> None:
     rest = memoryview(block)
     while rest:
-        rest = rest[pipe.write(rest) :]
+        rest = rest[os.write(writable, rest) :]
 
 
 def _has_inexact_times(block: bytes) -> bool:

@@ -22,7 +22,7 @@ from traceweave.sources.kineto.cut import (
     cut_structurally,
     line_boundary,
 )
-from traceweave.sources.unpack import BLOCK_BYTES, ByteStream
+from traceweave.sources.unpack import BLOCK_BYTES, ZEROED, ZEROS, ByteStream
 
 MAX_TOP_BYTES = 32 << 20
 """More than this before or after the events is refused: it would have to be held and parsed whole,
@@ -51,9 +51,9 @@ class EventStream:
         head: bytes before the array, its opening bracket included.
         tail: bytes after the array, from its closing bracket on; b'' if the array never ends.
         truncated: bytes of an event that the file ends in the middle of.
-        oversized: how each event began that was left out because of its size.
+        left_out: how each event began that was left out: too large, or overwritten by zeros.
         damaged: why the file could not be read to its end; None if it could.
-        cut_short: the array never ends, so events may be missing.
+        cut_short: the array never ends, or zeros are in it, so events may be missing.
         close: how events end in the line layout, None in other layouts; of the latest block.
     """
 
@@ -71,7 +71,7 @@ class EventStream:
         self.head = b""
         self.tail = b""
         self.truncated = b""
-        self.oversized: list[bytes] = []
+        self.left_out: list[bytes] = []
         self.damaged: str | None = None
         self.cut_short = False
         self.close: bytes | None = None
@@ -89,14 +89,19 @@ class EventStream:
         cut = partial(cut_at_lines, close=self.close) if self.close else cut_structurally
         last = False
         while True:
-            events, rest, ended, more = cut(buffer, last=last)
+            text, zeros = _parted_at_zeros(buffer)
+            events, rest, ended, more = cut(text, last=last and not zeros)
             if events:
                 yield events
             if ended:
-                self.tail = self._read_tail(rest, pieces)
+                self.tail = self._read_tail(rest + zeros, pieces)
                 break
-            buffer = rest
+            buffer = rest + zeros
             if more:
+                continue
+            if zeros:
+                self.cut_short = True
+                buffer = self._skip_event(rest, zeros.lstrip(b"\0"), pieces, ZEROED)
                 continue
             if last and self.close is not None:
                 self.close = None  # the last events are laid out otherwise, or cut off
@@ -108,7 +113,8 @@ class EventStream:
                 self.damaged = "the file ends inside its traceEvents array"
                 break
             if len(rest) > self._max_event_bytes:
-                buffer = rest = self._skip_event(rest, pieces)
+                why = f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB"
+                buffer = rest = self._skip_event(rest, rest, pieces, why)
             # an event that is larger is looked through again each time, so ever more is added
             coming = _gather(pieces, max(self._block_bytes, len(rest) // 2))
             last = not coming
@@ -116,9 +122,12 @@ class EventStream:
         if self._bytes.damaged is not None:
             self.damaged = self._bytes.damaged
 
-    def _skip_event(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
-        """Drop an event that is too large to hold and return what follows it."""
-        self.oversized.append(rest[:EXAMPLE_BYTES])
+    def _skip_event(
+        self, beginning: bytes, rest: bytes, pieces: Iterator[bytes], why: str
+    ) -> bytes:
+        """Drop an event that is in the way, of which `rest` is left; return what follows it."""
+        self.left_out.append(beginning[:EXAMPLE_BYTES])
+        self.damaged = self.damaged or why
         boundary = BOUNDARY if self.close is None else line_boundary(self.close)
         while (found := boundary.search(rest)) is None:
             kept = rest[-_BETWEEN_BYTES:]
@@ -164,6 +173,13 @@ class EventStream:
         if self._bytes.damaged is not None:
             raise InputError(self._bytes.damaged)
         raise InputError("it has no traceEvents array; is it a PyTorch Profiler trace?")
+
+
+def _parted_at_zeros(buffer: bytes) -> tuple[bytes, bytes]:
+    """Return what comes before a run of zeros, and the rest from there on."""
+    first = buffer.find(b"\0")  # a hundred times as fast as to look for two
+    at = buffer.find(ZEROS, first) if first >= 0 else -1
+    return (buffer, b"") if at < 0 else (buffer[:at], buffer[at:])
 
 
 def _gather(pieces: Iterator[bytes], least_bytes: int) -> list[bytes]:

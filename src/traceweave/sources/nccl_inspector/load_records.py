@@ -57,7 +57,7 @@ def load_records(
     stored = 0
     with trace.path.open("rb") as file, transaction(con):
         stream = ByteStream(file, report, most_bytes=trace.most_bytes)
-        coming = (line for line in lines(stream.pieces()) if line.strip())
+        coming = (line for line in lines(stream.text()) if line.strip())
         while some := list(islice(coming, _LINES)):
             rows: list[dict[str, object]] = []
             for line in some:

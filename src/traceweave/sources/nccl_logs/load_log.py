@@ -82,7 +82,7 @@ def load_log(
     con.execute(_STAGE)
     with trace.path.open("rb") as file:
         stream = ByteStream(file, report, most_bytes=trace.most_bytes)
-        coming = lines(stream.pieces())
+        coming = lines(stream.text())
         while some := list(islice(coming, _LINES)):
             log.feed(some)
             if log.keys > MOST_KEYS:

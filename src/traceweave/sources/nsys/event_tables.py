@@ -225,3 +225,9 @@ TIME_COLUMNS = ("start", "timestamp", "rawTimestamp")
 
 NO_EVENTS = frozenset({"MPI_COMMUNICATORS", "OSRT_FILE_ACCESS_DESCRIPTORS"})
 """Tables with a time column that describe things and record no events."""
+
+
+def is_of_nsys(table: str) -> bool:
+    """Tell whether events, or what they refer to, are looked for in a table of this name."""
+    known = {*(loaded.name for loaded in LOADED), *NOT_LOADED, "StringIds", "MPI_RANKS"}
+    return table in known or table.startswith(("TARGET_INFO_", "META_DATA_", "ENUM_"))

@@ -31,6 +31,8 @@ class Export(ABC):
     def damage(self) -> str | None:
         """All that is known to be missing, in words; None if nothing is."""
         found = [self.damaged, *(f"{table}: {why}" for table, why in self.unreadable.items())]
+        if not self.has("StringIds", "id", "value"):
+            found.append("it has no StringIds, so nothing has a name; export the report again")
         return "; ".join(filter(None, found)) or None
 
     def has(self, table: str, *columns: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from glob import escape
 from itertools import count
@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
+from traceweave.sources.faults import damage
 from traceweave.sources.nsys.export import Export, quoted, repaired
 from traceweave.sources.nsys.forms import TABLE_SUFFIXES
-from traceweave.store.database import first_line
 
 _ROWS_PER_BATCH = 65_536
 _RAW_BYTES = "binaryData"
@@ -136,10 +136,11 @@ class FolderExport(Export):
         # what DuckDB cannot read, Arrow may: text that is no UTF-8, the rows before damage
         for offer in (self._offer_file, self._offer_stream):
             try:
-                with suppress(duckdb.Error, pa.ArrowInvalid):
-                    for table in named:
-                        offer(table, words)
-                    return self.con.execute(numbered, list(parameters)).fetchall()
+                for table in named:
+                    offer(table, words)
+                return self.con.execute(numbered, list(parameters)).fetchall()
+            except (duckdb.Error, pa.ArrowInvalid) as error:
+                damage(error)  # which it is, but for memory that ran out
             finally:
                 for table in named:
                     self.con.unregister(table)
@@ -151,7 +152,7 @@ class FolderExport(Export):
             for _ in self.files[table].read(self.files[table].schema.names):
                 pass
         except (pa.ArrowInvalid, OSError) as error:
-            self.unreadable[table] = first_line(error)
+            self.unreadable[table] = damage(error)
 
     def _offer_file(self, table: str, words: Counter[str]) -> None:
         """Let a query read a table's file; as a stream where that would not mean the same."""
@@ -203,7 +204,7 @@ class FolderExport(Export):
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (pa.ArrowInvalid, OSError) as error:
-            self.unreadable[table] = first_line(error)
+            self.unreadable[table] = damage(error)
 
 
 @contextmanager
@@ -219,7 +220,7 @@ def open_folder(path: Path) -> Iterator[FolderExport]:
             try:
                 files.setdefault(file.stem, kind(file, stack))
             except (pa.ArrowInvalid, OSError) as error:
-                damaged.append(f"{file.name}: {first_line(error)}")
+                damaged.append(f"{file.name}: {damage(error)}")
         if not files:
             reason = damaged[0] if damaged else "it is empty"
             raise InputError(

@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
+from traceweave.sources.faults import damage
+from traceweave.sources.nsys.event_tables import is_of_nsys
 from traceweave.sources.nsys.export import Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
 
@@ -51,7 +53,7 @@ class SqliteExport(Export):
             for _ in self.con.execute(f"SELECT * FROM {quoted(table)}"):
                 pass
         except sqlite3.DatabaseError as error:
-            self.unreadable[table] = str(error)
+            self.unreadable[table] = damage(error)
 
     def rows_about(self, table: str) -> int:
         """Return the last row's number: nothing is deleted from an export."""
@@ -99,7 +101,7 @@ class SqliteExport(Export):
         try:
             yield from self._read_on(select, schema, done)
         except sqlite3.DatabaseError as error:
-            self.unreadable[table] = str(error)
+            self.unreadable[table] = damage(error)
 
     def _read_fast(self, select: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield as many rows as the quick reader can; none if it is not installed."""
@@ -178,13 +180,18 @@ def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Sqli
         # SQLite refuses a file shorter than its header says unless the schema is declared writable
         con.execute("PRAGMA writable_schema = ON")
         try:
-            rows = con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            tables = {str(name): _columns(con, str(name)) for (name,) in rows.fetchall()}
+            rows = con.execute("SELECT name, type FROM sqlite_master").fetchall()
+            tables = {str(n): _columns(con, str(n)) for n, type_ in rows if type_ == "table"}
         except sqlite3.DatabaseError as error:
             raise InputError(
                 f"{path}: cannot be read as SQLite ({error});"
                 " export the report again with `nsys export --type sqlite`"
             ) from error
+        if views := sorted(str(n) for n, type_ in rows if type_ == "view" and is_of_nsys(str(n))):
+            raise InputError(
+                f"{path}: its {views[0]} is a view, whose rows are not read; make a table of it"
+                " (CREATE TABLE ... AS SELECT), or export the report again"
+            )
         yield SqliteExport(path, tables, damaged or _cut_short(database), uri, con)
 
 
