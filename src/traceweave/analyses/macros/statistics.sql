@@ -15,3 +15,25 @@ CREATE TEMP MACRO IF NOT EXISTS tw_bytes_from(bytes) AS
 -- macro: tw_bytes_to(bytes) | upper end of the power-of-two size bucket, not part of it
 CREATE TEMP MACRO IF NOT EXISTS tw_bytes_to(bytes) AS
     CASE WHEN bytes > 0 THEN 1::BIGINT << length(bin(bytes)) ELSE bytes + 1 END;
+
+-- macro: tw_median_of_others(present, own, among) | the lower median of what others have, of `among` in all: `present` are the values of those that have any, ascending, with `own` among them; the rest have 0
+CREATE TEMP MACRO IF NOT EXISTS tw_median_of_others(present, own, among) AS
+    -- places count from 1, zeros first; without the own value the places after it move up
+    coalesce(present[
+        CASE WHEN (among - 2) // 2 + 1 < among - len(present) + list_position(present, own) THEN (among - 2) // 2 + 1 ELSE (among - 2) // 2 + 2 END
+        - (among - len(present))
+    ] * CAST((among - 2) // 2 + 2 > among - len(present) AS INTEGER), 0);
+
+-- macro: tw_which_steps(chosen, every) | some of all steps in words, both ascending: 'in every step', 'in step 3', 'from step 5 on', 'in every 4th step from 2 on'; NULL without steps
+CREATE TEMP MACRO IF NOT EXISTS tw_which_steps(chosen, every) AS
+    CASE
+        WHEN every[1] IS NULL THEN NULL
+        WHEN len(every) = 1 THEN 'in the one step'
+        WHEN len(chosen) = len(every) THEN 'in every step'
+        WHEN len(chosen) = 1 THEN 'in step ' || chosen[1]
+        WHEN chosen = every[-len(chosen):] THEN 'from step ' || chosen[1] || ' on'
+        WHEN chosen = every[:len(chosen)] THEN 'until step ' || chosen[-1]
+        WHEN len(chosen) > 2 AND len(list_distinct(list_transform(range(2, len(chosen) + 1), lambda i: chosen[i] - chosen[i - 1]))) = 1
+            THEN format('in every {}{} step', chosen[2] - chosen[1], CASE chosen[2] - chosen[1] WHEN 2 THEN 'nd' WHEN 3 THEN 'rd' ELSE 'th' END)
+        ELSE format('in {} of {} steps', len(chosen), len(every))
+    END;

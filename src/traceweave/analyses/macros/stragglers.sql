@@ -12,3 +12,16 @@ FROM (VALUES
     ('device_delay', 6, 'its GPU starts launched work late'),
     ('unknown_idle', 7, 'it idles longer, no cause recorded')
 ) AS causes(cause, place, words);
+
+-- macro: tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
+CREATE TEMP MACRO IF NOT EXISTS tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) AS
+    CASE kind
+        WHEN 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))
+        WHEN 'range' THEN format('Rank {} is in ''{}'' for {}', rank, tw_shortened(name), tw_time(time_ns))
+        ELSE format('Rank {} runs {} {}, {}', rank, tw_shortened(name),
+            CASE WHEN round(count) <= 1 THEN 'once' ELSE format('{} times', CAST(round(count) AS BIGINT)) END, tw_time(time_ns))
+    END
+    || CASE WHEN which = 'in every step' OR which IS NULL OR starts_with(which, 'in step') THEN '' ELSE ' per ' || unit END
+    || coalesce(' ' || which, ' per ' || unit)
+    || CASE kind WHEN 'idle' THEN ': ' || (SELECT c.words FROM tw_gap_causes() AS c WHERE c.cause = name) ELSE '' END
+    || CASE WHEN others_ns = 0 THEN '; most others do not' ELSE format('; the others {} at the median', tw_time(others_ns)) END;

@@ -7,11 +7,13 @@ WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),
         m.has_gpu,
-        format('In {} ({} of {}{}) the {} idles {} longer than in the others', tw_steps(i.stalled_steps), len(i.stalled_steps), i.steps,
+        format('In {} ({} of {}{}) the {} idles {} longer than in the others',
+            CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
             CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM shared_budget()) THEN ', the first recorded' ELSE '' END,
             CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
             tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) AS opening
     FROM shared_idling() AS i CROSS JOIN shared_mean_step() AS m
+    CROSS JOIN LATERAL (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM shared_budget())) AS which) AS w
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 )
 SELECT

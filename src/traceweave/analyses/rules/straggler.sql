@@ -1,6 +1,6 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. The cause is that of `stragglers`: longer compute, a late host, data, copies; where it idles and no cause is known, the range of its host that covers at least half of what it idles longer. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
@@ -20,31 +20,38 @@ SELECT
         coalesce(', most of it in step ' || m.step, ''), b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
-    || ': ' || coalesce(format('it idles longer, most in ''{}''', tw_shortened(r.host_op)), c.words, 'no cause found')
+    || ': ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN 'it idles longer' ELSE coalesce(c.words, 'no cause found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
             || coalesce(format('; by the split sizes of all_to_all it gets {} times the mean', tw_digits(x.times_mean)), '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
-    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '') AS evidence,
+    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '')
+    || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN format('See what it does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', m.step)
         WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
+        WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
+        WHEN b.cause_detail = 'allocator' THEN 'Leave memory for the cache on this rank: it allocates and frees in steps (memory, gaps); its share of the work may be larger'
+        WHEN b.cause_detail = 'sync' THEN 'See which calls make it wait for its GPU: syncs'
+        WHEN b.cause_detail = 'module_loading' THEN 'Warm up before recording: it loads code in steps'
         WHEN b.cause = 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
         WHEN b.cause = 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
-        WHEN r.host_op IS NOT NULL THEN format('See why it is in ''{}'' so long, or the others are not: gaps', tw_shortened(r.host_op))
         WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
         ELSE 'Record CPU activity and a longer window'
     END AS advice
 FROM shared_blame() AS b
 LEFT JOIN tw_late_causes() AS c USING (cause)
-LEFT JOIN shared_idle_ranges() AS r ON r.rank = b.rank AND r.step IS NULL AND b.cause = 'unknown_idle'
 LEFT JOIN (FROM shared_late_steps() WHERE is_most) AS m ON m.rank = b.rank
 LEFT JOIN shared_split_sizes() AS x ON x.rank = b.rank AND b.cause = 'compute' AND x.times_mean >= 1.1
+LEFT JOIN (
+    FROM shared_differences() WHERE kind <> 'idle'
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
+) AS d ON d.rank = b.rank AND 2 * d.excess_ns >= b.cost_ns
 CROSS JOIN shared_mean_step() AS s
 WHERE b.is_straggler

@@ -1,0 +1,82 @@
+"""rank_difference: what one rank does more, longer or alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from tests.analyses.builders import Builder, rows
+
+MS = 1_000_000
+
+
+def _step(build: Builder, rank: int, step: int, **kernels: tuple[int, ...]) -> None:
+    """A step of 100 ms with kernels of some lengths, one after the other."""
+    begin = at = step * 100 * MS
+    build.step(rank, step, host=(begin, begin + 100 * MS), device=(begin, begin + 100 * MS))
+    for name, lengths in kernels.items():
+        for length in lengths:
+            build.gpu(rank, (at, at + length * MS), name=name, step=step)
+            at += length * MS
+
+
+@pytest.mark.parametrize(
+    ("slow", "which"),
+    [
+        ({5, 6, 7}, "from step 5 on"),
+        ({0, 4}, "in 2 of 8 steps"),
+        ({1, 4, 7}, "in every 3rd step"),
+        ({3}, "in step 3"),
+        ({0, 1}, "until step 1"),
+        (set(range(8)), "in every step"),
+    ],
+)
+def test_what_a_rank_does_alone_and_in_which_steps(
+    build: Builder, slow: set[int], which: str
+) -> None:
+    for rank in range(3):
+        build.rank(rank)
+        for step in range(8):
+            extra = {"evaluate": (10, 10)} if rank == 2 and step in slow else {}
+            _step(build, rank, step, gemm=(20 + rank,), **extra)
+    evaluated, gemm = [r for r in rows(build.con, "rank_difference", rank=2) if r["kind"] != "idle"]
+    assert (evaluated["name"], evaluated["count_per_step"], evaluated["others_count"]) == (
+        "evaluate", 2.0, 0.0,
+    )  # fmt: skip
+    assert evaluated["excess_ns"] == len(slow) * 20 * MS / 8
+    assert evaluated["which_steps"] == which
+    # of the two others, 20 and 21 ms, the lower is the median
+    assert (gemm["time_ns"], gemm["others_ns"]) == (22 * MS, 20 * MS)
+
+
+def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: Builder) -> None:
+    for rank in range(2):
+        build.rank(rank)
+        _step(build, rank, 0, work=(90 if rank else 10,))
+        build.step(rank, 1, host=(100 * MS, 101 * MS))
+    build.group(0, [0, 1])
+    build.collective({0: (10 * MS, 95 * MS), 1: (90 * MS, 95 * MS)}, step=0)
+    assert {row["rank"] for row in rows(build.con, "rank_difference")} == {1}
+
+
+def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
+    build.rank(0)
+    _step(build, 0, 0, work=(10,))
+    assert rows(build.con, "rank_difference", rank=0) == []
+
+
+def test_the_range_of_a_real_straggler_is_named(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "torchrec_a2a")) as run:
+        found = run.rank_difference().query("kind == 'range'")
+        [straggler] = run.findings().query("rule == 'straggler'")["evidence"]
+    assert found.iloc[0]["name"] == "# running sparse arch"
+    assert found.iloc[0]["time_ns"] == pytest.approx(1010 * MS, rel=0.01)
+    assert straggler.endswith(
+        "Rank 2 is in '# running sparse arch' for 1.01 s in every step; the others 42.6 ms at the"
+        " median"
+    )
