@@ -17,6 +17,7 @@ from traceweave.frames import Frames, check_frames
 from traceweave.places import place_of
 from traceweave.run import Run
 from traceweave.store.database import open_database
+from traceweave.store.draft import explaining
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
 
@@ -117,8 +118,9 @@ def _changing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
         with drafting_folder(place, os.cpu_count() or 1, keep=True) as draft:
             yield draft.con
     else:
-        with open_database(path, read_only=False) as con:
+        with explaining(path), open_database(path, read_only=False) as con:
             yield con
+            con.execute("CHECKPOINT")
 
 
 def verify(path: str | Path) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "TraceweaveError",
     "UsageError",
     "nearest",
+    "shortened",
     "suggest",
 ]
 
@@ -61,6 +62,15 @@ class QueryError(TraceweaveError):
     """SQL that DuckDB refuses, or a parameter that does not fit its analysis."""
 
     exit_code = 2
+
+
+MOST_SAID = 600
+"""Characters of a text from elsewhere that a message has."""
+
+
+def shortened(text: str, most: int = MOST_SAID) -> str:
+    """Return a text that comes from a file or a user, cut off where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:

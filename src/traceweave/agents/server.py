@@ -19,6 +19,7 @@ from traceweave._version import __version__
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
 from traceweave.errors import TraceweaveError
+from traceweave.store.database import first_line
 from traceweave.store.schema import public_relations
 
 INSTRUCTIONS = """\
@@ -102,6 +103,7 @@ def _saying_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
         except TraceweaveError as error:
             raise ToolError(str(error)) from error
         except duckdb.Error as error:
-            raise ToolError(f"the database cannot be read: {error}; ingest again") from error
+            said = f"the database cannot be read: {first_line(error)}; ingest again"
+            raise ToolError(said) from error
 
     return asked

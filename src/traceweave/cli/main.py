@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return INTERRUPTED
         if isinstance(error, RuntimeError):
             raise
-        _complain(f"the database cannot be read: {error}; ingest the traces again")
+        _complain(f"the database cannot be read: {_first_line(error)}; ingest the traces again")
         return BAD_INPUT
 
 
@@ -154,6 +154,12 @@ def _was_interrupted(error: BaseException) -> bool:
     from traceweave.store.database import was_interrupted
 
     return was_interrupted(error)
+
+
+def _first_line(error: BaseException) -> str:
+    from traceweave.store.database import first_line
+
+    return first_line(error)
 
 
 def _usage_message(error: click.ClickException) -> str:

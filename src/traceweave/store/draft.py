@@ -18,6 +18,7 @@ from traceweave.store.database import (
     connect,
     first_line,
     hide_progress_bar,
+    load_nothing,
     schema_version,
     was_interrupted,
 )
@@ -117,15 +118,17 @@ def explaining(target: object) -> Iterator[None]:
 def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
     """Attach a database file to `con` as the one in use, and bound the memory of `con`.
 
-    One that is there keeps the storage version that it has.
+    One that is there keeps the storage version that it has; before it is asked anything `con` has
+    to be cut off, since somebody else may have written it.
     """
+    bound(con, scratch, jobs)
+    load_nothing(con)
     # no write-ahead log: a draft is thrown away if anything goes wrong
     options = ["RECOVERY_MODE no_wal_writes", f"BLOCK_SIZE {BLOCK_BYTES}"]
     if not file.exists():
         options.append(f"STORAGE_VERSION '{STORAGE_VERSION}'")
     con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [str(file)])
     con.execute("USE draft")
-    bound(con, scratch, jobs)
 
 
 def draft_memory_mib(jobs: int) -> int:
