@@ -299,11 +299,11 @@ def _check_version(con: duckdb.DuckDBPyConnection, path: Path | Place) -> None:
             " 'traceweave ingest'"
         )
     if version != str(SCHEMA_VERSION):
+        version = shortened(version, _MOST_VERSION)
         newer = version.isdecimal() and int(version) > SCHEMA_VERSION
         raise DatabaseError(
             f"{path}: written by {'a newer' if newer else 'another'} traceweave (schema version"
-            f" {shortened(version, _MOST_VERSION)}, this one reads {SCHEMA_VERSION}); ingest the"
-            " traces again"
+            f" {version}, this one reads {SCHEMA_VERSION}); ingest the traces again"
             + (", or upgrade traceweave" if newer else "")
         )
 

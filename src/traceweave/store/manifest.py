@@ -83,6 +83,7 @@ def read_manifest(folder: Place) -> Manifest:
             f"{folder}: no run folder is there; make one with 'traceweave ingest TRACES -o"
             f" {folder}'"
         )
+    _refuse_link(folder, MANIFEST)
     try:
         with (folder / MANIFEST).reading() as stream:
             said = orjson.loads(stream.read())
@@ -94,10 +95,18 @@ def read_manifest(folder: Place) -> Manifest:
             )
         return Manifest(tuple(_part(**part) for part in said["files"]))
     except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = shortened(str(error), _MOST_SHOWN)
         raise DatabaseError(
-            f"{folder}: its {MANIFEST} cannot be read ({reason}); ingest the traces again"
+            f"{folder}: its {MANIFEST} cannot be read ({shortened(str(error))}); ingest the traces"
+            " again"
         ) from error
+
+
+def _refuse_link(folder: Place, path: str) -> None:
+    if folder.local is not None and (folder.local / path).is_symlink():
+        raise DatabaseError(
+            f"{folder}: {path} is a link, which may lead anywhere; copy the folder with the files"
+            " themselves (cp -rL)"
+        )
 
 
 def _part(path: str, size_bytes: int, sha256: str, sources: Sequence[int]) -> Part:
@@ -134,11 +143,7 @@ def check_sizes(folder: Place, parts: Sequence[Part]) -> None:
             raise DatabaseError(
                 f"{folder}: {path} is missing; copy the folder again, or ingest the traces again"
             )
-        if folder.local is not None and (folder.local / path).is_symlink():
-            raise DatabaseError(
-                f"{folder}: {path} is a link, which may lead anywhere; copy the folder with the"
-                " files themselves (cp -rL)"
-            )
+        _refuse_link(folder, path)
         if sizes[path] not in expected:
             raise DatabaseError(
                 f"{folder}: {path} has {sizes[path]} bytes, not {max(expected)}; copy the folder"
