@@ -19,6 +19,7 @@ from traceweave.store.database import (
     first_line,
     hide_progress_bar,
     load_nothing,
+    open_database,
     schema_version,
     was_interrupted,
 )
@@ -100,8 +101,33 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
 
 
 @contextmanager
-def explaining(target: object) -> Iterator[None]:
-    """Raise InputError for what keeps a draft from being written, and Ctrl-C as what it is."""
+def changing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database that is changed in place when the block ends without an exception.
+
+    A kill at any moment leaves it as it was, or changed. Raises DatabaseError, InputError if it
+    cannot be written.
+    """
+    log = _log_of(path)
+    there = log.exists()  # another program's, with changes of its own
+    whole = False
+    with explaining(path, "make room"):
+        con = open_database(path, read_only=False)
+        try:
+            yield con
+            con.execute("CHECKPOINT")
+            whole = True
+        finally:
+            with held_back():
+                con.close()
+                if not (whole or there):
+                    log.unlink(missing_ok=True)
+
+
+@contextmanager
+def explaining(
+    target: object, way_out: str = "make room, or name another place with -o"
+) -> Iterator[None]:
+    """Raise InputError for what keeps a file from being written, and Ctrl-C as what it is."""
     try:
         yield
     except (RuntimeError, OSError, duckdb.Error) as error:
@@ -110,9 +136,7 @@ def explaining(target: object) -> Iterator[None]:
         if not isinstance(error, OSError | duckdb.IOException | duckdb.OutOfMemoryException):
             raise
         reason = first_line(error).rpartition("Original error: ")[2]
-        raise InputError(
-            f"{target}: cannot be written: {reason}; make room, or name another place with -o"
-        ) from error
+        raise InputError(f"{target}: cannot be written: {reason}; {way_out}") from error
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
@@ -173,9 +197,13 @@ def _is_ours(path: Path) -> bool:
         con.close()
 
 
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
 def _fold_log(target: Path) -> None:
     """Fold a write-ahead log beside `target` into it, lest DuckDB replays it into the new file."""
-    log = target.with_name(target.name + ".wal")
+    log = _log_of(target)
     if not log.exists():
         return
     with suppress(DatabaseError, duckdb.Error), connect(target, read_only=False) as con:
