@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from traceweave import interrupts
 from traceweave._version import __version__
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
@@ -31,8 +32,9 @@ from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import TraceweaveError
+from traceweave.interrupts import was_interrupted
 
-OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+OK, CHECK_FAILED, WRONG_USE, BAD_INPUT = 0, 1, 2, 3
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
 
 
@@ -116,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(_usage_message(error))
         return WRONG_USE
     except TraceweaveError as error:
+        if was_interrupted(error):
+            return _say_interrupted()
         _complain(error.message, error.choices)
         return error.exit_code
     except BrokenPipeError:
@@ -126,12 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
         return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted")
-        return INTERRUPTED
+        return _say_interrupted()
     except _database_errors() as error:
-        if _was_interrupted(error):
-            _complain("interrupted")
-            return INTERRUPTED
+        if was_interrupted(error):
+            return _say_interrupted()
         if isinstance(error, RuntimeError):
             raise
         _complain(f"the database cannot be read: {_first_line(error)}; ingest the traces again")
@@ -150,10 +152,10 @@ def _database_errors() -> tuple[type[Exception], ...]:
     return (duckdb.Error, RuntimeError)
 
 
-def _was_interrupted(error: BaseException) -> bool:
-    from traceweave.store.database import was_interrupted
-
-    return was_interrupted(error)
+def _say_interrupted() -> int:
+    interrupts.done()
+    _complain("interrupted")
+    return interrupts.exit_code()
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Lock, Timer
+from threading import Event, Lock, Thread
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
 from traceweave.errors import DatabaseError, QueryError, TraceweaveError, shortened
+from traceweave.interrupts import GivenUpError, given_up_when
 from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
@@ -34,6 +35,17 @@ WHERE database_name = system.main.current_database() AND schema_name = 'main'
     AND table_name = 'meta' AND NOT internal
 """
 """Whether the version is in a table. In full: a foreign file may have macros of these names."""
+
+
+MOST_SHARED_MIB = 4096
+
+
+def shared_mib() -> int:
+    """Return how much memory DuckDB may take for a question beside others: half of the machine's,
+    within bounds. What it does not interrupt, such as one large value, is bounded by it too.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(MOST_SHARED_MIB, machine >> 21)
 
 
 class InUseError(DatabaseError):
@@ -160,40 +172,40 @@ def interrupt(con: duckdb.DuckDBPyConnection) -> None:
         interrupt(cursor)
 
 
+AGAIN_S = 0.05
+"""An interrupt is lost on a statement that has not begun yet, so it is repeated."""
+
+
+def interrupt_until(con: duckdb.DuckDBPyConnection, ended: Event) -> None:
+    """Interrupt what a connection does again and again, until that has ended."""
+    while not ended.is_set():
+        interrupt(con)
+        ended.wait(AGAIN_S)
+
+
 @contextmanager
 def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what a connection does when the time is over. Raises QueryError then."""
-    over = Event()
+    """End what this thread does with a connection when the time is over: its statements, and what
+    Python does between them. Raises QueryError then.
+    """
+    over, ended = Event(), Event()
 
-    def give_up() -> None:
-        over.set()
-        interrupt(con)
+    def watch() -> None:
+        if not ended.wait(seconds):
+            over.set()
+            interrupt_until(con, ended)
 
-    timer = Timer(seconds, give_up)
-    timer.start()
+    watcher = Thread(target=watch, name="time limit", daemon=True)
+    watcher.start()
     try:
-        yield
-    except (TraceweaveError, duckdb.Error) as error:
+        with given_up_when(over):
+            yield
+    except (TraceweaveError, duckdb.Error, GivenUpError) as error:
         if not over.is_set():
             raise
         raise QueryError(f"given up after {seconds:g} s; ask for less at a time") from error
     finally:
-        timer.cancel()
-
-
-def was_interrupted(error: BaseException | None) -> bool:
-    """Tell whether an error is what DuckDB makes of Ctrl-C, or came while it was cleaned up after.
-
-    Its Python package raises a RuntimeError in place of KeyboardInterrupt; where that came while it
-    asked a Python object for rows, an error of its own, whose text ends with it.
-    """
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
-            return True
-        if str(error).rstrip(": \n").endswith("KeyboardInterrupt"):
-            return True
-        error = error.__context__
-    return False
+        ended.set()
 
 
 def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:

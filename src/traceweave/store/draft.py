@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import DatabaseError, InputError
-from traceweave.interrupts import held_back
+from traceweave.interrupts import held_back, was_interrupted
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store.database import (
     InUseError,
@@ -21,7 +21,6 @@ from traceweave.store.database import (
     load_nothing,
     open_database,
     schema_version,
-    was_interrupted,
 )
 from traceweave.store.empty import create_tables
 

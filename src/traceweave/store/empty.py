@@ -16,9 +16,9 @@ from pathlib import Path
 
 import duckdb
 
+from traceweave.interrupts import was_interrupted
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store import schema
-from traceweave.store.database import was_interrupted
 
 _EMPTY = "tw_empty"
 
