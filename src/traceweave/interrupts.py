@@ -4,10 +4,11 @@ what nobody waits for any more.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -28,6 +29,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _heard: list[int] = []
 """The signals that this process has heard."""
 
+_delivered = threading.Event()
+"""Set where Python hears a signal."""
+
+_ends: list[Callable[[], None]] = []
+
 
 @contextmanager
 def after_imports() -> Iterator[None]:
@@ -38,6 +44,7 @@ def after_imports() -> Iterator[None]:
     once, and duckdb aborts the process, then or when it is imported again. For the whole of a
     command: once the block has ended, either ends the process.
     """
+    _watch()
     default = (signal.default_int_handler, signal.SIG_DFL)  # a shell may ignore one
     ours = [number for number in _SIGNALS if signal.getsignal(number) in default]
     signal.signal(signal.SIGALRM, _look_again)
@@ -47,11 +54,34 @@ def after_imports() -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.set_wakeup_fd(-1)
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _watch() -> None:
+    """Have a thread end what the main one does in C, where Python hears no signal."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while number := os.read(readable, 1):
+            while number[0] in _SIGNALS and not _delivered.wait(AGAIN_S):
+                for end in _ends:
+                    end()
+            _delivered.clear()
+
+    threading.Thread(target=watch, name="Ctrl-C", daemon=True).start()
+
+
+def when_heard(end: Callable[[], None]) -> None:
+    """Have `end` called, from another thread, while Ctrl-C or SIGTERM is not heard in Python."""
+    _ends.append(end)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    _delivered.set()
     if number not in _heard:
         _heard.append(number)
     while frame is not None:
@@ -98,10 +128,12 @@ def held_back() -> Iterator[None]:
         yield
         return
     pressed: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, _: pressed.append(number))
-        for number in _SIGNALS
-    }
+
+    def hold(number: int, _: FrameType | None) -> None:
+        _delivered.set()
+        pressed.append(number)
+
+    handlers = {number: signal.signal(number, hold) for number in _SIGNALS}
     try:
         yield
     finally:

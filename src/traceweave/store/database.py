@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import duckdb
 
 from traceweave.errors import DatabaseError, QueryError, TraceweaveError, shortened
-from traceweave.interrupts import GivenUpError, given_up_when
+from traceweave.interrupts import GivenUpError, given_up_when, when_heard
 from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
@@ -124,6 +124,20 @@ def cut_off(
     con.execute("SET allowed_directories = ?", [list(folders)])
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
+
+
+_open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+
+def _interrupt_all() -> None:
+    """Interrupt all connections: while rows are read, DuckDB looks for no signal."""
+    with _cursors_lock:
+        opened = list(_open)
+    for con in opened:
+        interrupt(con)
+
+
+when_heard(_interrupt_all)
 
 
 def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
@@ -288,6 +302,8 @@ def _attach(
     except BaseException:
         con.close()
         raise
+    with _cursors_lock:
+        _open.add(con)
     return con
 
 
