@@ -67,6 +67,9 @@ class QueryError(TraceweaveError):
 MOST_SAID = 600
 """Characters of a text from elsewhere that a message has."""
 
+MOST_MESSAGE = 4_000
+"""Characters of a message, whatever it repeats."""
+
 
 def shortened(text: str, most: int = MOST_SAID) -> str:
     """Return a text that comes from a file or a user, cut off where it is longer than `most`."""

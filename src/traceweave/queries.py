@@ -51,8 +51,8 @@ WHERE database_name IN ('temp', 'memory') AND NOT contains(text, $own) AND CASE
     )
 END
 """
-"""What a user made under the name of a table of the run, an analysis or a function of DuckDB's, in the
-databases that are searched before it or may be made to be."""
+"""What a user made under the name of a table of the run, an analysis or a function of DuckDB's, in
+the databases that are searched before it or may be made to be."""
 
 _CHANGES = re.compile(
     r"read-only mode|configuration has been locked|Can only .* base table|is not an table"

@@ -21,7 +21,7 @@ from pydantic_core import to_json
 from traceweave._version import __version__
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
-from traceweave.errors import TraceweaveError
+from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
 from traceweave.store.database import first_line
 from traceweave.store.schema import public_relations
 
@@ -78,7 +78,7 @@ class _Server(MCPServer):
         for given in arguments:
             if name in tools and given not in tools[name]:
                 known = ", ".join(tools[name]) or "none"
-                raise ToolError(f"{name} has no argument {given!r}; it takes {known}")
+                raise ToolError(f"{name} has no argument {shortened(given)!r}; it takes {known}")
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -133,7 +133,7 @@ def _saying_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return tool(**arguments)
         except TraceweaveError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(shortened(str(error), MOST_MESSAGE)) from error
         except duckdb.Error as error:
             said = f"the database cannot be read: {first_line(error)}; ingest again"
             raise ToolError(said) from error

@@ -31,8 +31,9 @@ from traceweave.cli.serve import serve
 from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
-from traceweave.errors import TraceweaveError
+from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
 from traceweave.interrupts import was_interrupted
+from traceweave.streams import tell
 
 OK, CHECK_FAILED, WRONG_USE, BAD_INPUT = 0, 1, 2, 3
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
@@ -172,5 +173,5 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str, choices: Iterable[str] = ()) -> None:
-    lines = [f"traceweave: error: {message}", *choices]
-    print("\n  ".join(printable(" ".join(line.split())) for line in lines), file=sys.stderr)
+    lines = [f"traceweave: error: {shortened(message, MOST_MESSAGE)}", *choices]
+    tell("\n  ".join(printable(" ".join(line.split())) for line in lines))

@@ -284,7 +284,7 @@ def _attach(
             make_readable(con, file)
             beside = f"{tempfile.gettempdir()}/traceweave-{os.getpid()}"
         else:
-            beside = file.path
+            beside = path_in_duckdb(file)
         con.execute("SET temp_directory = ?", [f"{beside}.tmp"])
         if most_mib is not None:
             con.execute(f"SET memory_limit = '{most_mib}MiB'")

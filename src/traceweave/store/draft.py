@@ -22,6 +22,7 @@ from traceweave.store.database import (
     open_database,
     schema_version,
 )
+from traceweave.store.elsewhere import in_utf8
 from traceweave.store.empty import create_tables
 
 DRAFT_MEMORY_MIB = (576, 192)
@@ -150,7 +151,7 @@ def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs
     options = ["RECOVERY_MODE no_wal_writes", f"BLOCK_SIZE {BLOCK_BYTES}"]
     if not file.exists():
         options.append(f"STORAGE_VERSION '{STORAGE_VERSION}'")
-    con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [str(file)])
+    con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [in_utf8(file)])
     con.execute("USE draft")
 
 
@@ -165,7 +166,7 @@ def bound(
 ) -> None:
     """Bound the memory of `con` for `jobs` threads that write; `scratch` takes what is more."""
     memory = min(draft_memory_mib(jobs), most_mib or draft_memory_mib(jobs))
-    con.execute("SET temp_directory = ?", [str(scratch / "spill")])
+    con.execute("SET temp_directory = ?", [in_utf8(scratch / "spill")])
     con.execute("SET memory_limit = ?", [f"{memory}MiB"])
     con.execute("SET threads = ?", [jobs])
     hide_progress_bar(con)
