@@ -46,8 +46,8 @@ FIRST = "the analysis comes first, then the database; "
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
         (["x" * 5000], f"no such command: '{'x' * MOST_SAID}…'; available: record, ingest, info,"
-            " analyze, query, what-if, report, serve, compare, check, export, schema, sql, align, mcp,"
-            " demo, version"),
+            " analyze, query, what-if, report, serve, compare, check, export, schema, sql, align,"
+            " mcp, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
         (["analyze", "missing.duckdb", "health"],
