@@ -7,6 +7,7 @@ import os
 import sys
 
 from traceweave.interrupts import after_imports
+from traceweave.streams import open_closed
 
 NEW_OBJECTS = 100_000
 """After so many Python looks for cycles. Its 700 suit what runs for long: here, nearly all of them
@@ -18,6 +19,7 @@ def run() -> int:
     # before numpy is imported, whose BLAS starts a thread per core: there is little for them to do
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(NEW_OBJECTS)
+    open_closed()
     with after_imports():
         from traceweave.cli import main
 

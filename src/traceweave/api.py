@@ -17,6 +17,7 @@ from traceweave.frames import Frames, check_frames
 from traceweave.places import place_of
 from traceweave.run import Run
 from traceweave.store.database import open_database
+from traceweave.store.draft import changing
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
 
@@ -87,7 +88,8 @@ def align(
 
     `reference_rank` is the rank whose clock is the common one (None: automatic), `same_host` fits
     ranks of one host together where the data agree; `method` 'ends' fits to the ends of
-    collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError or UsageError.
+    collectives, 'wall clock' leaves every clock as it is. Raises DatabaseError, UsageError, or
+    InputError if it cannot be written.
     """
     from traceweave import weave
 
@@ -99,7 +101,8 @@ def install_analyses(path: str | Path) -> tuple[str, ...]:
     """Leave analyses in a database as table macros, for any client of DuckDB; return their names.
 
     They are those that need no Python: `FROM tails()`, `FROM kernels(rank := 3)`. A kill leaves
-    the database as it was or with all of them. Raises DatabaseError.
+    the database as it was or with all of them. Raises DatabaseError, InputError if it cannot be
+    written.
     """
     with _changing(path) as con:
         con.begin()
@@ -117,7 +120,7 @@ def _changing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
         with drafting_folder(place, os.cpu_count() or 1, keep=True) as draft:
             yield draft.con
     else:
-        with open_database(path, read_only=False) as con:
+        with changing(Path(path)) as con:
             yield con
 
 

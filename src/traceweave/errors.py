@@ -27,6 +27,7 @@ __all__ = [
     "UsageError",
     "defect",
     "nearest",
+    "shortened",
     "suggest",
 ]
 
@@ -83,6 +84,18 @@ def defect(error: BaseException) -> str:
     said = " ".join(str(error).split())
     what = type(error).__name__ + (f": {said}" if said else "")
     return f"{what}: this is a defect of traceweave; report it with what {DEBUG}=1 shows"
+
+
+MOST_SAID = 600
+"""Characters of a text from elsewhere that a message has."""
+
+MOST_MESSAGE = 4_000
+"""Characters of a message, whatever it repeats."""
+
+
+def shortened(text: str, most: int = MOST_SAID) -> str:
+    """Return a text that comes from a file or a user, cut off where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.65) -> str | None:

@@ -273,6 +273,13 @@ class Analyses(Generic[Frame]):
         per: Literal['call', 'step'] = 'call',
     ) -> Frame:
         """What every operator computed, and the GPU time it took."""
+    def rank_difference(
+        self,
+        *,
+        rank: int | None = None,
+        min_share: float = 0.01,
+    ) -> Frame:
+        """What one rank does more, longer or alone, beside the median of the others."""
     def alpha_beta(
         self,
         *,

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from traceweave import analyses
-from traceweave.errors import QueryError, nearest
+from traceweave.errors import QueryError, nearest, shortened
 from traceweave.store.database import first_line
 from traceweave.store.schema import public_relations
 
@@ -27,11 +27,33 @@ _ONLY_READ = (
     "queries only read this database; to change it, or for other files, extensions or settings,"
     " open it with DuckDB itself"
 )
-_CREATED = re.compile(
-    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
-    r'(?:"?\w+"?\.)*"?(\w+)',
-    re.IGNORECASE,
+_CHANGING = frozenset({"CREATE", "DROP", "INSERT", "UPDATE", "DELETE"})
+_OWN = "tw_"
+"""How the names of what is kept for further questions begin."""
+
+_HIDING = """
+WITH made AS (
+    FROM system.main.duckdb_tables() SELECT 'TABLE' AS kind, database_name, schema_name,
+        table_name AS name, '' AS text
+    UNION ALL
+    FROM system.main.duckdb_views() SELECT 'VIEW', database_name, schema_name, view_name, sql
+    UNION ALL
+    FROM system.main.duckdb_functions()
+    SELECT CASE function_type WHEN 'macro' THEN 'MACRO' ELSE 'MACRO TABLE' END, database_name,
+        schema_name, function_name, macro_definition
+    WHERE function_type IN ('macro', 'table_macro')
 )
+FROM made SELECT kind, database_name, schema_name, name
+WHERE database_name IN ('temp', 'memory') AND NOT contains(text, $own) AND CASE
+    WHEN kind IN ('TABLE', 'VIEW') THEN lower(name) IN (SELECT unnest($relations))
+    ELSE lower(name) IN (SELECT unnest($analyses)) OR lower(name) IN (
+        FROM system.main.duckdb_functions() SELECT function_name WHERE internal
+    )
+END
+"""
+"""What a user made under the name of a table of the run, an analysis or a function of DuckDB's, in
+the databases that are searched before it or may be made to be."""
+
 _CHANGES = re.compile(
     r"read-only mode|configuration has been locked|Can only .* base table|is not an table"
 )
@@ -58,9 +80,11 @@ def ask(
     try:
         relation = None
         statements = _statements(con, query)
-        for place, sql in enumerate(statements, start=1):
+        for place, (kind, sql) in enumerate(statements, start=1):
             values = params if place == len(statements) else None
             relation = analyses.with_analyses(con, sql, partial(con.sql, sql, params=values))
+            if kind == "CREATE":
+                _refuse_hiding(con)
         if relation is None:
             raise QueryError("the query is empty; write a SELECT")
         return relation.to_arrow_reader(batch_rows)
@@ -92,42 +116,65 @@ def ask_own(
     return rows
 
 
-def _statements(con: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return the statements of a query; refuse those that open or write files, and names of the
-    run's tables.
+def _statements(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[str, str]]:
+    """Return the statements of a query, each with its kind, or that of what it explains; refuse
+    those that open or write files.
 
     DuckDB's own lock has two holes here: what it attached it lets one detach and attach again for
     writing, and COPY may write the log beside the database.
     """
     statements = con.extract_statements(query)
     kinds = [_kind(statement) for statement in statements]
-    for place, statement in enumerate(statements):
-        kind = kinds[place]
-        if kind == "EXPLAIN":
-            explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
-            kind = _kind(explained[0]) if len(explained) == 1 else "unknown"
-        if kind not in _WITHIN:
-            raise QueryError(_ONLY_READ)
-        if (created := _CREATED.match(statement.query)) is not None:
-            _refuse_name(created[1])
     if "SELECT" in kinds[:-1]:
         raise QueryError(
             "a query gives the rows of one SELECT, its last statement; ask several one by one"
         )
-    return [statement.query for statement in statements]
+    for place, statement in enumerate(statements):
+        if kinds[place] == "EXPLAIN":
+            explained = con.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
+            kinds[place] = _kind(explained[0]) if len(explained) == 1 else "unknown"
+        if kinds[place] not in _WITHIN:
+            raise QueryError(_ONLY_READ)
+        if kinds[place] in _CHANGING and _OWN in statement.query.lower():
+            raise QueryError(f"names that begin with {_OWN} are kept for what answers need")
+    return [(kind, statement.query) for kind, statement in zip(kinds, statements, strict=True)]
 
 
-def _refuse_name(created: str) -> None:
-    """Raise QueryError for a temporary table that would hide one of the run from analyses."""
-    if created.lower() in {relation.name for relation in public_relations()}:
-        raise QueryError(f"{created!r} is a table of the run; give yours another name")
+def _refuse_hiding(con: duckdb.DuckDBPyConnection) -> None:
+    """Drop what would be taken for a table of the run, or what analyses call, and raise QueryError.
+
+    DuckDB's catalog is asked: there are many ways to make something.
+    """
+    made = con.execute(
+        _HIDING,
+        {
+            "relations": [relation.name for relation in public_relations()],
+            "analyses": [analysis.name for analysis in analyses.catalog()],
+            "own": _OWN,
+        },
+    ).fetchall()
+    for kind, database, schema, name in made:
+        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (database, schema, name))
+        con.execute(f"DROP {kind} IF EXISTS {quoted} CASCADE")
+    if made:
+        kind, *_, name = made[0]
+        what = "a function" if kind.startswith("MACRO") else "a table of the run"
+        raise QueryError(f"{name!r} is {what}; give yours another name")
 
 
 def _kind(statement: duckdb.Statement) -> str:
     try:
-        return statement.type.name
+        kind = statement.type.name
     except ValueError:  # DuckDB knows kinds that its Python package does not
         return "unknown"
+    if kind == "PRAGMA" and _first_word(statement.query) != "pragma":
+        return "unknown"  # COPY FROM DATABASE, says DuckDB, is one
+    return kind
+
+
+def _first_word(sql: str) -> str:
+    words = [at for at, kind in duckdb.tokenize(sql) if kind != duckdb.token_type.comment]
+    return sql.encode()[words[0] :].split(maxsplit=1)[0].decode().lower() if words else ""
 
 
 def explain(error: duckdb.Error) -> str:
@@ -145,7 +192,7 @@ def explain(error: duckdb.Error) -> str:
         return _no_table(what, missing[1], hint)
     if missing := _NO_FUNCTION.match(what):
         return _no_function(what, missing[1])
-    return "; ".join(part for part in (what, hint, near) if part)
+    return "; ".join(shortened(part) for part in (what, hint, near) if part)
 
 
 def _no_table(what: str, name: str, hint: str) -> str:

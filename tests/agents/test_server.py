@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ import pytest
 pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.marks import nightly
-from traceweave.agents.answers import MOST_BYTES, MOST_ROWS
-from traceweave.agents.server import INSTRUCTIONS, build_server
+from traceweave.agents.answers import MOST_BYTES, MOST_CELL, MOST_ROWS
+from traceweave.agents.server import INSTRUCTIONS, _answered, build_server
 from traceweave.cli import main
 from traceweave.errors import UsageError
 from traceweave.store.schema import public_relations
@@ -134,7 +137,8 @@ def test_rows_come_in_parts(ask: Ask) -> None:
     assert len(parts[0]["rows"]) == MOST_ROWS
     wide = f"SELECT repeat('x', {MOST_BYTES // 10}) AS text FROM range(50)"
     assert len(ask("query", run="slow.duckdb", sql=wide)["rows"]) == 9
-    vast = f"SELECT repeat('x', {2 * MOST_BYTES}) AS text FROM range(2)"
+    many = ", ".join(f"repeat('x', 9000) AS text{i}" for i in range(10))
+    vast = f"SELECT {many} FROM range(2)"
     assert ask("query", run="slow.duckdb", sql=vast)["more_rows"] is True
 
 
@@ -254,3 +258,57 @@ def test_the_command_serves_on_stdin_and_stdout(root: Path) -> None:
     )
     listed = anyio.run(_call, command, "list_runs", {})
     assert listed["runs"]
+
+
+def test_long_names_and_values_are_shortened(ask: Ask) -> None:
+    name = "x" * 5_000
+    for tool, arguments in (
+        ("open_run", {"run": name}),
+        ("open_run", {"run": f"{name[:200]}/" * 20}),
+        ("describe", {"name": name}),
+        ("analyze", {"run": "slow.duckdb", "name": name}),
+        ("analyze", {"run": "slow.duckdb", "name": "gaps", "parameters": {name: 1}}),
+        ("analyze", {"run": "slow.duckdb", "name": "gaps", "parameters": {"per": name}}),
+        ("query", {"run": "slow.duckdb", "sql": f"FROM {name}"}),
+        ("query", {"run": "slow.duckdb", "sql": f"SELECT '{name}'::INTEGER"}),
+        ("what_if", {"run": "slow.duckdb", "scenarios": [name]}),
+    ):
+        with pytest.raises(Refused) as refused:
+            ask(tool, **arguments)
+        assert len(str(refused.value)) < 4_500, tool
+        assert "Traceback" not in str(refused.value)
+        assert "File name too long" not in str(refused.value)
+    sql = "SELECT repeat('x', 100000) AS text, range(100000) AS list, 1 AS number"
+    [row] = ask("query", run="slow.duckdb", sql=sql)["rows"]
+    assert row["text"] == "x" * MOST_CELL + "… (100000 characters)"
+    assert row["list"].startswith("[0,1,2,")
+    assert row["list"].endswith("… (588891 characters)")
+    assert row["number"] == 1
+
+
+def test_a_question_that_does_not_end_is_answered_all_the_same() -> None:
+    async def asked() -> None:
+        await _answered(lambda: time.sleep(2), 0.1)()
+
+    began = time.monotonic()
+    with pytest.raises(ToolError, match=r"given up after 0\.1 s"):
+        anyio.run(asked)
+    assert time.monotonic() - began < 1.5
+
+
+@nightly
+def test_sigterm_ends_the_server_while_it_waits_for_a_line(root: Path) -> None:
+    initialize = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                   "clientInfo": {"name": "test", "version": "1"}},
+    }  # fmt: skip
+    command = [sys.executable, "-m", "traceweave", "mcp", "--root", str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(initialize).encode() + b"\n")
+        process.stdin.flush()
+        assert b"serverInfo" in process.stdout.readline()
+        process.terminate()
+        assert process.wait(10) == 143

@@ -12,7 +12,7 @@ from tests.cli.test_commands import call
 from tests.marks import first_at_once, nightly
 from traceweave import analyses
 from traceweave.cli.names import analysis_names
-from traceweave.errors import nearest, suggest
+from traceweave.errors import MOST_SAID, nearest, suggest
 from traceweave.store.database import connect
 from traceweave.store.empty import create_tables
 
@@ -45,9 +45,9 @@ FIRST = "the analysis comes first, then the database; "
         (["helth", "run.duckdb"], "no such command: 'helth'; did you mean 'analyze health'?"),
         (["clocks", "run.duckdb"], "'clocks' is a table, not a command;"
             " type: traceweave query run.duckdb 'FROM clocks'"),
-        (["x" * 5000], f"no such command: '{'x' * 5000}'; available: record, ingest, info, analyze,"
-            " query, what-if, report, serve, compare, check, export, schema, sql, align, mcp, demo,"
-            " version"),
+        (["x" * 5000], f"no such command: '{'x' * MOST_SAID}…'; available: record, ingest, info,"
+            " analyze, query, what-if, report, serve, compare, check, export, schema, sql, align,"
+            " mcp, demo, version"),
         (["analyze", "run.duckdb", "health"],
             FIRST + "type: traceweave analyze health run.duckdb"),
         (["analyze", "missing.duckdb", "health"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,140 @@ traceweave.cli.main = command
 traceweave.__main__.run()
 print("ended")
 """
+
+
+COMMAND = """
+import os, signal, sys, threading, time
+import traceweave.__main__, traceweave.cli
+{before}
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = {arguments}
+sys.exit(traceweave.__main__.run())
+"""
+
+SEND = "threading.Timer({after}, os.kill, (os.getpid(), signal.{name})).start()"
+
+
+def ended(before: str, *arguments: str | Path) -> tuple[int, str]:
+    """Return the exit code of a command in a process of its own, and what it says on stderr."""
+    script = COMMAND.format(before=before, arguments=[str(argument) for argument in arguments])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_ends_a_query_while_its_rows_are_read(
+    fixtures: Path, database_of: Callable[..., Path], name: str, code: int
+) -> None:
+    database = database_of(fixtures / "ddp_gloo_4ranks")
+    endless = (
+        "SELECT a.range FROM range(10000000) AS a, range(10000000) AS b WHERE a.range + b.range = 1"
+    )
+
+    said = ended(SEND.format(after=1.5, name=name), "query", database, endless)
+
+    assert said == (code, "traceweave: error: interrupted\n")
+
+
+LOST = """
+import click, duckdb
+from duckdb.sqltypes import BIGINT
+
+def press(x):
+    os.kill(os.getpid(), signal.SIGINT)
+    return time.sleep(0.2) or x
+
+def command():
+    with duckdb.connect() as con:
+        con.create_function("press", press, [BIGINT], BIGINT)
+        try:
+            con.execute("SELECT press(1)").fetchall()
+        except Exception:
+            pass  # as where it becomes a note
+    time.sleep(30)
+
+traceweave.cli.main.__globals__["cli"] = click.Command("x", callback=command)
+"""
+
+
+def test_ctrl_c_that_is_lost_in_a_callback_is_heard_again() -> None:
+    began = time.monotonic()
+
+    assert ended(LOST) == (130, "traceweave: error: interrupted\n")
+
+    assert time.monotonic() - began < 20
+
+
+STOPPED = """
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(30)
+
+import traceweave.weave
+sys.modules["traceweave.weave"].weave = stop
+"""
+
+
+@pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
+def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
+    trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
+
+    assert ended(STOPPED, "ingest", trace, "-o", tmp_path / target, "-q") == (
+        143,
+        "traceweave: error: interrupted\n",
+    )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closed_streams_are_neither_a_traceback_nor_another_exit_code(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    database = database_of(fixtures / "ddp_gloo_4ranks")
+
+    def shell(line: str) -> tuple[int, str, str]:
+        line = line.replace("TW", f"{sys.executable} -m traceweave").replace("DB", str(database))
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    code, out, err = shell("TW info DB >&-")
+    assert (code, out) == (3, "")
+    assert err == "traceweave: error: the output: Bad file descriptor\n"
+    assert shell("TW info nowhere.duckdb 2>&-") == (3, "", "")
+    assert shell("TW nothing 2>&-") == (2, "", "")
+    assert shell("TW info nowhere.duckdb 2> >(exec true); sleep 0.2")[0] == 0
+    assert shell("(TW query DB 'FROM ranks' -o r.csv; echo $?) 2> >(exec 0<&-)")[:2] == (0, "0\n")
+    assert shell("TW query DB 'FROM ranks' -o s.csv >&- 2>&- <&-") == (0, "", "")
+    assert (tmp_path / "s.csv").read_text() == (tmp_path / "r.csv").read_text() != ""
+
+
+def test_a_locale_without_unicode_names_files_all_the_same(fixtures: Path, tmp_path: Path) -> None:
+    trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "LC_ALL": "C"}
+    environment |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    for arguments in (
+        ["ingest", trace, "-o", "läuft.duckdb", "-q"],
+        ["query", "läuft.duckdb", "FROM ranks", "-o", "ränge.csv"],
+        ["export", "läuft.duckdb", "--to", "parquet", "-o", "tabellen für alle"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "traceweave", *map(str, arguments)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "läuft.duckdb", "ränge.csv", "tabellen für alle"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("ignored", "told"), [(False, "interrupted True\n"), (True, "")])

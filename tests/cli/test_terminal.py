@@ -6,11 +6,14 @@ import io
 import sys
 import time
 
+import pyarrow as pa
 import pytest
 
 from traceweave.cli import progress
 from traceweave.cli.colour import painter
 from traceweave.cli.layout import lay_out
+from traceweave.cli.options import Printing
+from traceweave.cli.output import print_rows
 
 
 class Terminal(io.StringIO):
@@ -86,3 +89,17 @@ def test_a_note_that_rows_share_is_said_once() -> None:
         "   0  [1]", "   1  -", "   2  [2]", "   3  [1]", "", f"[1] {torch}", "[2] other",
     ]  # fmt: skip
     assert drawn(torch, "other") == [f"   0  {torch}", "   1  other"]
+
+
+def test_csv_at_a_terminal_has_no_control_characters(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"na\x1bme": ["\x1b[2J", "a\x07b"], "n": [1, 2]})
+    piped = io.StringIO()
+
+    for stream in (terminal, piped):
+        monkeypatch.setattr(sys, "stdout", stream)
+        print_rows(rows.to_reader(), Printing("csv"))
+
+    assert terminal.getvalue() == "na\\x1bme,n\n\\x1b[2J,1\na\\x07b,2\n"
+    assert piped.getvalue() == "na\x1bme,n\n\x1b[2J,1\na\x07b,2\n"

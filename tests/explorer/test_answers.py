@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 
@@ -14,7 +16,7 @@ from tests.marks import nightly
 from traceweave.analyses import shared_rows
 from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
-from traceweave.explorer.console import MOST_ROWS
+from traceweave.explorer.console import MOST_PAGES, MOST_ROWS
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.names import short_names
 from traceweave.explorer.views import Stretch
@@ -281,3 +283,18 @@ def test_who_waits_for_an_analysis_can_be_given_up(explorer: Explorer) -> None:
     with explorer.run.asking() as asking, asking.turn(lock):
         assert lock.locked()
     assert not lock.locked()
+
+
+def test_a_console_that_is_asked_is_not_closed_for_others(explorer: Explorer) -> None:
+    endless = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3"
+    with ThreadPoolExecutor(1) as pool:
+        question = explorer.question("busy", endless)
+        asked = pool.submit(question.answer)
+        for page in range(MOST_PAGES + 3):
+            assert explorer.question(f"other {page}", "SELECT 1").answer()["rows"] == [[1]]
+        assert not asked.done()
+        while not asked.done():
+            question.take_back()
+            time.sleep(0.05)
+        with pytest.raises(TakenBackError):
+            asked.result()

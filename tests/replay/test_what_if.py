@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,12 @@ from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
 from tests.tables import empty_database
 from traceweave.cli import main, what_if
-from traceweave.errors import UsageError
+from traceweave.errors import QueryError, UsageError
 from traceweave.replay import answers
 from traceweave.replay.graph import graph_of
 from traceweave.replay.model import Answer, Model
 from traceweave.replay.rank_graph import HOST_WAIT
+from traceweave.store.database import time_limit
 from traceweave.store.empty import create_tables
 from traceweave_simulator import Config, Gap
 
@@ -38,6 +40,15 @@ def three_ranks() -> Iterator[Model]:
         create_tables(con)
         by_hand.write(con)
         yield Model(con)
+
+
+def test_a_time_limit_ends_it_between_scenarios(three_ranks: Model) -> None:
+    began = time.monotonic()
+
+    with pytest.raises(QueryError, match="given up"), time_limit(three_ranks.con, 0.2):
+        answers.what_if(three_ranks.con, ["kind=compute times=0.5"] * 20_000, "scenario")
+
+    assert time.monotonic() - began < 10
 
 
 def predicted(model: Model, text: str) -> tuple[float, Answer]:

@@ -73,7 +73,7 @@ DISK_FULL = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 from traceweave.cli.main import main
-sys.exit(main(["ingest", sys.argv[2], "-o", sys.argv[3]]))
+sys.exit(main(sys.argv[2:]))
 """
 
 
@@ -86,7 +86,7 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     before = database.read_bytes()
 
     done = subprocess.run(
-        [sys.executable, "-c", DISK_FULL, str(room), str(trace), database],
+        [sys.executable, "-c", DISK_FULL, str(room), "ingest", str(trace), "-o", database],
         capture_output=True, text=True,
     )  # fmt: skip
 
@@ -96,6 +96,33 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     assert "make room, or name another place with -o" in done.stderr
     assert database.read_bytes() == before
     assert left_beside(database) == []
+
+
+@pytest.mark.parametrize("command", [["sql", "--install"], ["align"]])
+@pytest.mark.parametrize("more", first_at_once([0, -(1 << 30), 70_000, 140_000]))
+def test_a_full_disk_leaves_a_database_that_is_changed_as_it_was(
+    tmp_path: Path, made: Path, command: list[str], more: int
+) -> None:
+    database = tmp_path / "run.duckdb"
+    shutil.copy(made, database)
+    size = database.stat().st_size
+    room = max(size + more, 0)
+
+    done = subprocess.run(
+        [sys.executable, "-c", DISK_FULL, str(room), *command, database],
+        capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert f"{database}: cannot be written: Could not write file" in done.stderr
+    assert done.stderr.endswith("; make room\n")
+    assert list(tmp_path.iterdir()) == [database]
+    with open_database(database) as con:
+        assert con.execute("SELECT rank FROM ranks").fetchall() == [(0,)]
+        assert con.execute(TAILS).fetchall() == []
+
+
+TAILS = "SELECT 1 FROM duckdb_functions() WHERE function_name = 'tails'"
 
 
 def newer_schema(path: Path) -> None:

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -16,6 +18,7 @@ import pytest
 import traceweave
 from tests.marks import nightly
 from traceweave.errors import DatabaseError, QueryError
+from traceweave.interrupts import go_on
 from traceweave.store.database import cursor_of, open_database, time_limit
 from traceweave.store.draft import drafting
 from traceweave.store.schema import SCHEMA_VERSION
@@ -223,6 +226,23 @@ def test_a_time_limit_reaches_the_cursors_that_do_a_part(database: Path) -> None
         cursor_of(con) as part,
     ):
         part.execute("SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3")
+
+
+def test_a_time_limit_is_not_lost_between_statements(database: Path) -> None:
+    began = time.monotonic()
+
+    def ask(con: duckdb.DuckDBPyConnection) -> None:
+        with time_limit(con, 0.2):
+            while time.monotonic() < began + 20:
+                with suppress(QueryError):  # as where it becomes a note
+                    con.execute("SELECT 1").fetchall()
+                    go_on()
+
+    with open_database(database) as con, pytest.raises(QueryError, match=r"given up after 0\.2 s"):
+        ask(con)
+
+    assert time.monotonic() < began + 10
+    go_on()  # nothing is over outside of it
 
 
 class Asked:

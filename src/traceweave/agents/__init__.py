@@ -5,9 +5,11 @@ What it answers is what the command line answers, with fewer rows at a time.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from traceweave.errors import UsageError
+from traceweave.interrupts import exit_code
 
 __all__ = ["serve"]
 
@@ -24,4 +26,9 @@ def serve(root: Path, time_limit_s: float) -> None:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise UsageError("this needs the MCP SDK: pip install 'traceweave-ranks[mcp]'") from error
-    build_server(root, time_limit_s).run()
+    server = build_server(root, time_limit_s)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        # a thread still waits for a line of stdin, and Python for it; nothing is to be cleaned up
+        os._exit(exit_code())

@@ -18,6 +18,9 @@ MOST_ROWS = 200
 MOST_BYTES = 60_000
 """Of the rows of one answer as JSON; one row is given whatever its size."""
 
+MOST_CELL = 10_000
+"""Characters of one value."""
+
 Answer = dict[str, Any]
 
 
@@ -30,7 +33,8 @@ def first_of_each(tables: dict[str, list[Answer]]) -> tuple[dict[str, list[Answe
     shown, more_in = {}, []
     for name, rows in tables.items():
         most_bytes = MOST_BYTES // len(tables)
-        shown[name], more = first_rows(rows, ROWS_OF_EACH, most_bytes, _bytes)
+        cut = map(shortened_cells, rows)
+        shown[name], more = first_rows(cut, ROWS_OF_EACH, most_bytes, _bytes)
         if more:
             more_in.append(name)
     return shown, more_in
@@ -38,8 +42,28 @@ def first_of_each(tables: dict[str, list[Answer]]) -> tuple[dict[str, list[Answe
 
 def some_of(rows: list[Answer], skip: int) -> Answer:
     """Return rows of a table from the one numbered `skip` on, and whether there are more."""
-    found, more = first_rows(rows[skip:], MOST_ROWS, MOST_BYTES, _bytes)
+    shown = map(shortened_cells, rows[skip:])
+    found, more = first_rows(shown, MOST_ROWS, MOST_BYTES, _bytes)
     return {"rows": found, "more_rows": more}
+
+
+def shortened_cells(row: Answer) -> Answer:
+    """Return a row whose cells have at most MOST_CELL characters each, as JSON if they are lists
+    or structures.
+    """
+    return {name: _shortened(value) for name, value in row.items()}
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        text = orjson.dumps(value, default=str).decode()
+        if len(text) <= MOST_CELL:
+            return value
+    elif isinstance(value, str) and len(value) > MOST_CELL:
+        text = value
+    else:
+        return value
+    return f"{text[:MOST_CELL]}… ({len(text)} characters)"
 
 
 def _bytes(row: Answer) -> int:
@@ -48,5 +72,6 @@ def _bytes(row: Answer) -> int:
 
 def answer(reader: pa.RecordBatchReader, skip: int = 0) -> Answer:
     """Return rows from the one numbered `skip` on, and whether there are more."""
-    rows, more = first_rows(islice(json_rows(reader), skip, None), MOST_ROWS, MOST_BYTES, len)
-    return {"rows": [orjson.loads(row) for row in rows], "more_rows": more}
+    parsed = map(orjson.loads, islice(json_rows(reader), skip, None))
+    rows, more = first_rows(map(shortened_cells, parsed), MOST_ROWS, MOST_BYTES, _bytes)
+    return {"rows": rows, "more_rows": more}

@@ -35,7 +35,8 @@ class Runs:
     def find(self, name: str) -> Path:
         """Return where a run is that is there. Raises UsageError if it is none, or outside."""
         path = self.path(name)
-        if not (path.is_file() or (path / MANIFEST).is_file()):
+        # not Path.is_file: it raises for a name that is too long for one
+        if not (os.path.isfile(path) or os.path.isfile(path / MANIFEST)):
             hint = suggest(name, [run["run"] for run in self.newest()])
             raise UsageError(f"there is no run {name!r}{hint or ';'} list_runs has their names")
         return path

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import duckdb
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
@@ -18,8 +21,17 @@ from pydantic_core import to_json
 from traceweave._version import __version__
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
-from traceweave.errors import TraceweaveError
+from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
+from traceweave.store.database import first_line
 from traceweave.store.schema import public_relations
+
+AT_ONCE = 8
+"""Questions that are answered at a time."""
+
+GRACE_S = 5
+"""So long after the time limit a question may take to end before it is left alone."""
+
+_at_once = BoundedSemaphore(AT_ONCE)
 
 INSTRUCTIONS = """\
 Profiler traces of every rank of distributed PyTorch runs, on one clock. Begin with list_runs, then
@@ -37,7 +49,7 @@ def build_server(root: Path, time_limit_s: float) -> MCPServer:
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for name, tool in inspect.getmembers(tools, inspect.ismethod):
         if not name.startswith("_"):
-            server.tool(annotations=reads)(_saying_errors(tool))
+            server.tool(annotations=reads)(_answered(tool, time_limit_s + GRACE_S))
 
     @server.resource("traceweave://schema", mime_type="text/plain")
     def schema() -> str:
@@ -66,7 +78,7 @@ class _Server(MCPServer):
         for given in arguments:
             if name in tools and given not in tools[name]:
                 known = ", ".join(tools[name]) or "none"
-                raise ToolError(f"{name} has no argument {given!r}; it takes {known}")
+                raise ToolError(f"{name} has no argument {shortened(given)!r}; it takes {known}")
         try:
             result = await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -92,16 +104,40 @@ def _what_is_wrong(tool: str, error: ValidationError) -> str:
     return f"{tool}: {'; '.join(said)}"
 
 
-def _saying_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a tool whose errors are the lines that the command line prints."""
+def _answered(tool: Callable[..., Any], most_s: float) -> Callable[..., Any]:
+    """Return a tool that answers in time, and whose errors are the lines that the command line
+    prints.
+
+    DuckDB makes one value in one go, however large: its thread is then left to end by itself.
+    """
+    asked = _saying_errors(tool)
 
     @wraps(tool)
+    async def answered(**arguments: Any) -> Any:
+        with anyio.move_on_after(most_s):
+            return await anyio.to_thread.run_sync(
+                partial(asked, **arguments), abandon_on_cancel=True
+            )
+        raise ToolError(f"given up after {most_s:g} s; ask for less at a time")
+
+    return answered
+
+
+def _saying_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
     def asked(**arguments: Any) -> Any:
+        if not _at_once.acquire(blocking=False):
+            raise ToolError(
+                f"{AT_ONCE} questions are being answered, or were given up and have not ended yet;"
+                " ask again later"
+            )
         try:
             return tool(**arguments)
         except TraceweaveError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(shortened(str(error), MOST_MESSAGE)) from error
         except duckdb.Error as error:
-            raise ToolError(f"the database cannot be read: {error}; ingest again") from error
+            said = f"the database cannot be read: {first_line(error)}; ingest again"
+            raise ToolError(said) from error
+        finally:
+            _at_once.release()
 
     return asked

@@ -11,7 +11,7 @@ from traceweave import analyses, api
 from traceweave.agents.answers import MOST_ROWS, Answer, answer, first_of_each, some_of
 from traceweave.agents.runs import Runs
 from traceweave.errors import UsageError, suggest
-from traceweave.store.database import time_limit
+from traceweave.store.database import open_database, shared_mib, time_limit
 from traceweave.store.schema import public_relations
 
 _WIDTH = 100
@@ -133,7 +133,11 @@ class Tools:
     @contextmanager
     def _open(self, name: str) -> Iterator[api.Run]:
         """Yield a run, whose SQL is interrupted when the time is over."""
-        with api.open(self._runs.find(name)) as run, time_limit(run.con, self._time_limit_s):
+        path = self._runs.find(name)
+        with (
+            api.Run[Any](path, open_database(path, most_mib=shared_mib())) as run,
+            time_limit(run.con, self._time_limit_s),
+        ):
             yield run
 
 

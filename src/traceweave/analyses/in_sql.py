@@ -100,10 +100,10 @@ def _put_there(con: duckdb.DuckDBPyConnection, analysis: Analysis) -> None:
 def _given(text: str) -> dict[str, object] | None:
     """Return the values that the name of a table says; None if it does not come from a call."""
     try:
-        values: dict[str, object] = json.loads(bytes.fromhex(text))
+        values = json.loads(bytes.fromhex(text))
     except ValueError:
         return None
-    return values
+    return values if isinstance(values, dict) else None
 
 
 def literal(value: Value) -> str:

@@ -33,6 +33,7 @@ from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
+from traceweave.interrupts import go_on
 from traceweave.store.database import asked_of, first_line
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
@@ -149,6 +150,7 @@ def materialize(
 
     What a read-only database has been asked before is not computed again, nor what is in `made`.
     """
+    go_on()
     made = _kept(con) if made is None else made
     asked = repr((statement.kind, sorted(values.items())))
     name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"

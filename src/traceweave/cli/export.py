@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceweave.cli.options import DATABASE, OneOf, example
+from traceweave.errors import shortened
 from traceweave.locations import shown
 from traceweave.words import duration
 
@@ -120,4 +121,5 @@ def _tell_what_is_lost(bundle: Bundle) -> None:
     listed = ", ".join(f"rank {rank} by {duration(ns)}" for rank, ns in lost.items())
     note(f"a file gets one offset, without drift and steps; events are off at most: {listed}")
     if bundle.left_out:
-        note(f"left out, as Perfetto cannot read them: {', '.join(map(str, bundle.left_out))}")
+        listed = shortened(", ".join(map(str, bundle.left_out)))
+        note(f"left out, as Perfetto cannot read them: {listed}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from traceweave import interrupts
 from traceweave._version import __version__
 from traceweave.cli.align import align
 from traceweave.cli.analyze import analyze
@@ -30,10 +31,12 @@ from traceweave.cli.serve import serve
 from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
-from traceweave.errors import TraceweaveError
+from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
+from traceweave.interrupts import was_interrupted
 from traceweave.resources import what_ran_out
+from traceweave.streams import tell
 
-OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+OK, CHECK_FAILED, WRONG_USE, BAD_INPUT = 0, 1, 2, 3
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
 
 
@@ -117,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(_usage_message(error))
         return WRONG_USE
     except TraceweaveError as error:
+        if was_interrupted(error):
+            return _say_interrupted()
         _complain(error.message, error.choices)
         return error.exit_code
     except BrokenPipeError:
@@ -127,18 +132,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
         return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
-        _complain("interrupted")
-        return INTERRUPTED
+        return _say_interrupted()
     except Exception as error:
         if (ran_out := what_ran_out(error)) is not None:
             _complain(f"{ran_out}; raise the limit of this process, or ask for less at a time")
             return BAD_INPUT
-        if _was_interrupted(error):
-            _complain("interrupted")
-            return INTERRUPTED
+        if was_interrupted(error):
+            return _say_interrupted()
         if not _is_of_database(error):
             raise
-        _complain(f"the database cannot be read: {error}; ingest the traces again")
+        _complain(f"the database cannot be read: {_first_line(error)}; ingest the traces again")
         return BAD_INPUT
 
 
@@ -154,10 +157,16 @@ def _is_of_database(error: Exception) -> bool:
     return isinstance(error, duckdb.Error)
 
 
-def _was_interrupted(error: BaseException) -> bool:
-    from traceweave.store.database import was_interrupted
+def _say_interrupted() -> int:
+    interrupts.done()
+    _complain("interrupted")
+    return interrupts.exit_code()
 
-    return was_interrupted(error)
+
+def _first_line(error: BaseException) -> str:
+    from traceweave.store.database import first_line
+
+    return first_line(error)
 
 
 def _usage_message(error: click.ClickException) -> str:
@@ -168,5 +177,5 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str, choices: Iterable[str] = ()) -> None:
-    lines = [f"traceweave: error: {message}", *choices]
-    print("\n  ".join(printable(" ".join(line.split())) for line in lines), file=sys.stderr)
+    lines = [f"traceweave: error: {shortened(message, MOST_MESSAGE)}", *choices]
+    tell("\n  ".join(printable(" ".join(line.split())) for line in lines))

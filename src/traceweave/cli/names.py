@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceweave.errors import UsageError, nearest, suggest
+from traceweave.errors import UsageError, nearest, shortened, suggest
 from traceweave.locations import is_elsewhere, is_sql_file
 from traceweave.places import is_duckdb
 
@@ -59,7 +59,7 @@ def unknown_command(arguments: Sequence[str], commands: Iterable[str]) -> UsageE
         return UsageError(f"{name!r} is a table, not a command; type: {line}")
     if near := nearest(name, analysis_names(), cutoff=0.75):
         return UsageError(f"no such command: {name!r}; did you mean 'analyze {near}'?")
-    return UsageError(f"no such command: {name!r}; available: {', '.join(listed)}")
+    return UsageError(f"no such command: {shortened(name)!r}; available: {', '.join(listed)}")
 
 
 def analysis_and_database(name: str | None, database: Path | None) -> tuple[str, Path]:

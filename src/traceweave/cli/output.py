@@ -18,6 +18,7 @@ from traceweave.cli.colour import painter
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
+from traceweave.streams import tell
 from traceweave.vocabulary import readable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    print(cells.printable(" ".join(text.split())), file=sys.stderr)
+    tell(cells.printable(" ".join(text.split())))
 
 
 def page_width(stream: IO[str]) -> int:
@@ -143,10 +144,17 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
 
 def _write_csv(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(reader.schema.names)
+    # a terminal obeys control characters
+    shown_as = _printable if stream.isatty() else records.plain
+    writer.writerow(map(shown_as, reader.schema.names))
     for batch in records.batches(reader):
         for row in records.rows(batch):
-            writer.writerow(["" if value is None else records.plain(value) for value in row])
+            writer.writerow(["" if value is None else shown_as(value) for value in row])
+
+
+def _printable(value: object) -> object:
+    value = records.plain(value)
+    return cells.printable(value) if isinstance(value, str) else value
 
 
 def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:

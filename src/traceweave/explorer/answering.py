@@ -13,12 +13,10 @@ import anyio.to_thread
 from starlette.requests import Request
 
 from traceweave.explorer.asking import TakenBackError
+from traceweave.store.database import AGAIN_S
 
 AT_ONCE = 8
 """Answers that are computed at the same time."""
-
-_AGAIN_S = 0.05
-"""An interrupt is lost on a query that has not begun yet; so it is repeated until the end."""
 
 T = TypeVar("T")
 
@@ -44,10 +42,10 @@ class Answering:
         async def watch() -> None:
             try:
                 while not await request.is_disconnected():
-                    await anyio.sleep(_AGAIN_S)
+                    await anyio.sleep(AGAIN_S)
                 while True:
                     take_back()
-                    await anyio.sleep(_AGAIN_S)
+                    await anyio.sleep(AGAIN_S)
             finally:
                 if not (result or raised):  # the server ends
                     take_back()

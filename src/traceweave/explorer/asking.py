@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from traceweave.errors import TraceweaveError
+from traceweave.interrupts import GivenUpError, given_up_when
 from traceweave.store.database import interrupt
 
 T = TypeVar("T")
@@ -73,8 +74,9 @@ class Asking:
     def _unless_over(self, ask: Callable[[], T]) -> T:
         self.go_on()
         try:
-            return ask()
-        except (duckdb.Error, TraceweaveError) as error:
+            with given_up_when(self._over):
+                return ask()
+        except (duckdb.Error, TraceweaveError, GivenUpError) as error:
             if self._over.is_set():
                 raise TakenBackError from error
             raise

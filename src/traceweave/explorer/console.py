@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -23,19 +24,20 @@ from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.wire import exact
 from traceweave.records import batches, first_rows, plain, rows
 from traceweave.run import Run
-from traceweave.store.database import interrupt, open_database, time_limit
+from traceweave.store.database import AGAIN_S, interrupt, open_database, shared_mib, time_limit
 
 MOST_ROWS = 5_000
 MOST_BYTES = 4_000_000
 """Of the rows of one answer as JSON."""
 
 MOST_PAGES = 8
-"""Pages whose consoles are kept; the one that was not used for longest is closed."""
+"""Pages whose consoles are kept; of those that nobody asks the one that was not used for longest
+is closed."""
 
 TIME_LIMIT_S = 120
 
-_AGAIN_S = 0.05
-"""An interrupt is lost on a query that has not begun yet."""
+PATIENCE_S = 10
+"""So long a query that is interrupted may take to end."""
 
 Answer = dict[str, Any]
 
@@ -46,12 +48,18 @@ class _Console:
 
     run: Run[Any]
     lock: Lock = field(default_factory=Lock)
+    questions: int = 0
+    """That are asked of it now, or wait for it."""
 
     def close(self) -> None:
-        """Interrupt what it is asked, and close it when that has ended."""
-        interrupt(self.run.con)
-        while not self.lock.acquire(timeout=_AGAIN_S):
+        """Interrupt what it is asked, and close it when that has ended, or leave it after a while:
+        DuckDB makes one value in one go, however large.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while not self.lock.acquire(timeout=AGAIN_S):
             interrupt(self.run.con)
+            if time.monotonic() > until:
+                return
         self.run.close()
         self.lock.release()
 
@@ -68,8 +76,7 @@ class Question:
 
     def answer(self) -> Answer:
         """Return columns and rows, and whether there are more; raise QueryError, TakenBackError."""
-        console = self._consoles.of(self._page)
-        with console.lock:
+        with self._consoles.of(self._page) as console, console.lock:
             self._asked = console
             try:
                 if self._over.is_set():
@@ -98,21 +105,38 @@ class Consoles:
         self._open: OrderedDict[str, _Console] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, page: str) -> _Console:
-        """Return the console of a page, by the name that it gives itself."""
+    @contextmanager
+    def of(self, page: str) -> Iterator[_Console]:
+        """Yield the console of a page, by the name that it gives itself; it stays meanwhile."""
         with self._lock:
             if page not in self._open:
-                self._open[page] = _Console(Run(self._path, open_database(self._path)))
+                con = open_database(self._path, most_mib=shared_mib())
+                self._open[page] = _Console(Run(self._path, con))
+            console = self._open[page]
+            console.questions += 1
             self._open.move_to_end(page)
-            while len(self._open) > MOST_PAGES:
-                self._open.popitem(last=False)[1].close()
-            return self._open[page]
+            left = self._take_unused()
+        for one in left:
+            one.close()
+        try:
+            yield console
+        finally:
+            with self._lock:
+                console.questions -= 1
+
+    def _take_unused(self) -> list[_Console]:
+        """Take out consoles that nobody asks, as many as there are too many."""
+        unused = [page for page, console in self._open.items() if not console.questions]
+        most = max(len(self._open) - MOST_PAGES, 0)
+        return [self._open.pop(page) for page in unused[:most]]
 
     def close(self) -> None:
         """Close all of them."""
         with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+            left = list(self._open.values())
+            self._open.clear()
+        for one in left:
+            one.close()
 
 
 def _answer(reader: pa.RecordBatchReader) -> Answer:

@@ -15,7 +15,7 @@ from threading import Lock
 import duckdb
 
 from traceweave.explorer.asking import Asking, text
-from traceweave.store.database import interrupt
+from traceweave.store.database import AGAIN_S, interrupt
 from traceweave.store.shards import FOLDER
 
 SHORT_NS = 10_000_000
@@ -25,7 +25,6 @@ _SLACK_NS = 1_000
 """Times are rounded where a clock drifts."""
 
 _PATIENCE_S = 10
-_AGAIN_S = 0.02
 
 _MADE_AT_ONCE = (
     "clocks",
@@ -121,7 +120,7 @@ class Explored:
                 return
             for con in asked:
                 interrupt(con)
-            time.sleep(_AGAIN_S)
+            time.sleep(AGAIN_S)
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -6,7 +6,6 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
@@ -17,6 +16,7 @@ from traceweave.errors import UsageError
 from traceweave.explorer.app import build_app
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.guard import Guard
+from traceweave.interrupts import until_interrupted
 
 _TOKEN_BYTES = 24
 _LOOPBACK = "127.0.0.1"
@@ -82,5 +82,5 @@ def serve_run(path: Path, port: int, open_browser: bool, say: Callable[[str], No
             timer = Timer(0.1, webbrowser.open, [server.url])
             timer.daemon = True
             timer.start()
-        with suppress(KeyboardInterrupt):  # that is how it ends
+        with until_interrupted():
             server.run()

@@ -19,6 +19,7 @@ from traceweave._version import __version__
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import whole_file
+from traceweave.sources.find import is_trace
 from traceweave.sources.unpack import ByteStream
 
 NAME = "perfetto_manifest.json"
@@ -59,8 +60,8 @@ def write_manifest(
     """Write the original traces of the run in `con`, of all ranks or of these, and their manifest
     as the archive `path`, which is replaced if it exists.
 
-    Raises InputError if a trace is not where it was at ingest, has another size now, or is in
-    object storage, and if Perfetto can read none of them.
+    Raises InputError if a trace is not where it was at ingest, has another size now, is none by
+    its contents, or is in object storage, and if Perfetto can read none of them.
     """
     bundle = plan(con, path, ranks)
     with (
@@ -144,6 +145,12 @@ def _check(path: str, size: int) -> None:
         ) from error
     if now != size:
         raise InputError(f"{path}: is not the file that was ingested, its size has changed")
+    # the database may be somebody else's, and name any file of this machine
+    if not is_trace(Path(path), "kineto"):
+        raise InputError(
+            f"{shown(path)}: is no trace of the PyTorch profiler, whatever the database says; only"
+            " traces are exported: leave its rank out with --ranks, or use --to perfetto"
+        )
 
 
 def _constant(

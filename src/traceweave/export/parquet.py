@@ -37,6 +37,9 @@ def write_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> tuple[Path, .
 
 def _write(con: duckdb.DuckDBPyConnection, file: Path) -> None:
     reader = con.sql(f"SELECT * FROM {file.stem}").to_arrow_reader(_ROWS)
-    with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
+    with (
+        file.open("wb") as stream,
+        pq.ParquetWriter(stream, reader.schema, compression="zstd") as writer,
+    ):
         for batch in reader:
             writer.write_batch(batch)

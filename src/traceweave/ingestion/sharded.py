@@ -14,8 +14,9 @@ from traceweave.ingestion.batches import Here, Loader, divide
 from traceweave.ingestion.load import Outcome, Progress
 from traceweave.sources.discover import Discovery, Source
 from traceweave.sources.find import PassedOver
+from traceweave.store.draft import bound
 from traceweave.store.folder import FolderDraft
-from traceweave.store.shards import small_tables, without
+from traceweave.store.shards import find_shards, small_tables, without
 from traceweave.words import name_ranks
 
 
@@ -52,8 +53,9 @@ def load_into(
     outcomes: list[Outcome] = []
     for batched in loader.load(batches, draft.folder, progress):
         draft.shards += batched.shards
-        for table, rows in batched.small.items():  # which SQL finds by name  # noqa: B007
-            draft.con.execute(f"INSERT INTO {table} BY NAME FROM rows")
+        for table, rows in batched.small.items():
+            found = draft.con.from_arrow(rows)
+            found.query("rows", f"INSERT INTO {table} BY NAME FROM rows")
         outcomes += batched.outcomes
     draft.show()
     return sorted(outcomes, key=lambda outcome: outcome.source_id)
@@ -99,9 +101,12 @@ def _take_out(draft: FolderDraft, source_ids: Collection[int]) -> None:
     if not source_ids:
         return
     kept = []
-    for shard in draft.shards:
-        hit = not set(source_ids).isdisjoint(shard.sources)
-        kept += without(draft.con, draft.folder, shard, source_ids) if hit else [shard]
+    with duckdb.connect() as con:  # the draft's own is cut off
+        bound(con, draft.scratch, 1)
+        find_shards(con, draft.folder)
+        for shard in draft.shards:
+            hit = not set(source_ids).isdisjoint(shard.sources)
+            kept += without(con, draft.folder, shard, source_ids) if hit else [shard]
     draft.shards[:] = kept
     listed = ", ".join(map(str, source_ids))
     for table in (*small_tables(draft.con), "sources", "ingest_issues"):

@@ -11,7 +11,7 @@ from traceweave.arrays import Ints
 from traceweave.matching.calls import Calls
 from traceweave.matching.groups import Group
 from traceweave.matching.outcome import HOW, Matches
-from traceweave.store.rows import insert_rows
+from traceweave.store.rows import insert_rows, registered
 
 UNMATCHED = "unmatched_collectives"
 """Kind of the rows of ingest_issues about calls that were not matched; the reason follows after a
@@ -63,19 +63,20 @@ def write_groups(con: duckdb.DuckDBPyConnection, groups: list[Group]) -> None:
 
 def write_matches(con: duckdb.DuckDBPyConnection, calls: Calls, matches: Matches) -> None:
     """Replace the table base.matches, and the issues about calls that were not matched."""
-    found = {  # which SQL finds by name  # noqa: F841
+    found = {
         "call_id": calls.call_id,
         "group_id": calls.label,
         "collective_id": matches.instance,
         "how": matches.how,
     }
     con.execute("DELETE FROM base.matches")
-    con.execute(
-        "INSERT INTO base.matches BY NAME SELECT call_id, group_id,"
-        " CASE WHEN collective_id >= 0 THEN collective_id END AS collective_id,"
-        " ($1::VARCHAR[])[how + 1] AS match FROM found",
-        [list(HOW)],
-    )
+    with registered(con, found) as rows:
+        con.execute(
+            "INSERT INTO base.matches BY NAME SELECT call_id, group_id,"
+            " CASE WHEN collective_id >= 0 THEN collective_id END AS collective_id,"
+            f" ($1::VARCHAR[])[how + 1] AS match FROM {rows}",
+            [list(HOW)],
+        )
     con.execute(
         "DELETE FROM ingest_issues WHERE source_id IS NULL AND starts_with(kind, ?)", [UNMATCHED]
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
+from traceweave.interrupts import go_on
 from traceweave.replay.nodes import FAR, FREE, ORDER_AT_ONCE, Edges, Nodes
 
 NEVER = -(1 << 40)
@@ -108,6 +109,7 @@ def _sorted_out(place: Ints, source: Ints, target: Ints) -> Ints:
 
 def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     """Return when every node starts, ns since the graph's origin."""
+    go_on()
     runs = runs_of(nodes, edges) if runs is None else runs
     begun, _ = _times(nodes, runs, lengths(nodes, runs))
     launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)

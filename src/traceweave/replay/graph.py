@@ -13,6 +13,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
+from traceweave.interrupts import go_on
 from traceweave.replay.engine import Runs, replay, runs_of, slack
 from traceweave.replay.nodes import (
     BARRIER,
@@ -100,6 +101,7 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     parts: list[RankGraph] = []
     begins: list[int] = []
     for rows in tables.ranks():
+        go_on()
         nodes, part = make(rows)
         begins.append(collected.add(nodes))
         parts.append(part)

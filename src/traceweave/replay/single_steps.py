@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.interrupts import go_on
 from traceweave.replay.engine import runs_of
 from traceweave.replay.graph import Graph
 from traceweave.replay.levels import levels_of
@@ -42,6 +43,7 @@ class Steps:
     def times(self, takes: Iterable[Ints]) -> Iterator[Floats]:
         """Yield how long each step takes, for every case: how long each run takes."""
         for ends in self._levels.ends(takes):
+            go_on()
             # without delays the last op of a run is the one that ends last
             yield np.maximum.reduceat(ends[self._by_step], self._begins).astype(np.float64)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import InputError, ResourceError, TraceweaveError, defect
+from traceweave.interrupts import was_interrupted
 from traceweave.resources import what_ran_out
-from traceweave.store.database import first_line, was_interrupted
+from traceweave.store.database import first_line
 
 _DAMAGE = (
     TraceweaveError,

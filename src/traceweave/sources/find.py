@@ -18,7 +18,7 @@ from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
 from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
 from traceweave.sources.faults import BadFileError, fails_alone
-from traceweave.sources.formats import Format
+from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.nsys import are_export, is_export_folder
 from traceweave.sources.unpack import is_packed, read_head
 
@@ -182,6 +182,21 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     except BadFileError as error:
         return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
     return _explain(path, head, meant)
+
+
+def is_trace(path: Path, format_name: str) -> bool:
+    """Tell by its contents whether a file is a trace of a format, whatever is said of it.
+
+    Raises OSError.
+    """
+    found = _classify(path, path.stat(), known_formats())
+    if not isinstance(found, Candidate) or found.format is None:
+        return False
+    try:
+        with fails_alone(path):
+            return found.format.probe(path, True, False).format == format_name
+    except BadFileError:
+        return False
 
 
 def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:

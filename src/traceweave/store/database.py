@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Lock, Timer
+from threading import Event, Lock, Thread
 from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
-from traceweave.errors import DatabaseError, QueryError, TraceweaveError
+from traceweave.errors import DatabaseError, QueryError, TraceweaveError, shortened
+from traceweave.interrupts import GivenUpError, given_up_when, when_heard
 from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
 from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
@@ -25,6 +26,27 @@ SMALL_BYTES = 8 << 20
 more than it saves. What a run folder has in shards is not in its file.
 """
 
+_MOST_VERSION = 20
+"""Characters of a version that are shown: it may be any text."""
+
+_META = """
+FROM system.main.duckdb_tables() SELECT 1
+WHERE database_name = system.main.current_database() AND schema_name = 'main'
+    AND table_name = 'meta' AND NOT internal
+"""
+"""Whether the version is in a table. In full: a foreign file may have macros of these names."""
+
+
+MOST_SHARED_MIB = 4096
+
+
+def shared_mib() -> int:
+    """Return how much memory DuckDB may take for a question beside others: half of the machine's,
+    within bounds. What it does not interrupt, such as one large value, is bounded by it too.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(MOST_SHARED_MIB, machine >> 21)
+
 
 class InUseError(DatabaseError):
     """Another process writes the file."""
@@ -35,9 +57,10 @@ def open_database(
 ) -> duckdb.DuckDBPyConnection:
     """Open a traceweave database.
 
-    A read-only connection is also cut off from everything else: no other file, no extension, no
-    change of settings. Temporary macros and tables still work, in `most_mib` of memory (None: most
-    of the machine's). Raises DatabaseError.
+    The connection is cut off from everything else before it reads anything: no other file, no
+    extension, no change of settings. Temporary macros and tables still work, in `most_mib` of
+    memory (None: most of the machine's). Changes through one that is not read-only are there after
+    CHECKPOINT. Raises DatabaseError.
     """
     place = place_of(path)
     if is_run_folder(place):
@@ -56,13 +79,9 @@ def open_database(
         raise DatabaseError(
             f"{path}: does not exist; make a database with 'traceweave ingest TRACES -o {path}'"
         )
-    con = connect(path, read_only=read_only)
+    con = _opened(place_of(path), read_only=read_only, most_mib=most_mib)
     try:
         _check_version(con, path)
-        if read_only:
-            if path.stat().st_size <= SMALL_BYTES:
-                con.execute("SET threads = 1")
-            _lock(con, most_mib)
     except BaseException:
         con.close()
         raise
@@ -73,29 +92,52 @@ def _open_folder(folder: Place, most_mib: int | None) -> duckdb.DuckDBPyConnecti
     """Open a run folder: its database, which may read the shards of the run and no other file."""
     manifest = read_manifest(folder)
     check_sizes(folder, manifest.parts)
-    con = _opened(folder / DATABASE)
+    shards = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
+    con = _opened(folder / DATABASE, most_mib=most_mib, shards=shards)
     try:
-        _check_version(con, folder / DATABASE)
-        con.execute("SET parquet_metadata_cache = true")
         find_shards(con, folder)
-        paths = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
-        con.execute("SET allowed_paths = ?", [paths])
-        _lock(con, most_mib)
+        _check_version(con, folder / DATABASE)
     except BaseException:
         con.close()
         raise
     return con
 
 
-def _lock(con: duckdb.DuckDBPyConnection, most_mib: int | None) -> None:
-    """Bound a connection, cut it off from all files but those that it reads, for good."""
-    if most_mib is not None:
-        con.execute(f"SET memory_limit = '{most_mib}MiB'")
-    # a function of an extension would otherwise have DuckDB look for it in the network
+def load_nothing(con: duckdb.DuckDBPyConnection) -> None:
+    """Have a connection load no extension by itself: DuckDB would look for it in the network.
+
+    Before a file is attached that somebody else may have written.
+    """
     con.execute("SET autoinstall_known_extensions = false")
     con.execute("SET autoload_known_extensions = false")
+
+
+def cut_off(
+    con: duckdb.DuckDBPyConnection, *, files: Sequence[str] = (), folders: Sequence[str] = ()
+) -> None:
+    """Cut a connection off, for good, from all files but those that it has attached and these.
+
+    Before anything is asked of what it has attached: a view there may be one over any file, and
+    a macro may have the name of any function of DuckDB's.
+    """
+    con.execute("SET allowed_paths = ?", [list(files)])
+    con.execute("SET allowed_directories = ?", [list(folders)])
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
+
+
+_open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+
+def _interrupt_all() -> None:
+    """Interrupt all connections: while rows are read, DuckDB looks for no signal."""
+    with _cursors_lock:
+        opened = list(_open)
+    for con in opened:
+        interrupt(con)
+
+
+when_heard(_interrupt_all)
 
 
 def is_read_only(con: duckdb.DuckDBPyConnection) -> bool:
@@ -144,60 +186,73 @@ def interrupt(con: duckdb.DuckDBPyConnection) -> None:
         interrupt(cursor)
 
 
+AGAIN_S = 0.05
+"""An interrupt is lost on a statement that has not begun yet, so it is repeated."""
+
+
+def interrupt_until(con: duckdb.DuckDBPyConnection, ended: Event) -> None:
+    """Interrupt what a connection does again and again, until that has ended."""
+    while not ended.is_set():
+        interrupt(con)
+        ended.wait(AGAIN_S)
+
+
 @contextmanager
 def time_limit(con: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what a connection does when the time is over. Raises QueryError then."""
-    over = Event()
+    """End what this thread does with a connection when the time is over: its statements, and what
+    Python does between them. Raises QueryError then.
+    """
+    over, ended = Event(), Event()
 
-    def give_up() -> None:
-        over.set()
-        interrupt(con)
+    def watch() -> None:
+        if not ended.wait(seconds):
+            over.set()
+            interrupt_until(con, ended)
 
-    timer = Timer(seconds, give_up)
-    timer.start()
+    watcher = Thread(target=watch, name="time limit", daemon=True)
+    watcher.start()
     try:
-        yield
-    except (TraceweaveError, duckdb.Error) as error:
+        with given_up_when(over):
+            yield
+    except (TraceweaveError, duckdb.Error, GivenUpError) as error:
         if not over.is_set():
             raise
         raise QueryError(f"given up after {seconds:g} s; ask for less at a time") from error
     finally:
-        timer.cancel()
-
-
-def was_interrupted(error: BaseException | None) -> bool:
-    """Tell whether an error is what DuckDB makes of Ctrl-C, or came while it was cleaned up after.
-
-    Its Python package raises a RuntimeError in place of KeyboardInterrupt; where that came while it
-    asked a Python object for rows, an error of its own, whose text ends with it.
-    """
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
-            return True
-        if str(error).rstrip(": \n").endswith("KeyboardInterrupt"):
-            return True
-        error = error.__context__
-    return False
+        ended.set()
 
 
 def connect(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """Open any DuckDB file. Raises InUseError or another DatabaseError with what to do."""
+    """Open any DuckDB file, cut off from all others.
+
+    Raises InUseError or another DatabaseError with what to do.
+    """
     return _opened(place_of(path), read_only=read_only)
 
 
-def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection:
+def _opened(
+    path: Place,
+    *,
+    read_only: bool = True,
+    most_mib: int | None = None,
+    shards: Sequence[str] = (),
+) -> duckdb.DuckDBPyConnection:
     try:
         if path.local is not None and path.local.exists() and not is_duckdb(path.local):
             raise DatabaseError(
                 f"{path}: not a database; if it is a trace, make one with 'traceweave ingest"
                 f" {path}'"
             )
-        return _attach(path) if read_only else duckdb.connect(path.path)
-    except duckdb.IOException as error:
+        return _attach(path, read_only, most_mib, shards)
+    except duckdb.Error as error:
         text = str(error)
-        if "lock" in text.lower():
+        if "Could not set lock" in text:
             raise InUseError(
                 f"{path}: another program has it open for writing; close it there first"
+            ) from error
+        if "Unique file handle conflict" in text:
+            raise InUseError(
+                f"{path}: this program has it open already; close it there first"
             ) from error
         if "not a valid DuckDB" in text or "newer version" in text or "older version" in text:
             raise DatabaseError(
@@ -205,13 +260,15 @@ def _opened(path: Place, *, read_only: bool = True) -> duckdb.DuckDBPyConnection
                 " make one with 'traceweave ingest'"
             ) from error
         raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
-    except (OSError, duckdb.Error) as error:
-        reason = getattr(error, "strerror", None) or first_line(error)
+    except OSError as error:
+        reason = error.strerror or first_line(error)
         raise DatabaseError(f"{path}: cannot be opened: {reason}") from error
 
 
-def _attach(file: Place) -> duckdb.DuckDBPyConnection:
-    """Open a file read-only in a DuckDB instance of its own.
+def _attach(
+    file: Place, read_only: bool, most_mib: int | None, shards: Sequence[str]
+) -> duckdb.DuckDBPyConnection:
+    """Open a file, which anybody may have written, in a DuckDB instance of its own.
 
     `duckdb.connect(path)` would share one instance among all connections of this process to the
     path: settings locked here would be locked for the user's own connections, and after a new
@@ -227,14 +284,26 @@ def _attach(file: Place) -> duckdb.DuckDBPyConnection:
             make_readable(con, file)
             beside = f"{tempfile.gettempdir()}/traceweave-{os.getpid()}"
         else:
-            beside = file.path
+            beside = path_in_duckdb(file)
         con.execute("SET temp_directory = ?", [f"{beside}.tmp"])
+        if most_mib is not None:
+            con.execute(f"SET memory_limit = '{most_mib}MiB'")
+        if shards:
+            con.execute("SET parquet_metadata_cache = true")
+        elif read_only and (file.size() or 0) <= SMALL_BYTES:
+            con.execute("SET threads = 1")
+        load_nothing(con)
         # TYPE: what is no database of DuckDB is none, and not one of an extension to be downloaded
-        con.execute("ATTACH ? AS run (READ_ONLY, TYPE duckdb)", [path_in_duckdb(file)])
+        # no log beside the file: a change is there when it is checkpointed, in one stroke
+        mode = "READ_ONLY" if read_only else "RECOVERY_MODE no_wal_writes"
+        con.execute(f"ATTACH ? AS run ({mode}, TYPE duckdb)", [path_in_duckdb(file)])
+        cut_off(con, files=shards)
         con.execute("USE run")
     except BaseException:
         con.close()
         raise
+    with _cursors_lock:
+        _open.add(con)
     return con
 
 
@@ -258,6 +327,7 @@ def _check_version(con: duckdb.DuckDBPyConnection, path: Path | Place) -> None:
             " 'traceweave ingest'"
         )
     if version != str(SCHEMA_VERSION):
+        version = shortened(version, _MOST_VERSION)
         newer = version.isdecimal() and int(version) > SCHEMA_VERSION
         raise DatabaseError(
             f"{path}: written by {'a newer' if newer else 'another'} traceweave (schema version"
@@ -267,16 +337,24 @@ def _check_version(con: duckdb.DuckDBPyConnection, path: Path | Place) -> None:
 
 
 def schema_version(con: duckdb.DuckDBPyConnection) -> str | None:
-    """Return the version of the tables; None if the database is not one of traceweave."""
+    """Return the version of the tables; None if the database is not one of traceweave.
+
+    Only a table is read: of a foreign file, a view might be anything.
+    """
+    if not con.execute(_META).fetchall():
+        return None
     try:
-        row = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
+        rows = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException):
         return None
-    return None if row is None else str(row[0])
+    return str(rows[0][0]) if rows else None
 
 
 def first_line(error: BaseException) -> str:
-    """Return what `error` says, on one line and without DuckDB's 'Invalid Input Error:' prefix."""
+    """Return what `error` says, on one line and without DuckDB's 'Invalid Input Error:' prefix.
+
+    It may quote a value, of any length.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     text = lines[0] if lines and lines[0] else type(error).__name__
-    return re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text)
+    return shortened(re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", text))

@@ -12,7 +12,7 @@ import duckdb
 
 from traceweave import words
 from traceweave.errors import DatabaseError, InputError, ResourceError
-from traceweave.interrupts import held_back
+from traceweave.interrupts import held_back, was_interrupted
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.resources import what_ran_out
 from traceweave.store.database import (
@@ -20,9 +20,11 @@ from traceweave.store.database import (
     connect,
     first_line,
     hide_progress_bar,
+    load_nothing,
+    open_database,
     schema_version,
-    was_interrupted,
 )
+from traceweave.store.elsewhere import in_utf8
 from traceweave.store.empty import create_tables
 
 DRAFT_MEMORY_MIB = (576, 192)
@@ -104,8 +106,33 @@ def drafting(target: Path, jobs: int = 1) -> Iterator[Draft]:
 
 
 @contextmanager
-def explaining(target: object, jobs: int) -> Iterator[None]:
-    """Raise InputError for what keeps a draft from being written, ResourceError where that is
+def changing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database that is changed in place when the block ends without an exception.
+
+    A kill at any moment leaves it as it was, or changed. Raises DatabaseError, InputError if it
+    cannot be written.
+    """
+    log = _log_of(path)
+    there = log.exists()  # another program's, with changes of its own
+    whole = False
+    with explaining(path, way_out="make room"):
+        con = open_database(path, read_only=False)
+        try:
+            yield con
+            con.execute("CHECKPOINT")
+            whole = True
+        finally:
+            with held_back():
+                con.close()
+                if not (whole or there):
+                    log.unlink(missing_ok=True)
+
+
+@contextmanager
+def explaining(
+    target: object, jobs: int = 1, way_out: str = "make room, or name another place with -o"
+) -> Iterator[None]:
+    """Raise InputError for what keeps a file from being written, ResourceError where that is
     memory or threads, and Ctrl-C as what it is.
     """
     try:
@@ -123,23 +150,23 @@ def explaining(target: object, jobs: int) -> Iterator[None]:
         if not isinstance(error, OSError | duckdb.IOException):
             raise
         reason = first_line(error).rpartition("Original error: ")[2]
-        raise InputError(
-            f"{target}: cannot be written: {reason}; make room, or name another place with -o"
-        ) from error
+        raise InputError(f"{target}: cannot be written: {reason}; {way_out}") from error
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:
     """Attach a database file to `con` as the one in use, and bound the memory of `con`.
 
-    One that is there keeps the storage version that it has.
+    One that is there keeps the storage version that it has; before it is asked anything `con` has
+    to be cut off, since somebody else may have written it.
     """
+    bound(con, scratch, jobs)
+    load_nothing(con)
     # no write-ahead log: a draft is thrown away if anything goes wrong
     options = ["RECOVERY_MODE no_wal_writes", f"BLOCK_SIZE {BLOCK_BYTES}"]
     if not file.exists():
         options.append(f"STORAGE_VERSION '{STORAGE_VERSION}'")
-    con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [str(file)])
+    con.execute(f"ATTACH ? AS draft ({', '.join(options)})", [in_utf8(file)])
     con.execute("USE draft")
-    bound(con, scratch, jobs)
 
 
 def draft_memory_mib(jobs: int) -> int:
@@ -153,7 +180,7 @@ def bound(
 ) -> None:
     """Bound the memory of `con` for `jobs` threads that write; `scratch` takes what is more."""
     memory = min(draft_memory_mib(jobs), most_mib or draft_memory_mib(jobs))
-    con.execute("SET temp_directory = ?", [str(scratch / "spill")])
+    con.execute("SET temp_directory = ?", [in_utf8(scratch / "spill")])
     con.execute("SET memory_limit = ?", [f"{memory}MiB"])
     con.execute("SET threads = ?", [jobs])
     hide_progress_bar(con)
@@ -186,9 +213,13 @@ def _is_ours(path: Path) -> bool:
         con.close()
 
 
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + ".wal")
+
+
 def _fold_log(target: Path) -> None:
     """Fold a write-ahead log beside `target` into it, lest DuckDB replays it into the new file."""
-    log = target.with_name(target.name + ".wal")
+    log = _log_of(target)
     if not log.exists():
         return
     with suppress(DatabaseError, duckdb.Error), connect(target, read_only=False) as con:

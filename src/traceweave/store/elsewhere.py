@@ -7,6 +7,7 @@ import os
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -23,7 +24,14 @@ _SCHEME = "traceweave"
 
 def path_in_duckdb(place: Place) -> str:
     """Return the name by which DuckDB finds a place, if need be after `make_readable`."""
-    return place.path if place.local is not None else f"{_SCHEME}://{place.path}"
+    return in_utf8(place.path) if place.local is not None else f"{_SCHEME}://{place.path}"
+
+
+def in_utf8(path: str | Path) -> str:
+    """Return the name of a file of this machine as DuckDB takes it: in UTF-8, whatever locale
+    Python read it in.
+    """
+    return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 def make_readable(con: duckdb.DuckDBPyConnection, place: Place) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import duckdb
 
+from traceweave.interrupts import was_interrupted
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.store import schema
-from traceweave.store.database import was_interrupted
+from traceweave.store.elsewhere import in_utf8
 
 _EMPTY = "tw_empty"
 
@@ -41,7 +42,7 @@ def _copied(con: duckdb.DuckDBPyConnection) -> bool:
             _keep(file)
         if not file.exists():
             return False
-        con.execute(f"ATTACH ? AS {_EMPTY} (READ_ONLY)", [str(file)])
+        con.execute(f"ATTACH ? AS {_EMPTY} (READ_ONLY)", [in_utf8(file)])
         try:
             con.execute(f"SELECT 1 FROM {_EMPTY}.meta LIMIT 1")  # fails in one without tables
             con.execute(f'COPY FROM DATABASE {_EMPTY} TO "{quoted}"')
@@ -72,7 +73,7 @@ def _keep(file: Path) -> None:
         remove_orphans(old)
     part = beside(file)
     try:
-        with duckdb.connect(part) as con:
+        with duckdb.connect(in_utf8(part)) as con:
             schema.create_tables(con)
         with part.open("rb") as written:
             os.fsync(written.fileno())

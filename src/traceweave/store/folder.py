@@ -22,7 +22,9 @@ from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.places import Place, place_of
+from traceweave.store.database import cut_off
 from traceweave.store.draft import attach_draft, explaining
+from traceweave.store.elsewhere import path_in_duckdb
 from traceweave.store.empty import create_tables
 from traceweave.store.manifest import (
     DATABASE,
@@ -90,7 +92,10 @@ def drafting_folder(target: Place, jobs: int = 1, *, keep: bool = False) -> Iter
             try:
                 attach_draft(con, file, scratch, jobs)
                 find_shards(con, folder)
-                if not keep:
+                if keep:
+                    # with the slash: not the folders beside it whose names begin alike
+                    cut_off(con, folders=[f"{path_in_duckdb(folder)}/"])
+                else:
                     create_tables(con)
                     prepare(con)
                 draft = FolderDraft(scratch, con, folder, [*old.shards] if old and keep else [])

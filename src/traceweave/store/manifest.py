@@ -7,12 +7,13 @@ the database in the folder is replaced, the manifest lists the old one and the n
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
 
-from traceweave.errors import DatabaseError
+from traceweave.errors import DatabaseError, shortened
 from traceweave.outputs import write_whole
 from traceweave.places import Place
 
@@ -22,6 +23,11 @@ DATABASE = "run.duckdb"
 
 _VERSION = 1
 _BLOCK_BYTES = 1 << 20
+
+_SHARD = re.compile(r"[a-z_]+/\d{4,}-[0-9a-f]{8}\.parquet")
+
+_MOST_SHOWN = 60
+"""Characters of what a manifest says that a message has."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +83,45 @@ def read_manifest(folder: Place) -> Manifest:
             f"{folder}: no run folder is there; make one with 'traceweave ingest TRACES -o"
             f" {folder}'"
         )
+    _refuse_link(folder, MANIFEST)
     try:
         with (folder / MANIFEST).reading() as stream:
             said = orjson.loads(stream.read())
         if said["version"] != _VERSION:
             raise DatabaseError(
-                f"{folder}: written by another traceweave (manifest version {said['version']},"
-                f" this one reads {_VERSION}); ingest the traces again"
+                f"{folder}: written by another traceweave (manifest version"
+                f" {shortened(str(said['version']), _MOST_SHOWN)}, this one reads {_VERSION});"
+                " ingest the traces again"
             )
-        parts = [Part(**{**part, "sources": tuple(part["sources"])}) for part in said["files"]]
-        return Manifest(tuple(parts))
+        return Manifest(tuple(_part(**part) for part in said["files"]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DatabaseError(
-            f"{folder}: its {MANIFEST} cannot be read ({error}); ingest the traces again"
+            f"{folder}: its {MANIFEST} cannot be read ({shortened(str(error))}); ingest the traces"
+            " again"
         ) from error
+
+
+def _refuse_link(folder: Place, path: str) -> None:
+    if folder.local is not None and (folder.local / path).is_symlink():
+        raise DatabaseError(
+            f"{folder}: {path} is a link, which may lead anywhere; copy the folder with the files"
+            " themselves (cp -rL)"
+        )
+
+
+def _part(path: str, size_bytes: int, sha256: str, sources: Sequence[int]) -> Part:
+    """Return a part as a manifest says it. Raises ValueError for one that is none: somebody else
+    may have written it, and name any file.
+    """
+    known = path == DATABASE or is_shard_name(path)
+    if not (known and isinstance(size_bytes, int) and isinstance(sha256, str)):
+        raise ValueError(f"{shortened(str(path), _MOST_SHOWN)!r} is no file of a run folder")
+    return Part(path, size_bytes, sha256, tuple(map(int, sources)))
+
+
+def is_shard_name(path: str) -> bool:
+    """Tell whether a path in a folder may be that of a shard."""
+    return _SHARD.fullmatch(path) is not None
 
 
 def write_manifest(folder: Place, parts: Iterable[Part]) -> None:
@@ -100,7 +131,9 @@ def write_manifest(folder: Place, parts: Iterable[Part]) -> None:
 
 
 def check_sizes(folder: Place, parts: Sequence[Part]) -> None:
-    """Raise DatabaseError unless every file is there and as long as it was written."""
+    """Raise DatabaseError unless every file is there, itself and no link, and as long as it was
+    written.
+    """
     sizes = folder.files()
     listed: dict[str, set[int]] = {}
     for part in parts:
@@ -110,6 +143,7 @@ def check_sizes(folder: Place, parts: Sequence[Part]) -> None:
             raise DatabaseError(
                 f"{folder}: {path} is missing; copy the folder again, or ingest the traces again"
             )
+        _refuse_link(folder, path)
         if sizes[path] not in expected:
             raise DatabaseError(
                 f"{folder}: {path} has {sizes[path]} bytes, not {max(expected)}; copy the folder"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import secrets
 import threading
 from collections.abc import Collection, Sequence
@@ -13,7 +12,7 @@ import duckdb
 
 from traceweave.places import Place
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
-from traceweave.store.manifest import Part
+from traceweave.store.manifest import Part, is_shard_name
 from traceweave.store.schema import source_tables
 
 LARGE = {
@@ -130,8 +129,7 @@ def _drop(con: duckdb.DuckDBPyConnection, name: str) -> None:
 
 def is_shard(path: str) -> bool:
     """Tell whether a file of a folder is named like a shard."""
-    table, _, name = path.partition("/")
-    return table in LARGE and re.fullmatch(r"\d{4,}-[0-9a-f]{8}\.parquet", name) is not None
+    return is_shard_name(path) and path.partition("/")[0] in LARGE
 
 
 def _name(batch: int) -> str:
