@@ -114,7 +114,7 @@ class Run(Analyses[Frame]):
         name = str(name)
         return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
 
-    def what_if(self, *scenarios: str, by: str = "scenario") -> Frame:
+    def what_if(self, *scenarios: str, by: str = "scenario", verify: Run | None = None) -> Frame:
         """Return what steps would take if something were otherwise: one row per scenario.
 
         A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
@@ -122,16 +122,22 @@ class Run(Analyses[Frame]):
         kind=compute like=median" or "kind=data_loading times=0". Each is replayed alone, and if
         there are several, all together in the last row: gains do not add. `by` is 'scenario', or
         'rank' for the mean step of each rank, or 'path' for what the critical path is then made of.
+        `verify` is the run that was recorded after the fix: its step is put beside the prediction.
         Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
         replay is refused.
         """
-        return self._framed(self.stream_what_if(*scenarios, by=by).read_all())
+        return self._framed(self.stream_what_if(*scenarios, by=by, verify=verify).read_all())
 
-    def stream_what_if(self, *scenarios: str, by: str = "scenario") -> pa.RecordBatchReader:
+    def stream_what_if(
+        self, *scenarios: str, by: str = "scenario", verify: Run | None = None
+    ) -> pa.RecordBatchReader:
         """Return the rows of `what_if` as Arrow batches."""
-        from traceweave.replay import what_if
+        from traceweave.replay import verified, what_if
 
-        return what_if(self.con, scenarios, by).to_reader()
+        if verify is not None and by != "scenario":
+            raise UsageError("a recording verifies the mean step: by is 'scenario' then")
+        answers = what_if(self.con, scenarios, by)
+        return (answers if verify is None else verified(answers, verify.con)).to_reader()
 
     def analyses(self) -> Frame:
         """Return one row per analysis: its name, topic, question, and parameters with defaults."""

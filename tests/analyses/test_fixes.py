@@ -30,7 +30,7 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     # what better overlap would be, no scenario can say
     assert (by_rule["poor_overlap"]["cost_ns"], by_rule["poor_overlap"]["cost_is"]) == (
         12 * US,
-        "bound",
+        "at most",
     )
     as_it_is, fixed = rows(empty_run, "fixes")
     assert (as_it_is["step_ns"], as_it_is["alone_ns"], as_it_is["scenario"]) == (60_000, None, None)
@@ -114,7 +114,7 @@ def test_what_another_finding_claims_is_not_counted_twice(
         gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]
     bound = found.loc["communication_bound"]
     assert bound["cost_ns"] == bound["bound_ns"] < 0.5 * gain
-    assert bound["cost_is"] == "bound"
+    assert bound["cost_is"] == "at most"
     assert (
         bound["note"]
         == "by replay its scenario gains 4.21 ms more: it changes more than this counts"
@@ -147,7 +147,7 @@ def test_overlap_is_worth_no_more_than_no_transfer_at_all(
         found = run.findings().set_index("rule")
         assert run.what_if("kind=transfer times=0").iloc[0]["gain_ns"] <= 0
         poor = found.loc["poor_overlap"]
-    assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "bound", "info")
+    assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "at most", "info")
     assert poor["bound_ns"] == pytest.approx(2_541_585, abs=1000)
     assert poor["evidence"].endswith("by replay even 'kind=transfer times=0' gains nothing")
     # what does hold it up is first
@@ -218,7 +218,7 @@ def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
 def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> None:
     found = run.findings(replay_ops=100)
     costs = found.dropna(subset=["cost_ns"])
-    assert set(costs["cost_is"]) == {"bound"}
+    assert set(costs["cost_is"]) == {"at most"}
     assert costs["cost_ns"].tolist() == costs["bound_ns"].tolist()
     notes = costs.dropna(subset=["scenario"])["note"]
     assert notes.str.contains("not replayed: .* operations are more than 100; -p replay_ops").all()

@@ -12,14 +12,14 @@
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most where that is less; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
--- column: cost_is VARCHAR | 'replayed' or 'bound'; NULL without a cost
+-- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
 -- column: bound_ns BIGINT | what it costs per step by its rule alone: what the step would gain at most if nothing else stood in the way
 -- column: scenario VARCHAR | what fixing it is: for 'traceweave what-if'; NULL: it cannot be said so
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
 -- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
--- main: severity, rule, ranks, cost_ns, step_share, evidence, advice, proof
+-- main: severity, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
 -- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.
@@ -31,7 +31,7 @@ WITH costly AS (
         f.*,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
-        CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'bound' END AS cost_is,
+        CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL

@@ -14,7 +14,7 @@
 -- column: together_ns BIGINT | what the first n gain
 -- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
--- column: note VARCHAR | how far to trust it
+-- column: note VARCHAR | what it gains alone, where that is less than on top of the others; how far to trust it
 -- order: n
 -- caveat: only what a scenario can say is here; findings has the rest, with bounds.
 -- caveat: a fix is the whole of it: no transfer at all, no time of the hosts at all; what can be had is less. 'traceweave what-if' takes factors.
@@ -37,7 +37,11 @@ SELECT
     CASE WHEN s.n > 0 THEN s.measured_ns - s.step_ns END AS together_ns,
     CASE WHEN s.n > 0 THEN (s.measured_ns - s.step_ns) / nullif(s.measured_ns, 0) END AS together_share,
     s.bottleneck,
-    s.note
+    nullif(concat_ws('; ',
+        CASE WHEN s.n > 1 AND s.before_ns - s.step_ns > 1.1 * s.alone_ns
+            THEN format('once those above are made; alone it gains {}', CASE WHEN s.alone_ns = 0 THEN 'nothing' ELSE tw_time(s.alone_ns) END) END,
+        s.note
+    ), '') AS note
 FROM steps AS s
 LEFT JOIN (
     FROM shared_found()

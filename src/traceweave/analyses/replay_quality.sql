@@ -14,6 +14,7 @@
 -- column: stream_waits BIGINT | waits between streams that are edges
 -- column: inferred_waits BIGINT | those of them that no record of the profiler names: told by the order of calls and by times
 -- column: host_waits BIGINT | calls that waited for the device, or operators for a collective
+-- column: unfollowed BIGINT | collectives of the host that no operator is known to wait for: what comes after them does not move with them
 -- column: collectives BIGINT | parts in collectives
 -- column: incomplete BIGINT | those of them some of whose members are not in the traces: waiting for these cannot be told from transfer
 -- column: dropped BIGINT | edges left out because times contradict them
@@ -40,6 +41,7 @@ SELECT
     stream_waits,
     inferred_waits,
     host_waits,
+    unfollowed,
     collectives,
     incomplete,
     dropped,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -31,25 +32,36 @@ VIEWS = ("scenario", "rank", "path")
     show_default=True,
     help="One row per scenario, or per rank, or per part of the critical path that there is then.",
 )
+@click.option(
+    "--verify",
+    type=click.Path(path_type=Path),
+    metavar="DATABASE",
+    help="The run as it was recorded after the fix: its step stands beside the prediction.",
+)
 @printing_rows
 def what_if(
     database: Path,
     scenarios: tuple[str, ...],
     by: str,
+    verify: Path | None,
     printing: Printing,
 ) -> None:
     """Replay the run in DATABASE with each SCENARIO, and with all of them at once.
 
-    A scenario is KEY=VALUE pairs: which work is meant (rank= step= kind= class= op= group= name=
-    module= bytes=) and one change to it (times= like=median|fastest|mean gbps= alpha_us=
-    overlap=full). Kinds are compute, transfer, launch, data_loading, sync, copy and device_delay.
-    A semicolon puts several into one scenario.
+    A scenario is KEY=VALUE pairs: which work is meant (rank= step= kind= while=idle class= op=
+    group= name= module= bytes=) and one change to it (times= like=median|fastest|mean gbps=
+    alpha_us= overlap=full). Kinds are compute, transfer, launch, sync, copy, device_delay, and what
+    keeps a host from launching: data_loading, allocator, compilation, module_loading,
+    profiler_overhead. while=idle means only such time of the host in which its GPU ran nothing. A
+    semicolon puts several into one scenario.
     """
     from traceweave import api
     from traceweave.cli.output import print_rows
     from traceweave.cli.progress import waiting
 
-    with api.open(database) as run:
+    with ExitStack() as opened:
+        run = opened.enter_context(api.open(database))
+        after = None if verify is None else opened.enter_context(api.open(verify))
         with waiting("replaying"):
-            rows = run.stream_what_if(*scenarios, by=by)
+            rows = run.stream_what_if(*scenarios, by=by, verify=after)
         print_rows(rows, printing)

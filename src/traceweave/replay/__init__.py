@@ -7,7 +7,7 @@ Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a ran
 
 from __future__ import annotations
 
-from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, what_if
+from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, verified, what_if
 from traceweave.replay.tables import (
     create_replay_tables,
     create_slowdown_table,
@@ -22,5 +22,6 @@ __all__ = [
     "create_slowdown_table",
     "path_pieces",
     "replayed_fixes",
+    "verified",
     "what_if",
 ]

@@ -21,6 +21,7 @@ _BY_SCENARIO = pa.schema(
         ("replayed_step_ns", pa.int64()),
         ("predicted_step_ns", pa.int64()),
         ("gain_ns", pa.int64()),
+        ("uncertainty_ns", pa.int64()),
         ("bottleneck", pa.string()),
         ("note", pa.string()),
     ]
@@ -50,6 +51,27 @@ def what_if(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], by: str) -
     return pa.concat_tables([table(answer) for answer in answers])
 
 
+def verified(answers: pa.Table, after: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Return answers by scenario beside the run that was recorded after the fix: its mean step, its
+    real gain, and whether that is within the uncertainty. Raises QueryError as Run.what_if says.
+    """
+    step = round(Model(after).measured)
+    gains = [row - step for row in answers["measured_step_ns"].to_pylist()]
+    known = zip(
+        gains, answers["gain_ns"].to_pylist(), answers["uncertainty_ns"].to_pylist(), strict=True
+    )
+    holds = [None if most is None else abs(real - said) <= most for real, said, most in known]
+    place = answers.schema.get_field_index("uncertainty_ns") + 1
+    columns = {
+        "verified_step_ns": pa.array([step] * len(gains), pa.int64()),
+        "verified_gain_ns": pa.array(gains, pa.int64()),
+        "within_uncertainty": pa.array(holds, pa.bool_()),
+    }
+    for offset, (name, column) in enumerate(columns.items()):
+        answers = answers.add_column(place + offset, name, column)
+    return answers
+
+
 def _by_scenario(answer: Answer) -> pa.Table:
     row = {
         "scenario": answer.scenario,
@@ -57,6 +79,7 @@ def _by_scenario(answer: Answer) -> pa.Table:
         "replayed_step_ns": round(answer.replayed_step_ns),
         "predicted_step_ns": round(answer.predicted_step_ns),
         "gain_ns": round(answer.replayed_step_ns) - round(answer.predicted_step_ns),
+        "uncertainty_ns": None if answer.uncertainty_ns is None else round(answer.uncertainty_ns),
         "bottleneck": answer.bottleneck,
         "note": answer.note,
     }

@@ -57,6 +57,8 @@ class Answer:
     bottleneck: str
     """What the critical path is then mostly made of."""
     note: str | None
+    uncertainty_ns: float | None
+    """By how much the gain may be off; None: one step does not tell."""
     ranks: Ints
     measured_by_rank: Floats
     predicted_by_rank: Floats
@@ -107,10 +109,39 @@ class Model:
     @cached_property
     def note(self) -> str | None:
         """Return how much of the critical path no edge explains, where that is worth saying."""
-        if self.unexplained < UNEXPLAINED:
+        said = []
+        if self.unexplained >= UNEXPLAINED:
+            share = words.percent(self.unexplained)
+            said.append(f"{share} of the critical path is delay that no edge explains")
+        if self.unfollowed >= UNEXPLAINED:
+            share = words.percent(self.unfollowed)
+            said.append(f"nothing is known to wait for {share} of the collectives")
+        return f"{'; '.join(said)}; see replay_quality" if said else None
+
+    @cached_property
+    def unfollowed(self) -> float:
+        """Return the share of the host's collectives that no operator is known to wait for."""
+        parts = self.graph.parts
+        collectives = sum(len(part.arrival) for part in parts)
+        return sum(part.facts["unfollowed"] for part in parts) / max(collectives, 1)
+
+    def uncertainty(self, after: Nodes) -> float | None:
+        """Return by how much a gain may be off, ns: twice its standard error over the steps, what
+        the clocks cannot tell, and the share of it that rests on edges which are missing.
+
+        None for a run of fewer than two steps.
+        """
+        before = self.windows.by_step(self.graph.nodes)[1]
+        gains = before - self.windows.by_step(after)[1]
+        if len(gains) < 2:
             return None
-        share = words.percent(self.unexplained)
-        return f"{share} of the critical path is delay that no edge explains; see replay_quality"
+        steps = 2 * float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+        resolution = self.graph.instances["resolution"]
+        clocks = (
+            float(np.median(resolution)) if len(resolution) and len(self.graph.parts) > 1 else 0
+        )
+        missing = (self.unexplained + self.unfollowed) * abs(float(gains.mean()))
+        return float(np.hypot(np.hypot(steps, clocks), missing))
 
     def parsed(self, text: str) -> tuple[Scenario, ...]:
         """Return the scenarios that a text asks for. Raises UsageError."""
@@ -168,6 +199,7 @@ class Model:
             self.windows.mean(after),
             bottleneck(shares),
             self.note,
+            self.uncertainty(after),
             ranks,
             by_rank,
             self.windows.by_rank(after)[1],

@@ -38,6 +38,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
             "inferred_waits": part.facts["inferred_waits"],
             "wait_calls": part.facts["wait_calls"],
             "host_waits": part.facts["host_waits"],
+            "unfollowed": part.facts["unfollowed"],
             "collectives": len(part.instance) + lone,
             "incomplete": int(np.sum(~whole[part.instance])) + lone,
             "dropped": sum(dropped.values()),

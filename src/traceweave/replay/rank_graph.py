@@ -35,7 +35,8 @@ CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
 
 
 EARLY_NS = 500_000
-"""Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it."""
+"""Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it: by
+so much the caller may go on before that ends."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,12 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         ),
         Edges.of(before, after, np.zeros_like(before), HANDOVER),
     )
-    facts = Counter(ops=ops + len(member), launched=ops + len(member), host_waits=len(source))
+    facts = Counter(
+        ops=ops + len(member),
+        launched=ops + len(member),
+        host_waits=len(source),
+        unfollowed=len(member) - len(np.unique(source)),
+    )
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
     part = comm["instance"][member]
@@ -299,9 +305,10 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     last = by_end[np.maximum(place, 0)]
     end, called = comm["end_ns"][last], comm["called"][last]
     start = comm["start_ns"][last]
-    # one that a thread of gloo takes up while its caller waits: the caller goes on as it ends
-    returned = (comm["caller"][last] == cpu["chain"]) & (called > NONE) & (start < cpu["start_ns"])
-    returned &= cpu["start_ns"] <= end + EARLY_NS
+    # one that a thread of gloo takes up while its caller waits: the caller goes on after it, at once
+    # or, where cores are busy, when it is woken
+    own = comm["caller"][last] == cpu["chain"]
+    returned = own & (called > NONE) & (start < cpu["start_ns"])
     began = start <= free
     target = np.flatnonzero((place >= 0) & (end > free) & (began | returned))
     return last[target], target

@@ -34,7 +34,8 @@ _TABLES = {
     "tw_replay_quality": (
         "rank INTEGER, nodes BIGINT, window_ns BIGINT, unexplained_ns BIGINT, launched BIGINT,"
         " ops BIGINT, stream_waits BIGINT, inferred_waits BIGINT, wait_calls BIGINT,"
-        " host_waits BIGINT, collectives BIGINT, incomplete BIGINT, dropped BIGINT,"
+        " host_waits BIGINT, unfollowed BIGINT, collectives BIGINT, incomplete BIGINT,"
+        " dropped BIGINT,"
         " dropped_kinds VARCHAR, path_unexplained DOUBLE"
     ),
 }
