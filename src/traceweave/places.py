@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,16 @@ class Place:
     def local(self) -> Path | None:
         """Its path on this machine; None if it is elsewhere."""
         return Path(self.path) if self.system is None else None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What all names of one file have in common, and no two files."""
+        if self.system is not None:
+            return (type(self.system).__name__, self.path)
+        with suppress(OSError):
+            status = os.stat(self.path)
+            return (status.st_dev, status.st_ino)
+        return (self.path,)
 
     def size(self) -> int | None:
         """Return the size of the file in bytes; None if there is none. Raises OSError."""

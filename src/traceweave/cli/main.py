@@ -19,6 +19,7 @@ from traceweave.cli.encoding import write_whatever_comes
 from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
+from traceweave.cli.inputs import knowing_inputs
 from traceweave.cli.mcp import mcp
 from traceweave.cli.names import analysis_names, unknown_command
 from traceweave.cli.options import Command
@@ -92,7 +93,7 @@ COMMANDS: tuple[Command, ...] = (
     sql, align, mcp, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
-    cli.add_command(command)
+    cli.add_command(knowing_inputs(command))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

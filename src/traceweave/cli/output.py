@@ -15,9 +15,11 @@ from typing import IO, TYPE_CHECKING
 from traceweave import records, words
 from traceweave.cli import cells, layout
 from traceweave.cli.colour import painter
+from traceweave.cli.options import KINDS
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown
 from traceweave.outputs import whole_file
+from traceweave.targets import FileKind, marked
 from traceweave.vocabulary import readable
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
-    with _destination(output) as stream:
+    with _destination(output, KINDS[format_]) as stream:
         if format_ == "csv":
             _write_csv(reader, stream)
         elif format_ == "json":
@@ -52,7 +54,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     """Print what is more than rows as JSON to a file, or to stdout."""
     import orjson
 
-    with _destination(output) as stream:
+    with _destination(output, FileKind.JSON) as stream:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
     if output is not None:
@@ -112,11 +114,11 @@ def text_width() -> int:
 
 
 @contextmanager
-def _destination(output: Path | None) -> Iterator[IO[str]]:
+def _destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    with whole_file(output) as file:
+    with whole_file(output, kind) as file:
         stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield stream
         stream.detach()
@@ -129,8 +131,12 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
     import pyarrow.parquet as pq
 
     try:
-        into = nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
-        with into as file, pq.ParquetWriter(file, reader.schema) as writer:
+        into = (
+            nullcontext(sys.stdout.buffer)
+            if output is None
+            else whole_file(output, FileKind.PARQUET)
+        )
+        with into as file, pq.ParquetWriter(file, marked(reader.schema)) as writer:
             for batch in records.batches(reader):
                 writer.write_batch(batch)
     except BrokenPipeError:  # who reads stdout has seen enough

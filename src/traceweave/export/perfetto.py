@@ -30,6 +30,7 @@ from traceweave.export.selection import Selection, run_start
 from traceweave.export.tracks import Tracks
 from traceweave.outputs import whole_file
 from traceweave.store.database import first_line
+from traceweave.targets import FileKind
 
 BATCH_ROWS = 65_536
 """Rows in memory at a time."""
@@ -58,7 +59,7 @@ def write_perfetto(
     """
     protos = load_protos()
     try:
-        with whole_file(path) as file:
+        with whole_file(path, FileKind.TIMELINE) as file:
             export = _Export(con, file, protos, selection or Selection())
             export.run()
     except duckdb.Error as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceweave.errors import DatabaseError, InputError
+from traceweave.errors import DatabaseError, InputError, UsageError
 from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import beside, remove, remove_orphans
@@ -34,6 +34,7 @@ from traceweave.store.manifest import (
     write_manifest,
 )
 from traceweave.store.shards import find_shards, is_shard, prepare, show_shards
+from traceweave.targets import refuse_what_is_read
 
 SUFFIX = ".tw"
 
@@ -129,17 +130,18 @@ def sweep(folder: Place) -> None:
 
 
 def _what_is_there(target: Place) -> Manifest | None:
-    """Return the manifest of the run that will be replaced. Raises InputError if it may not be."""
+    """Return the manifest of the run that will be replaced. Raises UsageError if it may not be."""
     if is_run_folder(target):
         with suppress(DatabaseError):  # of another version
             return read_manifest(target)
         return Manifest(())
+    refuse_what_is_read(target)
     path = target.local
     if path is not None and not path.parent.is_dir():
         raise InputError(f"{target}: the folder {path.parent} does not exist; create it first")
     left = (file for file in target.files() if not is_shard(file) and file != DATABASE)
     if any(left) or (path is not None and path.is_file()):
-        raise InputError(
+        raise UsageError(
             f"{target}: exists and is not a traceweave run; remove it, or name another folder"
             " with -o"
         )

@@ -96,7 +96,7 @@ def read_manifest(folder: Place) -> Manifest:
 def write_manifest(folder: Place, parts: Iterable[Part]) -> None:
     """Replace the manifest of a run folder in one stroke. Raises OSError or InputError."""
     said = {"version": _VERSION, "files": [asdict(part) for part in parts]}
-    write_whole(folder / MANIFEST, orjson.dumps(said, option=orjson.OPT_INDENT_2))
+    write_whole(folder / MANIFEST, orjson.dumps(said, option=orjson.OPT_INDENT_2), None)
 
 
 def check_sizes(folder: Place, parts: Sequence[Part]) -> None:
