@@ -13,7 +13,7 @@ import traceweave
 from tests.export.reading import Timeline, read
 from tests.marks import first_at_once, nightly
 from tests.simulated_runs import SKEWED
-from traceweave.errors import InputError
+from traceweave.errors import InputError, TraceweaveError
 from traceweave.export import Selection, packets, perfetto, write_perfetto
 from traceweave_simulator import Config
 
@@ -441,7 +441,7 @@ def test_a_file_that_cannot_be_written_is_said(
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
 
-    with pytest.raises(TraceweaveError, match="cannot be written|is a folder"):
+    with pytest.raises(TraceweaveError, match=r"cannot be written|is a folder"):
         write_perfetto(small, tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
 
