@@ -109,20 +109,15 @@ def whole_folder(target: Path, kind: FileKind) -> Iterator[Path]:
 
 def beside(target: Path, suffix: str = ".tmp") -> Path:
     """Return a new name beside `target` for what is to become it."""
-    name = f".{_short(target)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
-    return target.with_name(name)
+    return target.with_name(_draft_name(target.name, suffix))
 
 
 def remove_orphans(target: Path) -> None:
     """Remove what processes of this host that are gone have left beside `target`."""
-    name = re.compile(
-        rf"\.{re.escape(_short(target))}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}"
-        r"\.(dir\.|old\.)?tmp(\.wal)?"
-    )
     with suppress(PermissionError):  # one may write into a folder that one may not list
         for entry in target.parent.iterdir():
-            match = name.fullmatch(entry.name)
-            if match and not _is_alive(int(match[1])):
+            process = _who_drafted(entry.name, target.name)
+            if process is not None and not _is_alive(process):
                 remove(entry)
 
 
@@ -138,11 +133,21 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def _sent(place: Place) -> Iterator[IO[bytes]]:
+    """Send what is complete under another name first: what is broken off there becomes a file."""
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as draft:
         yield cast("IO[bytes]", draft)
+        length = draft.seek(0, os.SEEK_END)
         draft.seek(0)
-        with place.writing() as stream:
-            shutil.copyfileobj(draft, stream, BUFFER_BYTES)
+        sent = place.beside(_draft_name(place.name))
+        try:
+            with sent.writing() as stream:
+                shutil.copyfileobj(draft, stream, BUFFER_BYTES)
+            if sent.size() != length:
+                raise OSError(errno.EIO, "what was sent is not there whole")
+            sent.replace(place)
+        finally:
+            with held_back(), suppress(OSError):
+                _remove_drafts(place)
 
 
 @contextmanager
@@ -200,8 +205,30 @@ def _unwritable(target: Path | Place, error: OSError) -> InputError:
     )
 
 
-def _short(target: Path) -> str:
-    return os.fsdecode(os.fsencode(target.name)[:_MOST_NAME_BYTES])
+def _remove_drafts(place: Place) -> None:
+    """Remove what this process, and those of this host that are gone, have sent for a place."""
+    for name in place.beside("").names():
+        process = _who_drafted(name, place.name)
+        if process is not None and (process == os.getpid() or not _is_alive(process)):
+            place.beside(name).remove()
+
+
+def _draft_name(name: str, suffix: str = ".tmp") -> str:
+    return f".{_short(name)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
+
+
+def _who_drafted(name: str, target: str) -> int | None:
+    """Return the process of this host that has given a draft of a target its name."""
+    match = re.fullmatch(
+        rf"\.{re.escape(_short(target))}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}"
+        r"\.(dir\.|old\.)?tmp(\.wal)?",
+        name,
+    )
+    return None if match is None else int(match[1])
+
+
+def _short(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:_MOST_NAME_BYTES])
 
 
 def _is_alive(pid: int) -> bool:

@@ -32,6 +32,7 @@ from traceweave.cli.sql import sql
 from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import TraceweaveError
+from traceweave.locations import without_secrets
 
 OK, CHECK_FAILED, WRONG_USE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes. A command that ends with another than OK calls `context.exit(code)`."""
@@ -165,5 +166,5 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str, choices: Iterable[str] = ()) -> None:
-    lines = [f"traceweave: error: {message}", *choices]
+    lines = [f"traceweave: error: {without_secrets(message)}", *choices]
     print("\n  ".join(printable(" ".join(line.split())) for line in lines), file=sys.stderr)

@@ -17,7 +17,7 @@ from traceweave.cli import cells, layout
 from traceweave.cli.colour import painter
 from traceweave.cli.options import KINDS
 from traceweave.errors import InputError, UsageError
-from traceweave.locations import shown
+from traceweave.locations import shown, without_secrets
 from traceweave.outputs import whole_file
 from traceweave.targets import FileKind, marked
 from traceweave.vocabulary import readable
@@ -100,7 +100,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    print(cells.printable(" ".join(text.split())), file=sys.stderr)
+    print(cells.printable(" ".join(without_secrets(text).split())), file=sys.stderr)
 
 
 def page_width(stream: IO[str]) -> int:

@@ -75,7 +75,7 @@ def ingest(
     jobs = jobs or os.cpu_count() or 1
     progress = progress or _Silent()
     known: tuple[PassedOver, ...] = ()
-    with _drafting(output, jobs, keep=add) as draft:
+    with _drafting(output, jobs, progress, keep=add) as draft:
         progress.stage("looking at the files")
         found = discover(
             [paths] if isinstance(paths, str | Path) else list(paths),
@@ -148,10 +148,13 @@ def _check_output(output: str | Path, *, add: bool, dask: str | None) -> None:
 
 
 def _drafting(
-    output: str | Path, jobs: int, *, keep: bool
+    output: str | Path, jobs: int, progress: Progress, *, keep: bool
 ) -> AbstractContextManager[Draft | FolderDraft]:
     if is_folder_name(output):
-        return drafting_folder(place_of(output), jobs, keep=keep)
+        text = "waiting for another program that changes the run"
+        return drafting_folder(
+            place_of(output), jobs, keep=keep, waiting=lambda: progress.stage(text)
+        )
     return drafting(Path(output), jobs)
 
 

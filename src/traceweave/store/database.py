@@ -16,7 +16,7 @@ import duckdb
 from traceweave.errors import DatabaseError, QueryError, TraceweaveError
 from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
-from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
+from traceweave.store.manifest import Manifest, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
 from traceweave.store.shards import find_shards
 
@@ -71,11 +71,10 @@ def open_database(
 
 def _open_folder(folder: Place, most_mib: int | None) -> duckdb.DuckDBPyConnection:
     """Open a run folder: its database, which may read the shards of the run and no other file."""
-    manifest = read_manifest(folder)
-    check_sizes(folder, manifest.parts)
-    con = _opened(folder / DATABASE)
+    manifest = _whole_run(folder)
+    con = _opened(folder / manifest.database)
     try:
-        _check_version(con, folder / DATABASE)
+        _check_version(con, folder / manifest.database)
         con.execute("SET parquet_metadata_cache = true")
         find_shards(con, folder)
         paths = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
@@ -85,6 +84,19 @@ def _open_folder(folder: Place, most_mib: int | None) -> duckdb.DuckDBPyConnecti
         con.close()
         raise
     return con
+
+
+def _whole_run(folder: Place) -> Manifest:
+    """Return the manifest of a run that is there whole; one that was replaced meanwhile is read."""
+    manifest = read_manifest(folder)
+    while True:
+        try:
+            check_sizes(folder, manifest.parts)
+            return manifest
+        except DatabaseError:
+            before, manifest = manifest, read_manifest(folder)
+            if manifest == before:
+                raise
 
 
 def _lock(con: duckdb.DuckDBPyConnection, most_mib: int | None) -> None:
