@@ -39,7 +39,7 @@ class PlaceError(OSError):
         number = error.errno if isinstance(error, OSError) else None
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         for secret in _secrets(given):
-            reason = reason.replace(secret, "(secret)")
+            reason = reason.replace(secret, "***")
         super().__init__(number or errno.EIO, " ".join(without_secrets(reason).split()), place)
 
     def __str__(self) -> str:
@@ -82,6 +82,11 @@ class Place:
         path, where = (text.rpartition("/")[0] for text in (self.path, self.shown))
         folder = replace(self, path=path, shown=where)
         return folder / name if name else folder
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is read over HTTP, over which nothing is written."""
+        return self.shown.startswith("http") and self.system is not None
 
     @property
     def local(self) -> Path | None:

@@ -109,8 +109,12 @@ def check_target(target: str | Path | Place, kind: FileKind) -> None:
 
 
 def refuse_what_is_read(target: str | Path | Place) -> None:
-    """Raise UsageError for what is read here, for what is in a run folder, and for one."""
+    """Raise UsageError for what is read here or can only be read, and for what is in a run folder
+    or is one.
+    """
     place = place_of(target)
+    if place.is_web:
+        raise UsageError(f"{place}: the web is only read; name another place for what is written")
     if folder := _run_folder_of(place):
         raise UsageError(f"{place}: is in the run folder {folder}; name a place outside of it")
     if place.size() is None and not (place.local is not None and place.local.is_dir()):
