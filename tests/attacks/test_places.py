@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+import duckdb
 import pytest
 from pyarrow import fs
 
@@ -28,6 +31,7 @@ from traceweave.sources.formats import known_formats
 from traceweave.store import database
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import MANIFEST, read_manifest
+from traceweave.store.rows import insert_rows
 
 SECRETS = ("planted0signature", "planted0password", "planted%2Fcredential", "planted/credential")
 RULES = '[[rule]]\nname = "steps"\nsql = "SELECT count(*) FROM steps"\nmin = 1\n'
@@ -305,3 +309,37 @@ def test_what_a_killed_process_has_sent_goes_with_the_next_write(bucket: str) ->
             stream.write(b"half")
     write_whole(page, b"new", None)
     assert sorted(page.beside("").names()) == [dead.replace("page", "other"), "page.html"]
+
+
+# --------------------------------------------------------------------------- where traces were
+
+
+def test_traces_are_found_again_from_another_folder(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    trace = shutil.copy(rank_files(fixtures)[0], tmp_path / "one" / "rank0.json.gz")
+    monkeypatch.chdir(tmp_path / "one")
+    traceweave.ingest("rank0.json.gz", "run.tw")
+    monkeypatch.chdir(tmp_path / "other")
+    with traceweave.open("../one/run.tw") as run:
+        assert run.export("run.zip", to="perfetto-manifest").exists()
+    # a file of the same name and size is not the same file
+    shutil.copy(trace, "rank0.json.gz")
+    result = traceweave.ingest("rank0.json.gz", "../one/run.tw", add=True, ranks={"rank0.json.gz": 1})
+    assert result.ok
+
+
+def test_many_files_that_are_no_traces_take_no_time(tmp_path: Path, fixtures: Path) -> None:
+    """Of 2,000 of 20 kB each, NCCL's pattern alone took 0.6 s, and noting them 1 s."""
+    kinds = [b"text\n" * 4000, b"\x89PNG\r\n" + bytes(20_000), b"a,b\n1,2\n" * 2500, b'{"a": 1}']
+    for i in range(2000):
+        (tmp_path / f"{i}.txt").write_bytes(kinds[i % 4])
+    began = time.process_time()
+    found = find([tmp_path], known_formats())
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE notes (number INTEGER, text VARCHAR)")
+        insert_rows(con, "notes", ({"number": i, "text": "x"} for i in range(2000)))
+    assert time.process_time() - began < 0.6
+    assert len(found) == 2000
