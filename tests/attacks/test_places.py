@@ -327,8 +327,8 @@ def test_traces_are_found_again_from_another_folder(
         assert run.export("run.zip", to="perfetto-manifest").exists()
     # a file of the same name and size is not the same file
     shutil.copy(trace, "rank0.json.gz")
-    result = traceweave.ingest("rank0.json.gz", "../one/run.tw", add=True, ranks={"rank0.json.gz": 1})
-    assert result.ok
+    ranks = {"rank0.json.gz": 1}
+    assert traceweave.ingest("rank0.json.gz", "../one/run.tw", add=True, ranks=ranks).ok
 
 
 def test_many_files_that_are_no_traces_take_no_time(tmp_path: Path, fixtures: Path) -> None:

@@ -29,6 +29,7 @@ from traceweave.export.protos import load_protos
 from traceweave.export.selection import Selection, run_start
 from traceweave.export.tracks import Tracks
 from traceweave.outputs import whole_file
+from traceweave.places import place_of
 from traceweave.store.database import first_line
 from traceweave.targets import FileKind
 
@@ -64,7 +65,7 @@ def write_perfetto(
             export.run()
     except duckdb.Error as error:
         raise QueryError(f"the database cannot be exported: {first_line(error)}") from error
-    size = path.stat().st_size
+    size = place_of(path).size() or 0
     return Written(path, export.slices, export.samples, export.tracks.written, size)
 
 
