@@ -300,6 +300,18 @@ def test_an_upload_that_arrives_in_part_is_no_file(
     assert page.beside("").names() == []
 
 
+def test_a_first_ingest_that_was_killed_at_its_manifest_is_in_nobodys_way(
+    bucket: str, fixtures: Path
+) -> None:
+    run = place_of(f"{bucket}/run.tw")
+    draft = beside(Path(MANIFEST)).name.replace(f"-{os.getpid()}-", "-999999999-")
+    for name in (draft, "host_ops/0000-0123abcd.parquet", "run-0123abcd.duckdb"):
+        with (run / name).writing() as stream:
+            stream.write(b"half")
+    traceweave.ingest(rank_files(fixtures)[0], run.shown)
+    assert files_there(run) == listed(run)
+
+
 def test_what_a_killed_process_has_sent_goes_with_the_next_write(bucket: str) -> None:
     page = place_of(f"{bucket}/page.html")
     mine = beside(Path("page.html")).name

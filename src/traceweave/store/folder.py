@@ -29,6 +29,7 @@ from traceweave.places import Place, place_of
 from traceweave.store.draft import attach_draft, explaining
 from traceweave.store.empty import create_tables
 from traceweave.store.manifest import (
+    MANIFEST,
     Manifest,
     Part,
     check_sizes,
@@ -200,7 +201,8 @@ def _what_is_there(target: Place) -> Manifest | None:
     path = target.local
     if path is not None and not path.parent.is_dir():
         raise InputError(f"{target}: the folder {path.parent} does not exist; create it first")
-    left = target.files().keys()
+    # a first ingest that was killed while it sent the manifest has left that alone
+    left = {name for name in target.files() if not name.startswith(f".{MANIFEST}.")}
     if not all(map(_is_part, left)) or (path is not None and path.is_file()):
         raise UsageError(
             f"{target}: exists and is not a traceweave run; remove it, or name another folder"
