@@ -11,6 +11,7 @@ command. One line is printed for each round. Object storage is moto's server on 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import subprocess
@@ -114,12 +115,11 @@ class Rounds:
         next run has to be whole and leave nothing. Raises AssertionError if a promise is broken.
         """
         put(self._folder, self._old)
-        child = self._start(self._attack.command)
-        try:
-            child.wait(self._random.uniform(0.3, 1.1) * self._seconds)
-        except subprocess.TimeoutExpired:
-            child.kill()
-        child.wait()
+        with self._start(self._attack.command) as child:
+            try:
+                child.wait(self._random.uniform(0.3, 1.1) * self._seconds)
+            except subprocess.TimeoutExpired:
+                child.kill()
         left = self._left()
         found = {repr(self._old_state): "old", repr(self._new_state): "new"}[repr(self._state())]
         if clean:
@@ -135,8 +135,8 @@ class Rounds:
         return subprocess.Popen(call, stdout=quiet, stderr=subprocess.PIPE)
 
     def _finish(self, command: Sequence[str], codes: Sequence[int] = (0,)) -> None:
-        child = self._start(command)
-        said = child.communicate()[1]
+        with self._start(command) as child:
+            said = child.communicate()[1]
         assert child.returncode in codes, said.decode()
 
     def _state(self) -> object:
@@ -196,6 +196,7 @@ def bucket() -> Iterator[str]:
     """Yield the URL of a bucket of a server on this machine, which the environment names."""
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
