@@ -388,7 +388,7 @@ def test_a_target_that_is_not_ours_is_refused(tmp_path: Path, make, message: str
     make(target)
     before = target.is_dir() or target.read_bytes()
 
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(UsageError, match=message):
         read(trace, output=target)
 
     assert (target.is_dir() or target.read_bytes()) == before

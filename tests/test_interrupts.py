@@ -64,7 +64,7 @@ def test_a_second_ctrl_c_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(outputs, "remove", slow)
 
     def write() -> None:
-        with whole_file(tmp_path / "page.html") as page:
+        with whole_file(tmp_path / "page.html", None) as page:
             page.write(b"half")
             press()
 

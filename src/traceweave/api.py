@@ -20,6 +20,7 @@ from traceweave.store.database import open_database
 from traceweave.store.draft import changing
 from traceweave.store.folder import drafting_folder
 from traceweave.store.manifest import check_hashes, is_run_folder, read_manifest
+from traceweave.targets import FileKind, check_target, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,14 +185,27 @@ def check(
     that are not comparable fail what compares them, unless `accept_differences` says that they are
     meant to differ, as in a study of world sizes. The outcomes are also written as JUnit XML into
     the file `junit`, and as `annotations` of a service into that file, or of several into theirs.
-    Raises UsageError for a rules file that is wrong, QueryError for a metric that cannot be
-    computed, DatabaseError for a run that cannot be opened.
+    Raises UsageError for a rules file that is wrong and for an output that would replace something
+    else, QueryError for a metric that cannot be computed, DatabaseError for a run that cannot be
+    opened.
     """
-    from traceweave.checks import check_run, read_rules, write_annotations, write_junit
+    from traceweave.checks import (
+        check_annotations,
+        check_run,
+        read_rules,
+        write_annotations,
+        write_junit,
+    )
 
     wanted = read_rules(Path(rules))
     given = [baseline] if isinstance(baseline, str | Path | Run) else baseline or ()
+    read = [one.path if isinstance(one, Run) else one for one in (run, *given)]
     with ExitStack() as stack:
+        stack.enter_context(reading(lambda: (rules, *read)))
+        if junit is not None:
+            check_target(junit, FileKind.JUNIT)
+        for service, path in _each(annotations):
+            check_annotations(service, Path(path))
         new, *baselines = (
             one if isinstance(one, Run) else stack.enter_context(open(one)) for one in (run, *given)
         )
@@ -201,10 +215,10 @@ def check(
             baselines=[one.con for one in baselines],
             accept_differences=accept_differences,
         )
-    if junit is not None:
-        write_junit(result, new.path.name, Path(junit))
-    for service, path in _each(annotations):
-        write_annotations(result, service, Path(rules), Path(path))
+        if junit is not None:
+            write_junit(result, new.path.name, Path(junit))
+        for service, path in _each(annotations):
+            write_annotations(result, service, Path(rules), Path(path))
     return result
 
 

@@ -7,7 +7,8 @@ TraceweaveError          exit code 3 unless a subclass says otherwise
 ├── ResourceError        3  memory or threads ran out: no fault of any file
 └── QueryError           2  the user's SQL, or a parameter of an analysis, is wrong
 
-A message is one line: what failed, on which file, and the way out. What there is to choose from may
+A message is one line: what failed, on which file, and the way out; of URLs in it, whoever wrote it,
+neither query nor password is told. What there is to choose from may
 follow, one to a line.
 """
 
@@ -17,6 +18,8 @@ import difflib
 import os
 import traceback
 from collections.abc import Iterable
+
+from traceweave.locations import without_secrets
 
 __all__ = [
     "DatabaseError",
@@ -41,8 +44,8 @@ class TraceweaveError(Exception):
     exit_code: int = 3
 
     def __init__(self, message: str = "", choices: Iterable[str] = ()) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = without_secrets(message)
+        super().__init__(self.message)
         self.choices = tuple(choices)
 
     def __str__(self) -> str:

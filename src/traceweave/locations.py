@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 _ELSEWHERE = re.compile(r"(s3|gs|gcs|az|abfs|abfss|https?):/+(.+)", re.IGNORECASE)
 """One slash is what pathlib makes of two."""
+
+_URLS = re.compile(
+    r"(?:s3|gs|gcs|az|abfss?|https?):/+[^\s'\"]+?(?=[:;,.)\]]*(?:[\s'\"]|$))", re.IGNORECASE
+)
+"""URLs in a text, without the marks that end a part of a sentence."""
+
+_SECRET = re.compile(r"SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING", re.IGNORECASE)
+"""Names of environment variables whose values are not for printing."""
+SHORTEST_SECRET = 8
+"""Shorter values are no secrets, and would take words apart."""
 
 
 def is_elsewhere(name: str | Path) -> bool:
@@ -32,6 +43,15 @@ def shown(name: str | Path) -> str:
     if at and scheme.startswith("abfs") and ":" not in user:
         return f"{scheme}://{user}@{server}{slash}{path}"  # a container, not who asks
     return f"{scheme}://{server}{slash}{path}"
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with URLs as `shown`, without values of the environment that are secret."""
+    text = _URLS.sub(lambda url: shown(url[0]), text)
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= SHORTEST_SECRET:
+            text = text.replace(value, f"({name})")
+    return text
 
 
 def is_sql_file(name: str | Path) -> bool:

@@ -20,10 +20,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
-from traceweave.errors import InputError
+from traceweave.errors import InputError, UsageError
 from traceweave.interrupts import held_back
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import Place, place_of
+from traceweave.targets import FileKind, check_target, is_stream, refuse_what_is_read
 
 BUFFER_BYTES = 1 << 20
 
@@ -33,22 +34,22 @@ _IN_MEMORY_BYTES = 32 << 20
 _MOST_NAME_BYTES = 160
 """Of the target's name, so that with what is added it is a file name still (255 bytes)."""
 
-_STREAMS = re.compile(r"/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*")
-"""Names of open files, which others may go on writing to: never renamed over."""
-
 _OWN = re.compile(r"/dev/(stdout|stderr|fd/(\d+))")
-"""Of these, the ones that this process has open."""
+"""Names of files that this process has open."""
 
 
 @contextmanager
-def whole_file(target: Path | Place) -> Iterator[IO[bytes]]:
+def whole_file(target: Path | Place, kind: FileKind | None) -> Iterator[IO[bytes]]:
     """Yield a file that becomes `target` when the block ends without an exception.
 
     What goes elsewhere is kept, beyond some size on disk, until it is complete.
     What is no regular file (a pipe, a device, /dev/stdout) cannot be replaced: it is written to as
-    it comes. Raises InputError if it cannot be written.
+    it comes. `kind` is what may be replaced; None: anything, of a file that is the caller's own.
+    Raises UsageError if what is there may not be replaced, InputError if it cannot be written.
     """
     try:
+        if kind is not None:
+            check_target(target, kind)
         if isinstance(target, Place) and target.local is not None:
             target = target.local
         if isinstance(target, Place) or is_elsewhere(target):
@@ -67,34 +68,37 @@ def whole_file(target: Path | Place) -> Iterator[IO[bytes]]:
         raise _unwritable(target, error) from error
 
 
-def write_whole(target: Path | Place, data: bytes) -> None:
-    """Write a file at once. Raises InputError if it cannot be written."""
-    with whole_file(target) as file:
+def write_whole(target: Path | Place, data: bytes, kind: FileKind | None) -> None:
+    """Write a file at once. Raises as `whole_file` does."""
+    with whole_file(target, kind) as file:
         file.write(data)
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def whole_folder(target: Path, kind: FileKind) -> Iterator[Path]:
     """Yield an empty folder whose files become those of `target` when the block ends.
 
     A folder that holds nothing else is replaced as one. Into one with other files in it, and the
     one that the caller works in, they are moved one by one, when all are complete. Raises
-    InputError if it cannot be written.
+    UsageError if a file of another kind would be replaced, InputError if it cannot be written.
     """
     if is_elsewhere(target):
         raise InputError(
             f"{shown(target)}: a folder of files can only be written on this machine; copy it there"
         )
     try:
+        refuse_what_is_read(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         final = target.resolve()
         if final.exists() and not final.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            raise UsageError(f"{target}: is a file; name a folder")
         remove_orphans(final)
         draft = beside(final, ".dir.tmp")
         try:
             draft.mkdir()
             yield draft
+            for entry in draft.iterdir():
+                check_target(final / entry.name, kind)
             _move_folder(draft, final)
         finally:
             with held_back():
@@ -105,20 +109,15 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 def beside(target: Path, suffix: str = ".tmp") -> Path:
     """Return a new name beside `target` for what is to become it."""
-    name = f".{_short(target)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
-    return target.with_name(name)
+    return target.with_name(_draft_name(target.name, suffix))
 
 
 def remove_orphans(target: Path) -> None:
     """Remove what processes of this host that are gone have left beside `target`."""
-    name = re.compile(
-        rf"\.{re.escape(_short(target))}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}"
-        r"\.(dir\.|old\.)?tmp(\.wal)?"
-    )
     with suppress(PermissionError):  # one may write into a folder that one may not list
         for entry in target.parent.iterdir():
-            match = name.fullmatch(entry.name)
-            if match and not _is_alive(int(match[1])):
+            process = _who_drafted(entry.name, target.name)
+            if process is not None and not _is_alive(process):
                 remove(entry)
 
 
@@ -134,11 +133,21 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def _sent(place: Place) -> Iterator[IO[bytes]]:
+    """Send what is complete under another name first: what is broken off there becomes a file."""
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as draft:
         yield cast("IO[bytes]", draft)
+        length = draft.seek(0, os.SEEK_END)
         draft.seek(0)
-        with place.writing() as stream:
-            shutil.copyfileobj(draft, stream, BUFFER_BYTES)
+        sent = place.beside(_draft_name(place.name))
+        try:
+            with sent.writing() as stream:
+                shutil.copyfileobj(draft, stream, BUFFER_BYTES)
+            if sent.size() != length:
+                raise OSError(errno.EIO, "what was sent is not there whole")
+            sent.replace(place)
+        finally:
+            with held_back(), suppress(OSError):
+                _remove_drafts(place)
 
 
 @contextmanager
@@ -189,13 +198,6 @@ def _opened(stream: Path) -> IO[bytes]:
     return os.fdopen(os.dup(own[name[1]] if name[1] in own else int(name[2])), "wb")
 
 
-def is_stream(path: Path) -> bool:
-    """Tell whether a name is that of an open file, a pipe or a device: nothing that is replaced."""
-    return _STREAMS.fullmatch(os.path.abspath(path)) is not None or (
-        path.exists() and not path.is_file()
-    )
-
-
 def _unwritable(target: Path | Place, error: OSError) -> InputError:
     reason = error.strerror or str(error)
     return InputError(
@@ -203,8 +205,30 @@ def _unwritable(target: Path | Place, error: OSError) -> InputError:
     )
 
 
-def _short(target: Path) -> str:
-    return os.fsdecode(os.fsencode(target.name)[:_MOST_NAME_BYTES])
+def _remove_drafts(place: Place) -> None:
+    """Remove what this process, and those of this host that are gone, have sent for a place."""
+    for name in place.beside("").names():
+        process = _who_drafted(name, place.name)
+        if process is not None and (process == os.getpid() or not _is_alive(process)):
+            place.beside(name).remove()
+
+
+def _draft_name(name: str, suffix: str = ".tmp") -> str:
+    return f".{_short(name)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{suffix}"
+
+
+def _who_drafted(name: str, target: str) -> int | None:
+    """Return the process of this host that has given a draft of a target its name."""
+    match = re.fullmatch(
+        rf"\.{re.escape(_short(target))}\.{re.escape(_host())}-(\d+)-[0-9a-f]{{8}}"
+        r"\.(dir\.|old\.)?tmp(\.wal)?",
+        name,
+    )
+    return None if match is None else int(match[1])
+
+
+def _short(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:_MOST_NAME_BYTES])
 
 
 def _is_alive(pid: int) -> bool:

@@ -6,30 +6,53 @@ themselves; what a URL says beside its path (a signature, a password) is used an
 
 from __future__ import annotations
 
+import errno
 import os
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, unquote
 
 from traceweave.errors import InputError
-from traceweave.locations import is_elsewhere, shown, url_of
+from traceweave.locations import SHORTEST_SECRET, is_elsewhere, shown, url_of, without_secrets
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile, fs
 
 BUFFER_BYTES = 4 << 20
 
-_SECRET = re.compile(r"SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING", re.IGNORECASE)
-"""Names of environment variables whose values are not for printing."""
-_SHORTEST_SECRET = 8
-
-
 _DUCKDB = slice(8, 12), b"DUCK"
 """Where a DuckDB file says what it is, after a checksum of eight bytes."""
+
+
+_LIBRARIES = ("pyarrow", "fsspec", "aiohttp", "asyncio")
+"""What file systems are made of. Their errors are of any class."""
+
+
+class PlaceError(OSError):
+    """What a file system says of a place, without what is secret."""
+
+    def __init__(self, place: str, given: str, error: BaseException) -> None:
+        number = error.errno if isinstance(error, OSError) else None
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        for secret in _secrets(given):
+            reason = reason.replace(secret, "***")
+        super().__init__(number or errno.EIO, " ".join(without_secrets(reason).split()), place)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def _secrets(given: str) -> Iterator[str]:
+    """Yield what a name has beside host and path, by which it may be quoted: whole and in parts."""
+    address, _, query = given.partition("?")
+    user = address.partition("://")[2].partition("/")[0].rpartition("@")[0]
+    for secret in (query, user, *(value for _, value in parse_qsl(query))):
+        if len(secret) >= SHORTEST_SECRET:
+            yield from {secret, quote(secret), quote(secret, safe=""), unquote(secret)}
 
 
 @dataclass(frozen=True)
@@ -50,15 +73,41 @@ class Place:
         return replace(self, path=f"{self.path}/{name}", shown=f"{self.shown}/{name}")
 
     @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    def beside(self, name: str) -> Place:
+        """Return what is in the same folder under another name; the folder for ''."""
+        path, where = (text.rpartition("/")[0] for text in (self.path, self.shown))
+        folder = replace(self, path=path, shown=where)
+        return folder / name if name else folder
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is read over HTTP, over which nothing is written."""
+        return self.shown.startswith("http") and self.system is not None
+
+    @property
     def local(self) -> Path | None:
         """Its path on this machine; None if it is elsewhere."""
         return Path(self.path) if self.system is None else None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What all names of one file have in common, and no two files."""
+        if self.system is not None:
+            return (type(self.system).__name__, self.path)
+        with suppress(OSError):
+            status = os.stat(self.path)
+            return (status.st_dev, status.st_ino)
+        return (self.path,)
 
     def size(self) -> int | None:
         """Return the size of the file in bytes; None if there is none. Raises OSError."""
         if self.system is None:
             return os.path.getsize(self.path) if os.path.isfile(self.path) else None
-        with _discreet():
+        with self._discreet():
             info = self.system.get_file_info(self.path)
         return int(info.size) if info.is_file else None
 
@@ -70,13 +119,23 @@ class Place:
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
-        with _discreet():
+        with self._discreet():
             found = self.system.get_file_info(selector)
         return {
             info.path[len(self.path) :].lstrip("/"): int(info.size)
             for info in found
             if info.is_file
         }
+
+    def names(self) -> list[str]:
+        """Return the names of the files in the folder, not of those below it."""
+        if self.system is None:
+            return [entry.name for entry in os.scandir(self.path) if entry.is_file()]
+        from pyarrow import fs
+
+        with self._discreet():
+            found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        return [info.base_name for info in found if info.is_file]
 
     @contextmanager
     def reading(self) -> Iterator[IO[bytes]]:
@@ -85,12 +144,11 @@ class Place:
             with open(self.path, "rb") as file:
                 yield file
             return
-        with (
-            _discreet(),
-            self.system.open_input_stream(
+        with self._discreet():
+            stream = self.system.open_input_stream(
                 self.path, compression=None, buffer_size=BUFFER_BYTES
-            ) as stream,
-        ):
+            )
+        with self._discreet(meanwhile=True), stream:
             yield stream
 
     @contextmanager
@@ -98,13 +156,13 @@ class Place:
         """Yield the file for reading it in any order. Raises OSError."""
         import pyarrow as pa
 
-        with _discreet():
+        with self._discreet():
             file = (
                 pa.OSFile(self.path)
                 if self.system is None
                 else self.system.open_input_file(self.path)
             )
-        with file:
+        with self._discreet(meanwhile=True), file:
             yield file
 
     @contextmanager
@@ -116,10 +174,9 @@ class Place:
             with open(self.path, "wb") as file:
                 yield file
             return
-        with (
-            _discreet(),
-            self.system.open_output_stream(self.path, compression=None) as stream,
-        ):
+        with self._discreet():
+            stream = self.system.open_output_stream(self.path, compression=None)
+        with self._discreet(meanwhile=True), stream:
             yield stream
 
     def remove(self) -> None:
@@ -127,8 +184,32 @@ class Place:
         if self.system is None:
             os.unlink(self.path)
             return
-        with _discreet():
+        with self._discreet():
             self.system.delete_file(self.path)
+
+    def replace(self, target: Place) -> None:
+        """Give the file, which is elsewhere, another name in one stroke. Raises OSError."""
+        assert self.system is not None
+        with self._discreet():
+            self.system.copy_file(self.path, target.path)
+            self.system.delete_file(self.path)
+
+    @contextmanager
+    def _discreet(self, *, meanwhile: bool = False) -> Iterator[None]:
+        """Raise PlaceError for what a file system reports; of what is done `meanwhile` by others,
+        which have errors of their own, only for what is one of a file system.
+        """
+        try:
+            yield
+        except PlaceError:
+            raise
+        except Exception as error:
+            of_system = isinstance(error, OSError) or (
+                type(error).__module__.partition(".")[0] in _LIBRARIES
+            )
+            if self.system is None or (meanwhile and not of_system):
+                raise
+            raise PlaceError(self.shown, self.path, error) from None
 
 
 def place_of(name: str | Path | Place) -> Place:
@@ -139,10 +220,11 @@ def place_of(name: str | Path | Place) -> Place:
         return Place(None, os.path.abspath(name), str(name))
     scheme, rest = url_of(name)
     try:
-        with _discreet():
-            return Place(*_SYSTEMS[scheme](rest.rstrip("/")), shown(name).rstrip("/"))
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"{shown(name)}: cannot be reached: {error}") from None
+        return Place(*_SYSTEMS[scheme](rest.rstrip("/")), shown(name).rstrip("/"))
+    except Exception as error:  # libraries raise what they like
+        raise InputError(
+            f"{shown(name)}: cannot be reached: {PlaceError(shown(name), rest, error)}"
+        ) from None
 
 
 def is_duckdb(path: str | Path) -> bool:
@@ -150,29 +232,6 @@ def is_duckdb(path: str | Path) -> bool:
     with open(path, "rb") as file:
         place, magic = _DUCKDB
         return file.read(place.stop)[place] == magic
-
-
-def without_secrets(text: str) -> str:
-    """Return a text without what URLs in it say beside their path, and without values of the
-    environment that are secret.
-    """
-    text = re.sub(r"((?:s3|gs|gcs|az|abfss?|https?):/+[^\s'\"?]*)\?[^\s'\")]*", r"\1", text)
-    for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"({name})")
-    return text
-
-
-@contextmanager
-def _discreet() -> Iterator[None]:
-    """Raise OSError without secrets for what a file system reports."""
-    try:
-        yield
-    except OSError as error:
-        text = without_secrets(str(error))
-        if text == str(error):
-            raise
-        raise OSError(error.errno, text) from None
 
 
 _Found = tuple[Any, str]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +18,7 @@ from traceweave.locations import is_sql_file, shown
 from traceweave.overview import Overview, read_overview
 from traceweave.queries import Parameters
 from traceweave.store.schema import Schema, public_relations
+from traceweave.targets import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,11 +161,13 @@ class Run(Analyses[Frame]):
     def report(self, path: str | Path, *, title: str | None = None) -> Path:
         """Write the report, one self-contained HTML page, and return its path.
 
-        `title` names the run; without it, the folder that its traces are in does.
+        `title` names the run; without it, the folder that its traces are in does. Raises UsageError
+        for a file that is no such page, InputError if it cannot be written.
         """
         from traceweave.report import write_report
 
-        write_report(self.con, Path(path), title)
+        with reading(lambda: files_of(self)):
+            write_report(self.con, Path(path), title)
         return Path(path)
 
     def export(
@@ -187,23 +190,23 @@ class Run(Analyses[Frame]):
         `to="perfetto-manifest"`: an archive of the original traces of the PyTorch profiler, of all
         `ranks` or of these, with the offset of each to the common clock, for Perfetto 58 and newer.
         `to="parquet"`: every public relation as one file in the folder `path`.
-        Raises UsageError for a wrong selection, InputError if the path cannot be written.
+        Raises UsageError for a wrong selection and for a file of another kind, or that the run was
+        read from, InputError if the path cannot be written.
         """
         from traceweave.export import export
 
-        if self.path.resolve() in (Path(path).resolve(), *Path(path).resolve().parents):
-            raise UsageError(f"{path}: is the database itself, or in it; name another file")
-        return export(
-            self.con,
-            Path(path),
-            to,
-            ranks=ranks,
-            steps=steps,
-            start=start_ns,
-            end=end_ns,
-            host=host,
-            gaps=gaps,
-        )
+        with reading(lambda: files_of(self)):
+            return export(
+                self.con,
+                Path(path),
+                to,
+                ranks=ranks,
+                steps=steps,
+                start=start_ns,
+                end=end_ns,
+                host=host,
+                gaps=gaps,
+            )
 
     def _framed(self, table: pa.Table) -> Frame:
         return cast("Frame", to_frames(table, self._frames))
@@ -254,6 +257,12 @@ class Run(Analyses[Frame]):
 
     def __repr__(self) -> str:
         return f"<traceweave run {shown(self.path)!r}>"
+
+
+def files_of(run: Run[Any]) -> Iterator[str | Path]:
+    """Yield what a run is in, then the files that it was read from."""
+    yield run.path
+    yield from (path for (path,) in run.con.execute("SELECT path FROM sources").fetchall())
 
 
 def _method(run: Run[Frame], analysis: analyses.Analysis) -> Callable[..., Frame]:

@@ -67,7 +67,8 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     )
     assert row["evidence"] == (
         "Rank 1 keeps 1 rank waiting 300 us per step, last in 4 of 4 collectives:"
-        " it computes longer, most in other kernels"
+        " it computes longer, most in other kernels. Rank 1 runs kernel once, 900 us in every step;"
+        " the others 600 us at the median"
     )
     assert "imbalance" not in found
     # 100 us of transfer that nothing hides, though compute was there

@@ -86,3 +86,27 @@ def test_who_leaves_first_decides_against_it(meetings: list[Meeting]) -> None:
     assert {(one.record, one.note) for one in agreed} == {
         (False, "rank 0: training ended at step 3")
     }
+
+
+def test_no_two_ranks_are_told_otherwise(
+    meetings: list[Meeting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives up just when the last one comes: all have come, or all go on without it."""
+    at_once(*(partial(m.agree, None, True) for m in meetings))
+    first, *others = meetings
+    told: list[object] = []
+
+    def gives_up(_: str) -> bool:
+        told.extend(at_once(*(partial(m.barrier, "begin") for m in others)))
+        return False
+
+    monkeypatch.setattr(first, "_wait", gives_up)
+    assert first.barrier("begin") is True
+    assert told == [True, True]
+
+
+def test_all_wait_for_as_many_from_then_on(meetings: list[Meeting]) -> None:
+    at_once(*(partial(m.agree, None, True) for m in meetings))
+    meetings[0].barrier("agreed")
+    meetings[1].barrier("agreed")  # told what was settled when there was one
+    assert [m._expected for m in meetings[:2]] == [1, 1]

@@ -14,7 +14,7 @@ import pytest
 import traceweave
 from tests.export.reading import read
 from traceweave.cli.main import main
-from traceweave.errors import InputError, TraceweaveError, UsageError
+from traceweave.errors import TraceweaveError, UsageError
 from traceweave.store.schema import public_relations
 
 
@@ -52,13 +52,16 @@ def test_a_folder_that_cannot_be_made_is_said(database: Path, tmp_path: Path) ->
     (tmp_path / "file").touch()
     with (
         traceweave.open(database) as run,
-        pytest.raises(InputError, match="file: cannot be written"),
+        pytest.raises(UsageError, match="file: is a file; name a folder"),
     ):
         run.export(tmp_path / "file", to="parquet")
 
 
 def test_the_database_is_not_overwritten(database: Path) -> None:
-    with traceweave.open(database) as run, pytest.raises(UsageError, match="is the database"):
+    with (
+        traceweave.open(database) as run,
+        pytest.raises(UsageError, match="is read by this command"),
+    ):
         run.export(database)
 
 

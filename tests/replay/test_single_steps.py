@@ -37,7 +37,7 @@ def test_levels_replay_as_the_engine_does(
     for case, found in zip(cases, steps.times(map(steps.takes, cases)), strict=True):
         length = zeros.copy()
         length[steps.ops] = case
-        alone = nodes.with_(length=length, delay=zeros, loading=zeros, launch_lag=zeros)
+        alone = nodes.with_(length=length, delay=zeros, held=zeros, launch_lag=zeros)
         end = replay(alone, edges) + length
         latest = [end[on_device & (step == one)].max() for one in steps.steps.tolist()]
         assert found.tolist() == latest

@@ -24,7 +24,6 @@ from pathlib import Path
 
 import duckdb
 
-OLD = b"what was there before\n"
 MANY_ROWS = "SELECT a, a * 7 AS b, 'row ' || a AS c FROM range(400000) AS t(a)"
 RULES = '[[rule]]\nname = "steps"\nsql = "SELECT count(*) FROM steps"\nmin = 1\n'
 
@@ -60,6 +59,8 @@ class Outputs:
         self._seconds = time.monotonic() - began
         self._new = self._state()
         assert self._new
+        # of the same kind, or it would not be written over
+        self._old = {name: path.read_bytes() + b"\n" for name, path in self._files().items()}
         assert self._left() == []
 
     def round(self, *, at_once: bool = False) -> str:
@@ -93,17 +94,18 @@ class Outputs:
     def _put_old(self) -> None:
         if self.target.is_dir():
             shutil.rmtree(self.target)
-        if len(self._new) > 1:
+        if len(self._old) > 1:
             self.target.mkdir()
-            for name in self._new:
-                (self.target / name).write_bytes(OLD)
-        else:
-            self.target.write_bytes(OLD)
+        for name, data in self._old.items():
+            (self.target / name if name else self.target).write_bytes(data)
 
     def _state(self) -> State:
+        return {name: _content(path) for name, path in self._files().items()}
+
+    def _files(self) -> dict[str, Path]:
         if self.target.is_dir():
-            return {entry.name: _content(entry) for entry in self.target.iterdir()}
-        return {"": _content(self.target)} if self.target.exists() else {}
+            return {entry.name: entry for entry in self.target.iterdir()}
+        return {"": self.target} if self.target.exists() else {}
 
     def _left(self) -> list[str]:
         return [name for name in os.listdir(self.beside) if name != self.target.name]
@@ -112,7 +114,7 @@ class Outputs:
 def _content(path: Path) -> bytes:
     """Return what a file holds; of whole Parquet its rows, whose order is that of threads."""
     data = path.read_bytes()
-    if not data.startswith(b"PAR1"):
+    if not data.endswith(b"PAR1"):
         return data
     with duckdb.connect() as con:
         rows = con.execute(

@@ -18,6 +18,7 @@ from tests.robustness.output_kills import COMMANDS, Outputs
 from traceweave.cli.main import main
 from traceweave.errors import InputError
 from traceweave.outputs import beside, whole_file, whole_folder, write_whole
+from traceweave.targets import FileKind
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def test_an_output_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_text("old")
 
-    with pytest.raises(TypeError), whole_file(target) as file:
+    with pytest.raises(TypeError), whole_file(target, None) as file:
         file.writelines([b"half", None])  # type: ignore[list-item]
-    with pytest.raises(InputError), whole_folder(tmp_path / "folder") as folder:
+    with pytest.raises(InputError), whole_folder(tmp_path / "folder", FileKind.TEXT) as folder:
         (folder / "none" / "a").touch()
 
     assert names(tmp_path) == ["out"]
@@ -68,7 +69,7 @@ def test_only_what_dead_processes_left_for_this_output_is_removed(tmp_path: Path
     for path in (mine, dead, other):
         path.touch()
 
-    write_whole(target, b"new")
+    write_whole(target, b"new", None)
 
     assert names(tmp_path) == sorted([mine.name, other.name, "out"])
 
@@ -79,7 +80,7 @@ def test_an_output_keeps_its_permissions_and_a_link_stays_a_link(tmp_path: Path)
     private.chmod(0o600)
     link.symlink_to(private)
 
-    write_whole(link, b"new")
+    write_whole(link, b"new", None)
 
     assert link.is_symlink()
     assert private.read_bytes() == b"new"
@@ -92,14 +93,14 @@ def test_what_cannot_be_written_is_one_line_with_a_way_out(tmp_path: Path, name:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(InputError, match=r"cannot be written: .*; name another place with -o"):
-        write_whole(tmp_path / name, b"new")
+        write_whole(tmp_path / name, b"new", None)
     assert names(tmp_path) == ["file", "folder"]
 
 
 def test_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
     target = tmp_path / ("é" * 127)
 
-    write_whole(target, b"new")
+    write_whole(target, b"new", None)
 
     assert names(tmp_path) == [target.name]
 
@@ -110,7 +111,7 @@ def test_a_folder_of_other_things_keeps_them(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     (folder / "a").write_text("old")
 
-    with whole_folder(folder) as draft:
+    with whole_folder(folder, FileKind.TEXT) as draft:
         (draft / "a").write_text("new")
         (draft / "b").write_text("new")
         assert (folder / "a").read_text() == "old"
@@ -129,7 +130,7 @@ def test_the_folder_that_the_caller_works_in_stays_the_same(
     monkeypatch.chdir(tmp_path)
     before = tmp_path.stat().st_ino
 
-    with whole_folder(Path()) as draft:
+    with whole_folder(Path(), FileKind.TEXT) as draft:
         (draft / "a").write_text("new")
 
     assert tmp_path.stat().st_ino == before

@@ -363,13 +363,13 @@ REAL: dict[str, Rule] = {
             True_(
                 "flight_recorder/megatron_gpu_error_1st",
                 [12],
-                "The job stands still: Rank 12 did not come to all_to_all 20537 .* it issued last: a",
+                "The job stands still: Rank 12 did not come to all_to_all 20537 .* issued last: a",
                 "See what these ranks do instead",
             ),
             True_(
                 "flight_recorder/megatron_lock_gil_1st",
                 [9, 14],
-                "The job stands still: Rank 9 did not come to all_to_all 45265 .*no operation. Rank 14",
+                "The job stands still: Rank 9 did not come to all_to_all 45265 .*Rank 14",
             ),
         ),
         ("kineto/torchrec_4", "ddp_gloo_straggler"),
@@ -693,7 +693,8 @@ def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found
     found = {row["rule"]: row for row in found_in("kineto/torchrec_4")}
     assert "device_delay" not in found
     before = found["unexplained_idle"]
-    assert before["cost_ns"] is None and "waits for what began before" in before["evidence"]
+    assert before["cost_ns"] is None
+    assert "waits for what began before" in before["evidence"]
     assert before["advice"].startswith("Record more steps: what this work waited for was not")
 
 

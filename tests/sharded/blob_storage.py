@@ -43,6 +43,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if source := self.headers.get("x-ms-copy-source"):
+            self.blobs[self._name] = self.blobs[unquote(urlsplit(source).path).lstrip("/")]
+            self._answer(202)
+            return
         if self._asked.get("comp") == "block":
             self.pieces[self._name, self._asked["blockid"]] = body
         elif self._asked.get("comp") == "blocklist":
@@ -105,6 +109,8 @@ _ALWAYS = {
     "x-ms-lease-id": "1",
     "x-ms-request-id": "1",
     "x-ms-client-request-id": "1",
+    "x-ms-copy-id": "1",
+    "x-ms-copy-status": "success",
     "x-ms-version": "2024-01-01",
     "x-ms-request-server-encrypted": "true",
     "x-ms-server-encrypted": "true",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from traceweave.locations import shown
-from traceweave.places import place_of, without_secrets
+from traceweave.locations import shown, without_secrets
+from traceweave.places import place_of
 from traceweave.store.elsewhere import _Positioned
 
 

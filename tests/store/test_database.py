@@ -205,7 +205,7 @@ def test_duckdb_1_4_reads_what_is_written(fixtures: Path, tmp_path: Path) -> Non
     run, folder = tmp_path / "run.duckdb", tmp_path / "run.tw"
     for target in (run, folder):
         assert traceweave.ingest([fixtures / "ddp_gloo_4ranks"], target).ok
-        database = target / "run.duckdb" if target == folder else target
+        database = next(target.glob("*.duckdb")) if target == folder else target
 
         assert storage_version(database).startswith("v1.4.0")
         assert header_version(database) == READ_BY_1_4

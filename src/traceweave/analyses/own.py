@@ -6,6 +6,7 @@ from pathlib import Path
 
 from traceweave.analyses.catalog import Analysis, parse
 from traceweave.errors import UsageError
+from traceweave.locations import is_elsewhere, shown
 
 _EXAMPLE = "docs/getting-started.md has a whole example"
 
@@ -13,6 +14,8 @@ _EXAMPLE = "docs/getting-started.md has a whole example"
 def read_own(path: str | Path) -> Analysis:
     """Read an analysis from a file. Raises UsageError for one without a header, or a wrong one."""
     path = Path(path)
+    if is_elsewhere(path):
+        raise UsageError(f"{shown(path)}: is read on this machine only; copy it here")
     try:
         sql = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -75,11 +75,12 @@ class Meeting:
         self._waiting_for.remove(name)
         self._arrive(name)
         if not self._wait(f"{name}/open"):
-            self._store.set(f"{name}/open", LATE)
-        if self._store.get(f"{name}/open").decode() == ALL:
+            self._open(name, f"{LATE} {self._store.add(name, 0)}")
+        verdict, _, came = self._store.get(f"{name}/open").decode().partition(" ")
+        if verdict == ALL:
             return True
-        # who is missing now is not waited for again
-        self._expected = int(self._store.add(name, 0))
+        # who is missing now is not waited for again, by any rank
+        self._expected = int(came)
         return False
 
     def leave(self, reason: str) -> None:
@@ -123,7 +124,11 @@ class Meeting:
 
     def _arrive(self, name: str) -> None:
         if self._store.add(name, 1) >= self._expected:
-            self._store.set(f"{name}/open", ALL)
+            self._open(name, ALL)
+
+    def _open(self, name: str, verdict: str) -> None:
+        """Let a barrier be passed. The first to do so says how, and no rank sees it otherwise."""
+        self._store.compare_set(f"{name}/open", "", verdict)
 
     def _wait(self, key: str) -> bool:
         if self._own:

@@ -1,6 +1,6 @@
 """The gate: limits on any number of a run, absolute or against a baseline, for CI."""
 
-from traceweave.checks.annotations import ANNOTATIONS, write_annotations
+from traceweave.checks.annotations import ANNOTATIONS, check_annotations, write_annotations
 from traceweave.checks.judge import check_run
 from traceweave.checks.junit import junit_xml, write_junit
 from traceweave.checks.outcomes import CheckResult, Outcome
@@ -12,6 +12,7 @@ __all__ = [
     "CheckResult",
     "Outcome",
     "Rule",
+    "check_annotations",
     "check_run",
     "junit_xml",
     "read_rules",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from traceweave.checks.outcomes import CheckResult
 from traceweave.errors import UsageError, suggest
 from traceweave.outputs import write_whole
+from traceweave.targets import FileKind, check_target
 
 
 def github(result: CheckResult, rules: Path) -> str:
@@ -55,16 +56,28 @@ ANNOTATIONS: Mapping[str, Callable[[CheckResult, Path], str]] = MappingProxyType
 )
 """By the name of the service: what writes the outcomes as it reads them."""
 
+KINDS: Mapping[str, FileKind] = MappingProxyType({"github": FileKind.TEXT, "gitlab": FileKind.JSON})
+"""What that is."""
+
 
 def write_annotations(result: CheckResult, service: str, rules: Path, path: Path) -> None:
     """Write the outcomes as `service` reads them; '-' is stdout.
 
-    Raises UsageError if there is no such service, InputError if the file cannot be written.
+    Raises UsageError as check_annotations does, InputError if the file cannot be written.
     """
+    check_annotations(service, path)
+    write_whole(_target(path), ANNOTATIONS[service](result, rules).encode(), KINDS[service])
+
+
+def check_annotations(service: str, path: Path) -> None:
+    """Raise UsageError if there is no such service, or the file may not be replaced."""
     if service not in ANNOTATIONS:
         raise UsageError(f"no annotations for {service!r}{suggest(service, ANNOTATIONS)}")
-    target = Path("/dev/stdout") if str(path) == "-" else path
-    write_whole(target, ANNOTATIONS[service](result, rules).encode())
+    check_target(_target(path), KINDS[service])
+
+
+def _target(path: Path) -> Path:
+    return Path("/dev/stdout") if str(path) == "-" else path
 
 
 def _fingerprint(*parts: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from traceweave.checks.outcomes import CheckResult
 from traceweave.outputs import write_whole
+from traceweave.targets import FileKind
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -43,7 +44,7 @@ def junit_xml(result: CheckResult, name: str) -> bytes:
 
 def write_junit(result: CheckResult, name: str, path: Path) -> None:
     """Write the document. Raises InputError if the file cannot be written."""
-    write_whole(path, junit_xml(result, name))
+    write_whole(path, junit_xml(result, name), FileKind.JUNIT)
 
 
 def _text(text: str) -> str:

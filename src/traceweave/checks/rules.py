@@ -15,6 +15,7 @@ from typing import Any
 from traceweave.analyses import find
 from traceweave.comparison import SMALLEST_CHANGE, TABLES
 from traceweave.errors import QueryError, UsageError, nearest, suggest
+from traceweave.locations import is_elsewhere, shown
 from traceweave.quantities import UNITS, read_quantity, unit_of
 from traceweave.replay import WHAT_IF_COLUMNS, check_scenario
 
@@ -115,6 +116,8 @@ class Rule:
 
 def read_rules(path: Path) -> tuple[Rule, ...]:
     """Return the rules of a TOML file. Raises UsageError that names the file and the rule."""
+    if is_elsewhere(path):
+        raise UsageError(f"{shown(path)}: is read on this machine only; copy it here")
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)

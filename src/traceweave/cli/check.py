@@ -89,7 +89,7 @@ def check(
     from traceweave.checks import read_rules
     from traceweave.cli.output import note
     from traceweave.cli.progress import waiting
-    from traceweave.outputs import is_stream
+    from traceweave.targets import is_stream
 
     if init:
         _write_starter_rules(database, rules)
@@ -142,12 +142,13 @@ def _write_starter_rules(database: Path, rules: Path) -> None:
     from traceweave import api
     from traceweave.cli.output import note
     from traceweave.outputs import write_whole
+    from traceweave.targets import FileKind
 
     if rules.exists():
         raise UsageError(f"{rules}: is there already; name a new file with --rules")
     with api.open(database) as run:
         text = run.starter_rules()
-    write_whole(rules, text.encode())
+    write_whole(rules, text.encode(), FileKind.TEXT)
     note(f"wrote {rules}; check with: traceweave check {database} --rules {rules}")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from traceweave.cli.options import example
+from traceweave.errors import UsageError
+from traceweave.targets import FileKind
 
 
 @click.command(
@@ -34,12 +36,11 @@ def demo(folder: Path) -> None:
     from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
     from traceweave.ingestion import ingest
-    from traceweave.outputs import write_whole
 
     traces, database = folder / "traces", folder / "demo.duckdb"
     traces.mkdir(parents=True, exist_ok=True)
     for trace in resources.files("traceweave").joinpath("demo_traces").iterdir():
-        write_whole(traces / trace.name, trace.read_bytes())
+        _put(traces / trace.name, trace.read_bytes())
     with progress_bars() as bars:
         summarize(ingest(traces, database, progress=bars))
     with api.open(database) as run:
@@ -47,3 +48,12 @@ def demo(folder: Path) -> None:
         page = run.report(database.with_suffix(".html"))
     note(f"wrote {page}; open it in a browser")
     note(f"next: traceweave analyze tails {database}, traceweave query {database} 'SELECT …'")
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Write a trace. Raises UsageError if another file is in its place."""
+    from traceweave.outputs import write_whole
+
+    if path.exists() and path.read_bytes() != data:
+        raise UsageError(f"{path}: exists and is not of the demo; name another --folder")
+    write_whole(path, data, FileKind.GZIP)

@@ -20,6 +20,7 @@ from traceweave.cli.encoding import write_whatever_comes
 from traceweave.cli.export import export
 from traceweave.cli.info import info
 from traceweave.cli.ingest import ingest
+from traceweave.cli.inputs import knowing_inputs
 from traceweave.cli.mcp import mcp
 from traceweave.cli.names import analysis_names, unknown_command
 from traceweave.cli.options import Command
@@ -33,6 +34,7 @@ from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
 from traceweave.interrupts import was_interrupted
+from traceweave.locations import without_secrets
 from traceweave.resources import what_ran_out
 from traceweave.streams import tell
 
@@ -96,7 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     sql, align, mcp, demo, version,
 )  # fmt: skip
 for command in COMMANDS:
-    cli.add_command(command)
+    cli.add_command(knowing_inputs(command))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -177,5 +179,5 @@ def _usage_message(error: click.ClickException) -> str:
 
 
 def _complain(message: str, choices: Iterable[str] = ()) -> None:
-    lines = [f"traceweave: error: {shortened(message, MOST_MESSAGE)}", *choices]
+    lines = [f"traceweave: error: {shortened(without_secrets(message), MOST_MESSAGE)}", *choices]
     tell("\n  ".join(printable(" ".join(line.split())) for line in lines))

@@ -13,11 +13,21 @@ import click
 from traceweave.cli.names import is_run
 from traceweave.errors import UsageError, suggest
 from traceweave.locations import shown
+from traceweave.targets import FileKind, check_target
 
 FORMATS = ("table", "csv", "json", "markdown", "parquet")
 
 ENDINGS = {".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parquet"}
 """The format that the name of a file asks for."""
+
+KINDS = {
+    "table": FileKind.TEXT,
+    "csv": FileKind.TEXT,
+    "json": FileKind.JSON,
+    "markdown": FileKind.TEXT,
+    "parquet": FileKind.PARQUET,
+}
+"""What a file of each format is."""
 
 PAGES = (".html", ".htm")
 """Endings of names of pages, which some commands write."""
@@ -157,6 +167,8 @@ def printing_rows(function: F, *, pages: bool = False) -> F:
                 "--rows is for tables on the terminal; files and other formats have all rows: drop"
                 " it, or write LIMIT in a query"
             )
+        if output is not None:  # before what asks the run is loaded
+            check_target(output, FileKind.PAGE if page else KINDS[found])
         rows = MOST_ROWS if most_rows is None else most_rows
         printing = Printing(found, output, rows, full_names)
         return function(*arguments, printing=printing, **others)

@@ -15,10 +15,12 @@ from typing import IO, TYPE_CHECKING
 from traceweave import records, words
 from traceweave.cli import cells, layout
 from traceweave.cli.colour import painter
+from traceweave.cli.options import KINDS
 from traceweave.errors import InputError, UsageError
-from traceweave.locations import shown
+from traceweave.locations import shown, without_secrets
 from traceweave.outputs import whole_file
 from traceweave.streams import tell
+from traceweave.targets import FileKind, marked
 from traceweave.vocabulary import readable
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
-    with _destination(output) as stream:
+    with _destination(output, KINDS[format_]) as stream:
         if format_ == "csv":
             _write_csv(reader, stream)
         elif format_ == "json":
@@ -53,7 +55,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     """Print what is more than rows as JSON to a file, or to stdout."""
     import orjson
 
-    with _destination(output) as stream:
+    with _destination(output, FileKind.JSON) as stream:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
     if output is not None:
@@ -99,7 +101,7 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    tell(cells.printable(" ".join(text.split())))
+    tell(cells.printable(" ".join(without_secrets(text).split())))
 
 
 def page_width(stream: IO[str]) -> int:
@@ -113,11 +115,11 @@ def text_width() -> int:
 
 
 @contextmanager
-def _destination(output: Path | None) -> Iterator[IO[str]]:
+def _destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
     if output is None:
         yield sys.stdout
         return
-    with whole_file(output) as file:
+    with whole_file(output, kind) as file:
         stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield stream
         stream.detach()
@@ -130,8 +132,12 @@ def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
     import pyarrow.parquet as pq
 
     try:
-        into = nullcontext(sys.stdout.buffer) if output is None else whole_file(output)
-        with into as file, pq.ParquetWriter(file, reader.schema) as writer:
+        into = (
+            nullcontext(sys.stdout.buffer)
+            if output is None
+            else whole_file(output, FileKind.PARQUET)
+        )
+        with into as file, pq.ParquetWriter(file, marked(reader.schema)) as writer:
             for batch in records.batches(reader):
                 writer.write_batch(batch)
     except BrokenPipeError:  # who reads stdout has seen enough

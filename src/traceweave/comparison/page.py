@@ -15,6 +15,7 @@ from traceweave.outputs import write_whole
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
+from traceweave.targets import FileKind
 from traceweave.words import plural
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def write_page(
     """
     heading = title or f"{new.name} beside {base.name}"
     report = _build(heading, comparability, base, new, time, tables)
-    write_whole(path, render_report(report).encode())
+    write_whole(path, render_report(report).encode(), FileKind.PAGE)
 
 
 def _build(

@@ -14,6 +14,7 @@ from traceweave.export.parquet import write_parquet
 from traceweave.export.perfetto import Written, write_perfetto
 from traceweave.export.selection import Ranges, Selection, select
 from traceweave.locations import shown
+from traceweave.targets import FileKind, check_target
 
 __all__ = [
     "Bundle",
@@ -31,6 +32,8 @@ __all__ = [
 
 _ENDINGS = {"perfetto": ".pftrace", "perfetto-manifest": ".zip"}
 """What the files are called. Perfetto opens them by any name."""
+
+_KINDS = {"perfetto": FileKind.TIMELINE, "perfetto-manifest": FileKind.ARCHIVE}
 
 _OTHERS = (".json", ".gz", ".html", ".csv", ".parquet", ".sqlite", ".duckdb")
 """Endings that promise a format which no file exported has."""
@@ -56,6 +59,8 @@ def export(
     Raises UsageError for another `to`, for a selection that is wrong or not for it, and for a path
     whose ending promises another format.
     """
+    if to in _KINDS:
+        check_target(path, _KINDS[to])
     _refuse_promise(path, to)
     parts = any(given is not None for given in (steps, start, end)) or gaps or not host
     if to == "perfetto":

@@ -21,6 +21,7 @@ from traceweave.locations import is_elsewhere, shown
 from traceweave.outputs import whole_file
 from traceweave.sources.find import is_trace
 from traceweave.sources.unpack import ByteStream
+from traceweave.targets import FileKind
 
 NAME = "perfetto_manifest.json"
 _WHOLE_TIMELINE = "REALTIME"
@@ -65,7 +66,7 @@ def write_manifest(
     """
     bundle = plan(con, path, ranks)
     with (
-        whole_file(path) as file,
+        whole_file(path, FileKind.ARCHIVE) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
     ):
         _add(archive, NAME, [orjson.dumps(manifest(bundle.files))])

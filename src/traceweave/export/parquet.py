@@ -12,6 +12,7 @@ from traceweave.errors import InputError, QueryError
 from traceweave.outputs import whole_folder
 from traceweave.store.database import first_line
 from traceweave.store.schema import public_relations
+from traceweave.targets import FileKind, marked
 
 _ROWS = 131_072
 
@@ -25,7 +26,7 @@ def write_parquet(con: duckdb.DuckDBPyConnection, folder: Path) -> tuple[Path, .
     """
     names = [f"{relation.name}.parquet" for relation in public_relations()]
     try:
-        with whole_folder(folder) as draft:
+        with whole_folder(folder, FileKind.PARQUET) as draft:
             for name in names:
                 _write(con, draft / name)
     except pa.ArrowException as error:
@@ -39,7 +40,7 @@ def _write(con: duckdb.DuckDBPyConnection, file: Path) -> None:
     reader = con.sql(f"SELECT * FROM {file.stem}").to_arrow_reader(_ROWS)
     with (
         file.open("wb") as stream,
-        pq.ParquetWriter(stream, reader.schema, compression="zstd") as writer,
+        pq.ParquetWriter(stream, marked(reader.schema), compression="zstd") as writer,
     ):
         for batch in reader:
             writer.write_batch(batch)

@@ -29,7 +29,9 @@ from traceweave.export.protos import load_protos
 from traceweave.export.selection import Selection, run_start
 from traceweave.export.tracks import Tracks
 from traceweave.outputs import whole_file
+from traceweave.places import place_of
 from traceweave.store.database import first_line
+from traceweave.targets import FileKind
 
 BATCH_ROWS = 65_536
 """Rows in memory at a time."""
@@ -58,12 +60,12 @@ def write_perfetto(
     """
     protos = load_protos()
     try:
-        with whole_file(path) as file:
+        with whole_file(path, FileKind.TIMELINE) as file:
             export = _Export(con, file, protos, selection or Selection())
             export.run()
     except duckdb.Error as error:
         raise QueryError(f"the database cannot be exported: {first_line(error)}") from error
-    size = path.stat().st_size
+    size = place_of(path).size() or 0
     return Written(path, export.slices, export.samples, export.tracks.written, size)
 
 

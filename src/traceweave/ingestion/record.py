@@ -107,7 +107,8 @@ def _source_row(
 ) -> dict[str, object]:
     return {
         "source_id": source_id,
-        "path": str(result.path),
+        # where it is found from any folder, be it to export it again or to know it again
+        "path": str(result.path.absolute()),
         "format": result.format,
         "producer": producer,
         "producer_version": version,

@@ -83,7 +83,7 @@ def ingest(
     jobs = fitting_jobs(jobs)
     progress = progress or _Silent()
     known: tuple[PassedOver, ...] = ()
-    with _drafting(output, jobs, keep=add) as draft:
+    with _drafting(output, jobs, progress, keep=add) as draft:
         from traceweave.weave import weave  # imports SciPy: not for those who only ask
 
         progress.stage("looking at the files")
@@ -173,10 +173,13 @@ def _check_output(output: str | Path, *, add: bool, dask: str | None) -> None:
 
 
 def _drafting(
-    output: str | Path, jobs: int, *, keep: bool
+    output: str | Path, jobs: int, progress: Progress, *, keep: bool
 ) -> AbstractContextManager[Draft | FolderDraft]:
     if is_folder_name(output):
-        return drafting_folder(place_of(output), jobs, keep=keep)
+        text = "waiting for another program that changes the run"
+        return drafting_folder(
+            place_of(output), jobs, keep=keep, waiting=lambda: progress.stage(text)
+        )
     return drafting(Path(output), jobs)
 
 

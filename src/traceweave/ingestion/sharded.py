@@ -32,7 +32,7 @@ def split_known(
     left: list[Source] = []
     for source in found.sources:
         trace = source.trace
-        (left if (str(trace.path), trace.size_bytes) in known else new).append(source)
+        (left if (str(trace.path.absolute()), trace.size_bytes) in known else new).append(source)
     if not new:
         raise InputError(f"all {len(left)} traces are in the run already")
     passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
@@ -80,7 +80,7 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
     Raises InputError if one of them has other ranks as well.
     """
     ranks = sorted({rank for source in sources for rank in source.trace.by_rank})
-    paths = [str(source.trace.path) for source in sources]
+    paths = [str(source.trace.path.absolute()) for source in sources]
     rows = con.execute(
         "SELECT source_id, path, list_sort(list(rank)) AS ranks"
         " FROM sources LEFT JOIN base.rank_sources USING (source_id)"

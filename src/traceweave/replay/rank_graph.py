@@ -305,8 +305,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     last = by_end[np.maximum(place, 0)]
     end, called = comm["end_ns"][last], comm["called"][last]
     start = comm["start_ns"][last]
-    # one that a thread of gloo takes up while its caller waits: the caller goes on after it, at once
-    # or, where cores are busy, when it is woken
+    # one that a thread of gloo takes up while its caller waits: the caller goes on after it, or,
+    # where cores are busy, when it is woken
     own = comm["caller"][last] == cpu["chain"]
     returned = own & (called > NONE) & (start < cpu["start_ns"])
     began = start <= free

@@ -35,6 +35,7 @@ from traceweave.report.sections.stragglers import load_stragglers, stragglers_se
 from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.sections.worth import load_worth, worth_section
 from traceweave.report.verdict import Verdict, judge
+from traceweave.targets import FileKind, check_target
 
 DEFAULT_TITLE = "Training run report"
 
@@ -80,9 +81,10 @@ def write_report(
     Without a `title` it has the name of the folder that the input files are in. `say` is told what
     is being done. Raises InputError if the file cannot be written.
     """
+    check_target(path, FileKind.PAGE)
     report = build_report(con, title, say)
     say("writing the page")
-    write_whole(path, render_report(report).encode())
+    write_whole(path, render_report(report).encode(), FileKind.PAGE)
 
 
 def build_report(

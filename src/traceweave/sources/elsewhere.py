@@ -36,6 +36,13 @@ class Elsewhere(PosixPath):
     def __reduce__(self) -> Any:
         return type(self), (self.place,)
 
+    def __eq__(self, other: object) -> bool:
+        # what is shown of two places may be the same
+        return isinstance(other, Elsewhere) and self.place.identity == other.place.identity
+
+    def __hash__(self) -> int:
+        return hash(self.place.identity)
+
     def __str__(self) -> str:
         return self.place.shown if hasattr(self, "place") else super().__str__()
 
@@ -53,12 +60,11 @@ class Elsewhere(PosixPath):
             yield stream
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return its size, and numbers that tell it from other files. Raises OSError."""
+        """Return its size; no numbers tell it from other files, its place does. Raises OSError."""
         size = self.place.size()
         if size is None:
             raise FileNotFoundError(2, "No such file", str(self))
-        identity = hash(self.place.path) & 0x7FFFFFFF
-        return os.stat_result((stat.S_IFREG | 0o444, identity, -1, 1, 0, 0, size, 0, 0, 0))
+        return os.stat_result((stat.S_IFREG | 0o444, 0, -1, 1, 0, 0, size, 0, 0, 0))
 
     def is_dir(self, **_: Any) -> bool:
         """Tell that it is a file."""
@@ -85,9 +91,8 @@ class ElsewhereFolder(Elsewhere):
         return (self / name for name in sorted(self.place.files()) if "/" not in name)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return what tells it from other folders."""
-        identity = hash(self.place.path) & 0x7FFFFFFF
-        return os.stat_result((stat.S_IFDIR | 0o555, identity, -1, 1, 0, 0, 0, 0, 0, 0))
+        """Tell that it is a folder, and no more."""
+        return os.stat_result((stat.S_IFDIR | 0o555, 0, -1, 1, 0, 0, 0, 0, 0, 0))
 
     def is_dir(self, **_: Any) -> bool:
         """Tell that it is a folder."""

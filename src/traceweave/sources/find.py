@@ -16,7 +16,7 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.locations import is_elsewhere
-from traceweave.sources.elsewhere import Elsewhere, find_elsewhere
+from traceweave.sources.elsewhere import Elsewhere, find_elsewhere, place_at
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.nsys import are_export, is_export_folder
@@ -98,7 +98,7 @@ def find(paths: Sequence[str | Path], formats: Sequence[Format]) -> list[Found]:
 
     A file that several paths lead to comes once. Raises InputError for a path that leads nowhere.
     """
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[object, ...]] = set()
     found: list[Found] = []
     for path in _expand(paths):
         try:
@@ -106,7 +106,8 @@ def find(paths: Sequence[str | Path], formats: Sequence[Format]) -> list[Found]:
         except OSError as error:
             found.append(PassedOver(path, f"cannot be opened: {error.strerror}"))
             continue
-        identity = (status.st_dev, status.st_ino)
+        place = place_at(path)
+        identity = (status.st_dev, status.st_ino) if place is None else place.identity
         if identity not in seen:
             seen.add(identity)
             found.append(_classify(path, status, formats))

@@ -17,7 +17,7 @@ from traceweave.errors import DatabaseError, QueryError, TraceweaveError, shorte
 from traceweave.interrupts import GivenUpError, given_up_when, when_heard
 from traceweave.places import Place, is_duckdb, place_of
 from traceweave.store.elsewhere import make_readable, path_in_duckdb
-from traceweave.store.manifest import DATABASE, check_sizes, is_run_folder, read_manifest
+from traceweave.store.manifest import Manifest, check_sizes, is_run_folder, read_manifest
 from traceweave.store.schema import SCHEMA_VERSION
 from traceweave.store.shards import find_shards
 
@@ -90,17 +90,30 @@ def open_database(
 
 def _open_folder(folder: Place, most_mib: int | None) -> duckdb.DuckDBPyConnection:
     """Open a run folder: its database, which may read the shards of the run and no other file."""
-    manifest = read_manifest(folder)
-    check_sizes(folder, manifest.parts)
+    manifest = _whole_run(folder)
+    database = folder / manifest.database
     shards = [path_in_duckdb(folder / shard.path) for shard in manifest.shards]
-    con = _opened(folder / DATABASE, most_mib=most_mib, shards=shards)
+    con = _opened(database, most_mib=most_mib, shards=shards)
     try:
         find_shards(con, folder)
-        _check_version(con, folder / DATABASE)
+        _check_version(con, database)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _whole_run(folder: Place) -> Manifest:
+    """Return the manifest of a run that is there whole; one that was replaced meanwhile is read."""
+    manifest = read_manifest(folder)
+    while True:
+        try:
+            check_sizes(folder, manifest.parts)
+            return manifest
+        except DatabaseError:
+            before, manifest = manifest, read_manifest(folder)
+            if manifest == before:
+                raise
 
 
 def load_nothing(con: duckdb.DuckDBPyConnection) -> None:

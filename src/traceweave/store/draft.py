@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave import words
-from traceweave.errors import DatabaseError, InputError, ResourceError
+from traceweave.errors import DatabaseError, InputError, ResourceError, UsageError
 from traceweave.interrupts import held_back, was_interrupted
 from traceweave.outputs import beside, remove, remove_orphans
 from traceweave.resources import what_ran_out
@@ -26,6 +26,7 @@ from traceweave.store.database import (
 )
 from traceweave.store.elsewhere import in_utf8
 from traceweave.store.empty import create_tables
+from traceweave.targets import refuse_what_is_read
 
 DRAFT_MEMORY_MIB = (576, 192)
 """DuckDB's memory while a draft is written: a base and a part per job; more goes to disk.
@@ -57,16 +58,17 @@ class Draft:
 
 
 def check_target(path: Path) -> None:
-    """Raise InputError unless a new database may be written at `path`.
+    """Raise InputError unless a new database can be written at `path`, UsageError unless it may.
 
     A traceweave database of any version may be replaced, any other file may not.
     """
+    refuse_what_is_read(path)
     if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file, for example {path / 'run.duckdb'}")
+        raise UsageError(f"{path}: is a folder; name a file, for example {path / 'run.duckdb'}")
     if path.exists() and not _is_ours(path):
-        raise InputError(
+        raise UsageError(
             f"{path}: exists and is not a traceweave database, or a damaged one; remove it, or"
             " name another file with -o"
         )

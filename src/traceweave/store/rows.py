@@ -13,18 +13,22 @@ import numpy.typing as npt
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Columns of equal length by name: numbers, masked where there is none, or texts, None for none."""
 
+_AT_ONCE = 200
+"""Rows to a statement, which takes 0.5 ms, be it for one."""
+
 
 def insert_rows(
     con: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, object]]
 ) -> None:
     """Insert rows of the same columns into a table whose name is written in this program."""
     listed = list(rows)
-    if listed:
-        names = list(listed[0])
-        marks = ", ".join("?" * len(names))
-        con.executemany(
-            f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})",
-            [[row[name] for name in names] for row in listed],
+    for start in range(0, len(listed), _AT_ONCE):
+        part = listed[start : start + _AT_ONCE]
+        names = list(part[0])
+        marks = f"({', '.join('?' * len(names))})"
+        con.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(part))}",
+            [row[name] for row in part for name in names],
         )
 
 

@@ -4,7 +4,7 @@
 
 -- relation: sources | one row per input file
 -- column: source_id INTEGER | number of the file in this database
--- column: path VARCHAR | the file as it was named at ingest
+-- column: path VARCHAR | where the file was at ingest
 -- column: format VARCHAR | 'kineto', 'nsys', 'capture', 'flight_recorder', 'nccl_log' or 'nccl_inspector'
 -- column: producer VARCHAR | what wrote the file: 'PyTorch Profiler', 'Nsight Systems', 'traceweave.capture', 'torch flight recorder', 'NCCL', 'RCCL', 'NCCL Inspector'
 -- column: producer_version VARCHAR | version of the producer, if the file has it

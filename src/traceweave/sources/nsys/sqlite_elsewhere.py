@@ -15,7 +15,8 @@ from typing import Any
 import apsw
 from pyarrow import NativeFile
 
-from traceweave.places import BUFFER_BYTES, Place, without_secrets
+from traceweave.locations import without_secrets
+from traceweave.places import BUFFER_BYTES, Place
 
 MOST_BLOCKS = 8
 """Blocks kept. SQLite asks for pages of 4 KiB, mostly one after another, and again and again for
