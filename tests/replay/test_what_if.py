@@ -23,6 +23,7 @@ from traceweave.errors import QueryError, UsageError
 from traceweave.replay import answers
 from traceweave.replay.graph import graph_of
 from traceweave.replay.model import Answer, Model
+from traceweave.replay.nodes import COMPUTE
 from traceweave.replay.rank_graph import HOST_WAIT
 from traceweave.store.database import time_limit
 from traceweave.store.empty import create_tables
@@ -457,7 +458,7 @@ def test_the_views_of_the_command_are_those_of_python() -> None:
 def test_a_prediction_is_held_against_the_run_recorded_after_the_fix(
     fixtures: Path, database_of: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Against itself: nothing was gained. The planted 40 ms are more than the prediction may be off."""
+    """Against itself nothing was gained; the planted 40 ms are more than the prediction is off."""
     path = str(database_of(fixtures / "ddp_gloo_straggler"))
     assert main(["what-if", path, "rank=2 like=median", "--verify", path, "-f", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
@@ -473,7 +474,7 @@ def test_a_prediction_is_held_against_the_run_recorded_after_the_fix(
 def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    """1.31 times slower from the third of six steps on: four steps gain 31 ms each, no other any."""
+    """1.31 times slower from the third of six steps on: four steps gain 31 ms each."""
     build = Builder(empty_run)
     build.group(0, [0, 1, 2])
     for rank in range(3):
