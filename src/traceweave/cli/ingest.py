@@ -63,8 +63,9 @@ MOST_ALIKE = 3
     "--step-range",
     metavar="REGEX",
     help="The ranges (NVTX or annotations) that are training steps, by name. The last number in"
-    " what it matches is the step's; without one they are counted. Default: ProfilerStep#N, or"
-    " ranges like 'step N', 'train_step N', 'iteration N', 'iter_N'.",
+    " what it matches is the step's; without one they are counted. It is an error if none matches."
+    " Default: ProfilerStep#N, else batches of vLLM and SGLang, else ranges like 'step N',"
+    " 'train_step N', 'iteration N', 'iter_N', else calls of the model, else what repeats.",
 )
 @click.option(
     "--trust-packed",
