@@ -1,5 +1,5 @@
 -- Steps where nobody marked them, for ranks that steps.sql found none for. Adds rows to new_steps.
--- Input: new_gpu_ops as link.sql leaves them, new_host_ops, new_steps, finish_source(step_range).
+-- Input: new_gpu_ops as link.sql leaves them, new_host_ops, host_names, new_steps, finish_source(step_range).
 -- Steps are counted from 0 on every rank. What precedes the first beginning and follows the last is in no step: those
 -- may be halves of one.
 
@@ -38,8 +38,9 @@ WHERE next_ns > start_local_ns;
 -- beginning of a step if from each of its launches to the next exactly the same kernels are launched, at least three
 -- times over. Layers repeat as well. But what is before the first of them and after the last is no part of a layer (an
 -- embedding, a head), and of steps it is the end of one and the beginning of another: all kernels of the rank have to be
--- of the period. One model call or one annotation around everything says the same: that all is one pass. Of several such
--- kernels the one with the most launches is taken, then the one that comes first.
+-- of the period, unless the host waits for the device in each: it looks at what a step gave, not at a layer. One model
+-- call or one annotation around everything says that all is one pass. Of several such kernels the one with the most
+-- launches is taken, then the one that comes first.
 INSERT INTO new_steps BY NAME
 WITH launched AS (
     SELECT
@@ -96,6 +97,25 @@ strange AS (
     HAVING greatest(count(*) FILTER (l.place < b.first_place), count(*) FILTER (l.place >= b.last_place))
         > count(*) FILTER (l.place >= b.first_place AND l.place < b.first_place + b.length)
 ),
+waits AS (
+    SELECT h.rank, h.start_local_ns AS at_ns
+    FROM new_host_ops AS h
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('synchronizing', name) IN ('device', 'stream', 'event', 'copy')) AS n
+        USING (kind, name)
+    WHERE h.rank IN (SELECT rank FROM strange)
+),
+-- whether the host waits in every period
+waited AS (
+    SELECT p.rank
+    FROM (
+        SELECT l.rank, l.at_ns, lead(l.at_ns) OVER (PARTITION BY l.rank ORDER BY l.place) AS next_ns
+        FROM launched AS l JOIN best AS b USING (rank, code)
+    ) AS p
+    ASOF LEFT JOIN waits AS w ON w.rank = p.rank AND p.at_ns <= w.at_ns
+    WHERE p.next_ns IS NOT NULL
+    GROUP BY p.rank
+    HAVING bool_and(coalesce(w.at_ns < p.next_ns, FALSE))
+),
 enclosed AS (
     SELECT h.rank
     FROM (
@@ -114,7 +134,8 @@ bounds AS (
         at_ns,
         lead(at_ns) OVER by_place AS next_ns
     FROM launched JOIN best USING (rank, code)
-    WHERE rank NOT IN (SELECT rank FROM strange UNION ALL SELECT rank FROM enclosed)
+    WHERE rank NOT IN (SELECT rank FROM enclosed)
+        AND (rank NOT IN (SELECT rank FROM strange) OR rank IN (SELECT rank FROM waited))
     WINDOW by_place AS (PARTITION BY rank ORDER BY place)
 )
 SELECT rank, step, at_ns AS start_local_ns, next_ns - at_ns AS duration_ns, 'inferred' AS source, NULL AS kind
