@@ -156,7 +156,7 @@ def test_gpu_work_without_records_is_no_compute_of_the_host(
 
 
 def test_waiting_ends_when_the_last_rank_arrives(corpus: Path, database_of: Database) -> None:
-    """By arrivals on one clock 12.87 ms; 25.5 by the shortest durations, as ends spread by 126 us."""
+    """12.87 ms by arrivals on one clock; 25.5 by the shortest durations: ends spread by 126 us."""
     with opened(corpus, database_of, "kineto/deepep8") as run:
         waits = run.breakdown()["exposed_wait_ns"].mean()
         known = run.sql("SELECT sum(wait_ns) / 8 AS wait_ns FROM collective_waits")["wait_ns"][0]
