@@ -1,4 +1,4 @@
--- rule: allocator | memory allocated and freed in every step
+-- rule: allocator | memory that is allocated and freed
 -- topic: idling and copies
 -- finds: The host was in calls that allocate or free memory of the GPU (cudaMalloc, cudaFree and similar) in every step: its caching allocator does not keep the memory that a step needs. Stalls in few steps are one_off_stall.
 -- try: Leave memory for the cache; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no `empty_cache()` in the loop.

@@ -1,4 +1,4 @@
--- rule: compilation | compilation within recorded steps
+-- rule: compilation | code that is compiled
 -- topic: idling and copies
 -- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).

@@ -1,4 +1,4 @@
--- rule: module_loading | code loaded onto the GPU in every step
+-- rule: module_loading | code that is loaded onto the GPU
 -- topic: idling and copies
 -- finds: The host was loading or compiling code for the GPU in every step. Loading at first use, in few steps, is one_off_stall.
 -- try: Warm up before measuring; avoid recompiling in every step (changing shapes).
