@@ -100,6 +100,8 @@ class Analyses(Generic[Frame]):
         """What was lost or odd while the files were read."""
     def ranks(self) -> Frame:
         """Where each rank ran, and what was recorded of it."""
+    def recording(self) -> Frame:
+        """Whether the records of every rank and step are fit to judge."""
     def settings(self) -> Frame:
         """Versions and switches that the job ran with, and where ranks differ."""
     def accounting(

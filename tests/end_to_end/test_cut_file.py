@@ -15,7 +15,10 @@ from tests.marks import nightly
 from traceweave.cli import main
 from traceweave_simulator import Config, simulate, write_kineto
 
-NOTE = "rank 5 saw step 3 only in part, as its file ends there: left out of its steps"
+NOTE = (
+    "rank 5: the file ends in step 3, seen only in part: this step is unknown, left out of all"
+    " numbers"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def cut(corpus: Path, once: MakeOnce) -> Path:
         path.unlink()
         (folder / "traces" / "rank5.json").write_bytes(content[:3_000_000])
         result = traceweave.ingest(folder / "traces", folder / "cut.duckdb")
-        assert result.notes == (NOTE,)
+        assert result.recording == (NOTE,)
 
     return once("megatron_tp8 with a file cut", "", write) / "cut.duckdb"
 
@@ -70,22 +73,24 @@ def test_steps_before_the_cut_still_count(tmp_path: Path) -> None:
     content = gzip.decompress(traces[1].read_bytes())
     traces[1].write_bytes(gzip.compress(content[: len(content) * 19 // 20]))
     result = traceweave.ingest(traces, tmp_path / "run.duckdb")
-    [note] = result.notes
+    [note] = result.recording
     with traceweave.open(tmp_path / "run.duckdb") as run:
         steps = run.steps()
     ranks = steps["ranks"].tolist()
     assert ranks[0] == 2
     assert ranks[-1] == 1
     assert sorted(ranks, reverse=True) == ranks
-    assert note.startswith("rank 1 saw step")
+    assert note.startswith("rank 1: the file ends in step")
 
 
-def test_of_one_file_alone_every_step_counts(tmp_path: Path) -> None:
-    """One step, of which only a part was seen: nothing shows how long it was."""
+def test_of_a_rank_whose_only_step_is_cut_nothing_is_known(tmp_path: Path) -> None:
+    """Its kernels come last in the file: 14 of 119 launches have none, which would be idle time."""
     traces = write_kineto(simulate(Config(ranks=1, steps=1, layers=4)), tmp_path / "traces")
     content = gzip.decompress(traces[0].read_bytes())
     traces[0].write_bytes(gzip.compress(content[: len(content) * 19 // 20]))
-    assert traceweave.ingest(traces, tmp_path / "run.duckdb").notes == ()
+    cut, lost = traceweave.ingest(traces, tmp_path / "run.duckdb").recording
+    assert cut == "rank 0: the file ends in step 1, the only one: nothing shows how long it was"
+    assert lost.endswith("have no device record: the rank is unknown, left out of all numbers")
 
 
 @nightly

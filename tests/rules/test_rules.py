@@ -434,12 +434,22 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/diff_control"),
     ),
     "uneven_start": Rule(
+        (True_("kineto/megatron_tp8", None, "Ranks began recording at different times"),),
+        ("ddp_gloo_straggler", "kineto/nanogpt_8xh100", "kineto/torchrec_4"),
+    ),
+    "recording": Rule(
         (
             # rank 1 slept 250 ms before it began to record
-            True_("uneven_start_gloo", None, ".* they wait 133 ms on average"),
-            True_("kineto/megatron_tp8", None, "Ranks began recording at different times"),
+            True_(
+                "uneven_start_gloo",
+                [0, 1],
+                "Ranks began to record, or to work, 266 ms apart: step 3 ",
+                "Start the profiler at the same step",
+            ),
+            True_("cases/dropped_all", [0, 1], "66 of 66 launches in steps 2-7", "Record fewer"),
+            True_("cases/overrun", [0], "2 of 144 GPU ops in steps 2, 3", "Their durations"),
         ),
-        ("ddp_gloo_straggler", "kineto/nanogpt_8xh100", "kineto/torchrec_4"),
+        ("cases/overrun_ref", "kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
     "few_steps": Rule(
         (

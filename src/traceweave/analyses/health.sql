@@ -2,7 +2,7 @@
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
 -- grain: one row per answer, always in the same order (line)
--- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, sources, steps, nccl_choices
+-- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, recording, sources, steps, nccl_choices
 -- param: replay_ops
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
@@ -16,6 +16,7 @@
 -- caveat: a rank without GPU ops, in a run where others have some, is left out of all numbers; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: 'fix 1' to 'fix 3' are what the mean step gains by the best fixes of fixes, each after those before it; what gains less than 1 % is left out.
+-- caveat: recording comes first: whether the records are fit to judge; where no step is marked, its value is the mean length of the recordings.
 -- caveat: findings says what each of these costs and what to try.
 WITH totals AS MATERIALIZED (
     SELECT
@@ -91,10 +92,27 @@ lost AS (
 hung AS (
     FROM rule_hang() QUALIFY row_number() OVER (ORDER BY ranks NULLS LAST, group_id) = 1
 ),
+judged AS (
+    SELECT
+        any_value(verdict ORDER BY verdict = 'unknown' DESC, kind, rank) AS verdict,
+        any_value(message ORDER BY verdict = 'unknown' DESC, kind, rank) AS message,
+        count(DISTINCT message) AS messages,
+        bool_or(verdict = 'fit to judge') AS is_fit,
+        list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks
+    FROM analysis_recording()
+    HAVING (SELECT count(*) FROM ranks) > 0
+),
 rows AS (
     SELECT 0 AS line, 'hang' AS answer, NULL AS value, '' AS unit, evidence AS verdict,
         CASE WHEN len(ranks) = 1 THEN ranks[1] END AS rank, NULL AS step, 'hangs' AS proof
     FROM hung
+    UNION ALL
+    SELECT 0.5, 'recording', CASE WHEN NOT t.has_steps THEN t.window_ns / t.windows / 1e6 END, CASE WHEN NOT t.has_steps THEN 'ms' ELSE '' END,
+        CASE WHEN NOT t.has_steps THEN 'mean over ' || tw_many(t.ranks, 'rank') || '; no steps marked; ' ELSE '' END
+        || CASE WHEN j.is_fit THEN 'fit to judge' ELSE tw_ranks(j.ranks) || ': ' || j.message END
+        || CASE WHEN j.messages > 1 THEN format('; {} more', j.messages - 1) ELSE '' END,
+        CASE WHEN len(j.ranks) = 1 THEN j.ranks[1] END, NULL, CASE WHEN j.is_fit AND NOT t.has_steps THEN 'breakdown' ELSE 'recording' END
+    FROM judged AS j LEFT JOIN totals AS t ON TRUE
     UNION ALL
     SELECT 1 AS line, 'step time' AS answer, s.mean_ns / 1e6 AS value, 'ms' AS unit,
         CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}; median {}', tw_many(s.steps, 'step'), tw_time(s.p50_ns)) END
@@ -104,10 +122,6 @@ rows AS (
             ELSE '' END AS verdict,
         NULL AS rank, NULL AS step, 'steps' AS proof
     FROM shared_steadiness() AS s CROSS JOIN totals AS t
-    UNION ALL
-    SELECT 1, 'recording', window_ns / windows / 1e6, 'ms', 'mean over ' || tw_many(ranks, 'rank') || '; no steps marked', NULL, NULL, 'breakdown'
-    FROM totals
-    WHERE NOT has_steps
     UNION ALL
     SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
@@ -214,7 +228,7 @@ rows AS (
             ELSE 'ranks left out of all numbers' END,
         CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
-    WHERE rank NOT IN (SELECT rank FROM tw_timelines)
+    WHERE rank NOT IN (SELECT rank FROM tw_timelines) AND rank NOT IN (SELECT rank FROM recording WHERE is_unknown AND steps = [] AND kind = 'lost records')
     HAVING sum(coalesce(launches, unread_tasks, 0)) > 0 OR EXISTS (FROM tw_timelines WHERE timeline = 'gpu') AND count(*) > 0
 )
 SELECT

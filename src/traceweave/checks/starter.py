@@ -69,6 +69,7 @@ _RULES: tuple[tuple[Rule, Limited], ...] = (
           sql="SELECT max(ratio) FROM"
               " (SELECT rank, quantile_disc(ratio, 0.5) AS ratio FROM rows GROUP BY rank)"),
      _like_before),
+    (Rule("records that are not fit to judge", (), sql="SELECT count(*) FROM recording"), _no_more),
     (Rule("events lost at ingest", (), sql="SELECT coalesce(sum(events_skipped), 0) FROM sources"),
      _no_more),
 )  # fmt: skip

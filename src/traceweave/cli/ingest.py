@@ -189,12 +189,16 @@ def summarize(
             note(f"{source.status}: {source.path}: {source.message}")
     if warning := _unmatched(result):
         note(warning)
+    for text in result.recording:
+        note(f"recording: {text}")
     if quiet:
         return
     for line in _passed_over(result.passed_over, verbose=verbose):
         note(line)
     for text in result.notes:
         note(f"note: {text}")
+    if not result.recording:
+        note("recording: fit to judge")
     if replaced is not None:
         note(f"replaced {replaced}")
     loaded = [source for source in result.sources if source.status != "failed"]

@@ -205,6 +205,18 @@ def _in_part(base: Facts, new: Facts) -> Fact | None:
     return Fact("files read", WITH_CARE, base_text, new_text, named, limits)
 
 
+def _recording(base: Facts, new: Facts) -> Fact:
+    sides = [(name, run.doubts) for name, run in (("base", base), ("new", new)) if run.doubts]
+    return Fact(
+        "recording",
+        WITH_CARE if sides else COMPARABLE,
+        _list(base.doubts) or "fit to judge",
+        _list(new.doubts) or "fit to judge",
+        "; ".join(f"records of {name} are not all fit to judge: {_list(of)}" for name, of in sides),
+        "what is unknown counts in no number; see recording of that run" if sides else "",
+    )
+
+
 _INFERRED = frozenset({"inferred", "module"})
 """Sources of steps that no range marks."""
 
@@ -399,6 +411,7 @@ _RULES = (
     _world_size,
     _ranks,
     _in_part,
+    _recording,
     _steps,
     _compute,
     _arithmetic,

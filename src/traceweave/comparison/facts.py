@@ -46,6 +46,8 @@ class Facts:
     """Calls by operation."""
     in_part: tuple[int, ...] = ()
     """Ranks whose files end early; how much is missing is not known."""
+    doubts: tuple[str, ...] = ()
+    """What is wrong with records, in the words of the table `recording`."""
     matched: float | None = None
     """Share of collective calls that found their partners on other ranks; None: no such calls."""
     moments: tuple[tuple[int, ...], ...] = ()
@@ -90,6 +92,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
         operators=work["operators"],
         collectives=work["collectives"],
         in_part=tuple(known["in_part"]),
+        doubts=tuple(known["doubts"]),
         matched=known["matched"],
         moments=tuple(map(tuple, known["moments"])),
     )

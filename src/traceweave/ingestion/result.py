@@ -40,6 +40,8 @@ class IngestResult:
     """Files that are not traces, or belong to another run."""
     notes: tuple[str, ...]
     """Assumptions, for the user to check."""
+    recording: tuple[str, ...]
+    """What the records cannot support; nothing if they are fit to judge."""
     weave: WeaveSummary
     size_bytes: int
     """Of what was written."""

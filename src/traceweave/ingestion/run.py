@@ -11,13 +11,13 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import UsageError
-from traceweave.ingestion.cut_steps import leave_out_cut_steps
 from traceweave.ingestion.load import Outcome, Progress, as_measured, load_all
 from traceweave.ingestion.record import (
     note_ranks_beyond_the_job,
     note_ranks_without_gpu_work,
     record,
 )
+from traceweave.ingestion.recording import judge_recording, leave_out_unknown
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.room import fitting_jobs
 from traceweave.ingestion.sharded import load_into, loading, split_known
@@ -107,13 +107,14 @@ def ingest(
             *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
             *note_ranks_beyond_the_job(draft.con),
             *note_ranks_without_gpu_work(draft.con),
-            *leave_out_cut_steps(draft.con, outcomes),
             *join_records(draft.con),
             *join_nccl(draft.con),
         )
+        leave_out_unknown(draft.con, outcomes)
         results = record(draft.con, replace(found, notes=notes), outcomes)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
+        recording = judge_recording(draft.con)
         draft.con.execute("ANALYZE")
         progress.stage("writing the database")
     return IngestResult(
@@ -121,6 +122,7 @@ def ingest(
         sources=results,
         passed_over=(*found.passed_over, *known),
         notes=notes,
+        recording=recording,
         weave=summary,
         size_bytes=size_of_run(place_of(output)),
         seconds=time.monotonic() - began,

@@ -9,7 +9,7 @@ from traceweave.report.cards import Card, rest_in_words
 from traceweave.report.sections.budget import Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
 from traceweave.report.sections.findings import Findings, headline_in_words
-from traceweave.report.sections.inputs import Inputs, losses, without_gpu_work
+from traceweave.report.sections.inputs import Inputs, fitness, losses, without_gpu_work
 from traceweave.words import duration, percent
 
 
@@ -70,11 +70,12 @@ def judge(
         Sentence(budget_in_words(budget, cpu), "budget"),
     ]
     caveats = [
+        Sentence(fitness(inputs), "input"),
         Sentence(clocks_in_words(clocks), "clocks"),
         Sentence(losses(inputs) if inputs.sources else "", "input"),
     ]
     if not inputs.ranks:
-        sentences, caveats = [], caveats[1:]
+        sentences, caveats = [], caveats[2:]
     return Verdict(
         headline=_headline(inputs, budget, findings, cpu),
         sentences=tuple(s for s in sentences if s.text),
@@ -102,6 +103,8 @@ def _headline(inputs: Inputs, budget: Budget, findings: Findings, cpu: bool) -> 
         return str(findings.hangs[0]["evidence"]).partition(", for which")[0].partition(";")[0]
     if not inputs.ranks:
         return "This database holds no recorded ranks"
+    if not budget.rows and any(row["verdict"] == "unknown" for row in inputs.recording):
+        return "The records of this run support no number"
     if not budget.rows:
         return "No work was recorded that a time budget could be made of"
     what = "the step" if budget.has_steps else "the recording"

@@ -48,9 +48,12 @@ def stage(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def link(con: duckdb.DuckDBPyConnection) -> None:
-    """Give the staged GPU ops their launching calls, and their names a category and a class."""
+    """Give the staged GPU ops their launching calls, lengths that can be, and their names a
+    category and a class.
+    """
     if con.execute(_UNLINKED).fetchall():
         con.execute(_script("link.sql"))
+    con.execute(_script("overruns.sql"))
     classify(con)
 
 
@@ -72,7 +75,8 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
     if step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
     con.execute(_script("updates.sql"))
-    con.execute(_script("finish.sql"))
+    for script in ("place.sql", "doubts.sql", "finish.sql"):
+        con.execute(_script(script))
     if not con.execute("SELECT 1 FROM new_gpu_ops LIMIT 1").fetchall():
         con.execute(_script("op_parts.sql"))
 

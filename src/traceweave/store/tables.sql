@@ -56,6 +56,30 @@ CREATE TABLE base.rank_sources (
     unread_tasks BIGINT
 );
 
+-- what the records of a rank cannot support, as far as its file tells: see sources/doubts.sql and ingestion/recording.py
+CREATE TABLE base.doubts (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    step BIGINT,                                       -- NULL: outside any
+    kind VARCHAR NOT NULL,
+    count BIGINT NOT NULL,
+    total BIGINT NOT NULL,                             -- of so many
+    is_unknown BOOLEAN NOT NULL                        -- the step, or the rank where it has none, counts in no number
+);
+
+-- the verdict on all of them, written once at ingest
+CREATE TABLE recording (
+    rank INTEGER NOT NULL,
+    source_id INTEGER NOT NULL,
+    kind VARCHAR NOT NULL,
+    steps BIGINT[] NOT NULL,
+    count BIGINT,
+    total BIGINT,
+    is_unknown BOOLEAN NOT NULL,
+    message VARCHAR NOT NULL,
+    advice VARCHAR NOT NULL
+);
+
 CREATE TABLE clocks (
     rank INTEGER NOT NULL,
     from_local_ns BIGINT,

@@ -22,6 +22,17 @@
 -- column: example VARCHAR | one of them
 -- column: message VARCHAR | what it means and what was done
 
+-- relation: recording | what the records of a rank cannot support: one row per rank, file and kind; none where all is fit to judge
+-- column: rank INTEGER | global rank
+-- column: source_id INTEGER | the file
+-- column: kind VARCHAR | short stable name of what is wrong
+-- column: steps BIGINT[] | the steps it concerns; empty: none in particular
+-- column: count BIGINT | how many records it concerns; NULL: not counted
+-- column: total BIGINT | of how many in these steps, or in the file; NULL like count
+-- column: is_unknown BOOLEAN | whether these steps (without any, the rank) are unknown: they count in no average, no idle time and no cause
+-- column: message VARCHAR | what it means for the answers
+-- column: advice VARCHAR | how to record so that it does not happen
+
 -- relation: clocks | how to convert a rank's clock to the common one: aligned = local + offset_ns + drift_ppm * 1e-6 * (local - reference_local_ns)
 -- column: rank INTEGER | global rank
 -- column: from_local_ns BIGINT | start of validity, up to the rank's next row; NULL: from the beginning
@@ -469,7 +480,7 @@ CREATE MACRO base.runs_on_cpu() AS
     NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
     AND NOT EXISTS (FROM base.rank_sources WHERE launches > 0 OR unread_tasks > 0);
 
--- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without a GPU, its CPU operators and host collectives; a rank without GPU ops has no rows in a run that has some or launches some
+-- relation: device_ops | the timeline that breakdown and gaps are computed on: a rank's GPU ops, or, in a run without a GPU, its CPU operators and host collectives; a rank without GPU ops has no rows in a run that has some or launches some, nor has one that recording calls unknown
 -- column: rank INTEGER | global rank
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
 -- column: op_id BIGINT | gpu_ops.op_id or host_ops.op_id; on the CPU the parts of an operator share it, between which its thread waited for a collective
@@ -494,7 +505,7 @@ SELECT
     o.launch_start_local_ns, o.launch_duration_ns
 FROM base.gpu_ops AS o
 LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank
-WHERE o.rank IS NOT NULL
+WHERE o.rank IS NOT NULL AND o.rank NOT IN (SELECT rank FROM recording WHERE is_unknown AND steps = [])
 UNION ALL
 SELECT
     h.rank, 'cpu' AS timeline, h.op_id, 'compute' AS category, h.name, NULL AS device, h.tid AS stream, h.step,

@@ -44,6 +44,9 @@ SELECT
         WHERE source_id IN (SELECT source_id FROM ingest_issues WHERE count IS NULL)
         ORDER BY rank
     ) AS in_part,
+    ARRAY(
+        SELECT DISTINCT kind FROM recording WHERE kind <> 'cut step' ORDER BY kind
+    ) AS doubts,
     -- with one rank there is nothing to match
     CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN
         (SELECT avg(CASE WHEN i.collective_id IS NULL THEN 0 ELSE 1 END)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 
@@ -22,12 +22,13 @@ _TIMELINES = {"gpu": "GPU", "cpu": "CPU operators", None: "none"}
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows of the analyses ranks, groups, files and issues."""
+    """Rows of the analyses ranks, groups, files, issues and recording."""
 
     ranks: list[Row]
     groups: list[Row]
     sources: list[Row]
     issues: list[Row]
+    recording: list[Row] = field(default_factory=list)
 
     @property
     def events_read(self) -> int:
@@ -70,12 +71,13 @@ class Inputs:
 
 
 def load_inputs(con: duckdb.DuckDBPyConnection) -> Inputs:
-    """Read ranks, groups, sources and issues."""
+    """Read ranks, groups, sources, issues and the verdict on the records."""
     return Inputs(
         ranks=analysis_rows(con, "ranks"),
         groups=analysis_rows(con, "groups"),
         sources=analysis_rows(con, "files"),
         issues=analysis_rows(con, "issues"),
+        recording=analysis_rows(con, "recording"),
     )
 
 
@@ -109,6 +111,18 @@ def losses(inputs: Inputs) -> str:
     return rest or f"All {plural(inputs.events_read, 'event')} of {files} were stored."
 
 
+def fitness(inputs: Inputs) -> str:
+    """Say in one sentence, or one for each thing, what the records cannot support."""
+    said: dict[str, list[int]] = {}
+    for row in inputs.recording:
+        if row["rank"] is not None:
+            said.setdefault(row["message"], []).append(row["rank"])
+    if not said:
+        return "Recording: fit to judge." if inputs.recording else ""
+    found = (f"{name_ranks(sorted(ranks))}: {message}" for message, ranks in said.items())
+    return f"Recording: {'; '.join(found)}."
+
+
 def _of_all(events: int, inputs: Inputs) -> str:
     share = percent(events / inputs.events_read)
     return f"{count(events)} of {plural(inputs.events_read, 'event')} ({share})"
@@ -124,7 +138,7 @@ def without_gpu_work(inputs: Inputs) -> str:
 
 def inputs_section(inputs: Inputs) -> Section:
     """Lay out ranks, groups, sources and issues."""
-    notes = [losses(inputs)] if inputs.sources else []
+    notes = [fitness(inputs), losses(inputs)] if inputs.sources else []
     if inputs.is_cpu_run:
         notes.append(
             "No GPU work was recorded: every time on this page is that of CPU operators and of"
@@ -136,18 +150,20 @@ def inputs_section(inputs: Inputs) -> Section:
         anchor="input",
         title="Ranks, groups and input files",
         lead="What was recorded, where, and what did not make it into the database.",
-        notes=tuple(notes),
+        notes=tuple(filter(None, notes)),
         tables=(
             _hosts_table(inputs) if len(inputs.ranks) > MANY_RANKS else _ranks_table(inputs),
             _groups_table(inputs),
             _files(inputs),
             _issues(inputs),
+            _recording(inputs),
         ),
         origins=(
             Origin("Ranks", _RANKS),
             Origin("Process groups", _GROUPS),
             Origin("Input files", _FILES),
             Origin("Issues", "traceweave analyze issues run.duckdb"),
+            Origin("Recording", "traceweave analyze recording run.duckdb"),
         ),
         empty="" if inputs.ranks or inputs.sources else "The database holds no input files.",
     )
@@ -297,4 +313,24 @@ def _issues(inputs: Inputs) -> Table:
             Column("Example", "name"),
         ),
         rows=tuple(tuple(i[key] for key in keys) for i in inputs.issues),
+    )
+
+
+def _recording(inputs: Inputs) -> Table:
+    rows = [row for row in inputs.recording if row["rank"] is not None]
+    keys = ("rank", "verdict", "kind", "count", "total", "message", "advice")
+    return Table(
+        name="recording",
+        caption="What the records cannot support",
+        columns=(
+            Column("Rank", "int"),
+            Column("Verdict"),
+            Column("Kind", "name"),
+            Column("Records", "count"),
+            Column("Of", "count"),
+            Column("Meaning", "name"),
+            Column("To avoid it", "name"),
+        ),
+        rows=tuple(tuple(row[key] for key in keys) for row in rows[:MOST_ROWS]),
+        note=first_rows(MOST_ROWS, len(rows), "traceweave analyze recording run.duckdb"),
     )

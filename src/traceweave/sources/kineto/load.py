@@ -45,10 +45,24 @@ _COLLECTIVES = (
 )
 """Scripts in their order, with what has to be there for each."""
 
+_TIMES = """
+SELECT source_id FROM new_events WHERE lane IN ('span', 'mark', 'counter', 'memory')
+GROUP BY source_id
+HAVING bool_or(since_base_ns = 0)
+    OR max(since_base_ns + coalesce(duration_ns, 0)) - min(since_base_ns) > 86_400_000_000_000
+LIMIT 1
+"""
+"""Whether files may have times that cannot be: no recording takes a day."""
+
 _LOST = {
     "no phase": "events without a phase",
-    "no usable timestamp": "events whose timestamp is missing, not a number or out of range",
-    "no usable duration": "events whose duration is not a number or out of range",
+    "no usable timestamp": (
+        "events whose timestamp is missing, not a number, or far from all others: left out, as"
+        " nobody knows when they were"
+    ),
+    "no usable duration": (
+        "events whose duration is not a number, or far longer than the recording: left out"
+    ),
     "negative duration": "events that end before they start",
     "unpaired B/E": "begin or end events without their partner",
     "unpaired arrow": "flow events whose partner or operation is not in the file",
@@ -87,6 +101,8 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.stage(con)
     stage_events(con)
     read = {file.source_id: _read(con, file) for file in files}
+    if con.execute(_TIMES).fetchall():
+        con.execute(_script("unusable_times.sql"))
     lanes = con.execute(
         "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
     ).fetchall()

@@ -1,0 +1,111 @@
+"""What the recordings of all ranks show only beside each other, as rows of base.doubts: ranks that
+started apart, that recorded different times, or with different settings.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+EXTRAS = ("Python frames", "input shapes", "memory events")
+"""What `other settings` counts, as bits."""
+
+# the first collective of the first step, if ranks wait in it longer than another step takes
+_LATE_START = """
+INSERT INTO base.doubts BY NAME
+WITH firsts AS (
+    SELECT min(step) AS step, count(DISTINCT step) AS different
+    FROM (SELECT rank, arg_min(step, start_local_ns) AS step FROM base.steps GROUP BY rank)
+),
+lengths AS (
+    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
+    FROM base.steps GROUP BY step
+),
+usual AS (
+    SELECT median(ns) AS ns
+    FROM lengths WHERE step NOT IN (SELECT step FROM firsts)
+    HAVING count(*) >= 2
+),
+waited AS (
+    SELECT arg_min(arrival_skew_ns, first_start_ns) AS ns
+    FROM collective_instances SEMI JOIN firsts USING (step)
+    WHERE ranks_seen > 1 AND op <> 'send_recv'
+)
+SELECT
+    s.rank, s.source_id, s.step, 'late start' AS kind, w.ns AS count, w.ns AS total,
+    TRUE AS is_unknown
+FROM base.steps AS s
+JOIN firsts AS f ON f.step = s.step AND f.different = 1
+JOIN lengths AS l ON l.step = s.step
+CROSS JOIN usual AS u CROSS JOIN waited AS w
+WHERE w.ns > u.ns AND l.ns > 2 * u.ns
+"""
+
+# on the common clock, beside the middle of all starts and of all ends
+_APART = """
+INSERT INTO base.doubts BY NAME
+WITH windows AS (
+    SELECT rank, min(source_id) AS source_id, min(first_ns) AS first_ns, max(last_ns) AS last_ns
+    FROM (
+        SELECT
+            rank, source_id,
+            aligned_ns(first_local_ns, offset_ns, drift_ppm, reference_local_ns) AS first_ns,
+            aligned_ns(last_local_ns, offset_ns, drift_ppm, reference_local_ns) AS last_ns
+        FROM base.rank_sources JOIN clock_spans USING (rank)
+        WHERE first_local_ns >= from_local_ns AND first_local_ns < until_local_ns
+            AND rank IN (SELECT rank FROM clocks WHERE status IN ('aligned', 'same host'))
+    )
+    GROUP BY rank
+),
+usual AS (
+    SELECT median(first_ns)::BIGINT AS first_ns, median(last_ns)::BIGINT AS last_ns
+    FROM windows HAVING count(*) > 1
+),
+shared AS (
+    SELECT
+        rank, source_id, w.last_ns - w.first_ns AS total,
+        greatest(least(w.last_ns, u.last_ns) - greatest(w.first_ns, u.first_ns), 0) AS count
+    FROM windows AS w CROSS JOIN usual AS u
+)
+SELECT rank, source_id, NULL AS step, 'recorded apart' AS kind, count, total, FALSE AS is_unknown
+FROM shared WHERE 2 * count < total
+"""
+
+_SETTINGS = """
+INSERT INTO base.doubts BY NAME
+WITH extras AS (
+    SELECT
+        rank,
+        bool_or(kind = 'python') AS frames,
+        bool_or(arguments_hash IS NOT NULL) AS shapes,
+        rank IN (SELECT rank FROM base.memory_events) AS memory
+    FROM base.host_ops WHERE rank IS NOT NULL
+    GROUP BY rank
+),
+lacking AS (
+    SELECT
+        rank,
+        CAST(NOT frames AND bool_or(frames) OVER () AS BIGINT)
+        + 2 * CAST(NOT shapes AND bool_or(shapes) OVER () AS BIGINT)
+        + 4 * CAST(NOT memory AND bool_or(memory) OVER () AS BIGINT) AS bits
+    FROM extras
+)
+SELECT
+    rank, min(source_id) AS source_id, NULL AS step, 'other settings' AS kind,
+    any_value(bits) AS count, any_value(bits) AS total, FALSE AS is_unknown
+FROM lacking JOIN base.rank_sources USING (rank)
+WHERE bits > 0
+GROUP BY rank
+"""
+
+_BY_KIND = {
+    "late start": _LATE_START,
+    "recorded apart": _APART,
+    "other settings": _SETTINGS,
+}
+
+
+def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
+    """Add what only a woven run shows to base.doubts; what was there of it is replaced."""
+    con.execute("DELETE FROM base.doubts WHERE list_contains($1, kind)", [list(_BY_KIND)])
+    for statement in _BY_KIND.values():
+        con.execute(statement)

@@ -1,0 +1,232 @@
+"""The verdict on the records of every rank and step: what they cannot support is unknown.
+
+Loaders say what is doubtful in their file (base.doubts); here that becomes the table `recording`,
+and what is unknown is left out of what all numbers are made of: a step is no step of its rank, a
+rank without steps that count is not on the timeline (the view device_ops).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import duckdb
+
+from traceweave.ingestion.beside_each_other import EXTRAS, doubt_beside_each_other
+from traceweave.ingestion.load import Outcome
+from traceweave.store.rows import insert_rows
+from traceweave.words import count, duration, named, percent, plural
+
+
+class _Kind(NamedTuple):
+    unknown: str
+    """What is wrong where the steps, or the rank, are unknown."""
+    counts: str
+    """What is wrong where they count nevertheless."""
+    advice: str
+
+
+_KINDS = {
+    "cut step": _Kind(
+        "the file ends in {steps}, seen only in part",
+        "the file ends in {steps}, the only one: nothing shows how long it was",
+        "let the profiler finish writing, and copy whole files",
+    ),
+    "lost records": _Kind(
+        "{share} launches in {steps} have no device record",
+        "{share} launches in {steps} have no device record: compute there is that much more",
+        "record fewer steps at a time or give the profiler larger buffers (torch:"
+        " ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB in the file that KINETO_CONFIG names; nsys:"
+        " --cuda-flush-interval), with no other profiler at the same time",
+    ),
+    "no device records": _Kind(
+        "the file has no record of what the device did for {of}",
+        "",
+        "profile CUDA activity, with no other profiler at the same time",
+    ),
+    "overruns": _Kind(
+        "",
+        "{share} GPU ops in {steps} run on while the next op of their stream runs, which cannot"
+        " be: each counts until the next one starts",
+        "their durations are wrong in the trace: record again, with a newer profiler or driver",
+    ),
+    "late start": _Kind(
+        "ranks began to record, or to work, {time} apart: {steps} began with waiting for the last",
+        "",
+        "start the profiler at the same step on every rank, after a barrier and a step of warm-up",
+    ),
+    "recorded apart": _Kind(
+        "",
+        "only {percent} of its recording is of the time that most ranks recorded: waiting and its"
+        " causes are known in this part",
+        "start and stop the profiler at the same step on every rank",
+    ),
+    "other settings": _Kind(
+        "",
+        "it lacks {missing}, which other ranks recorded: recording them takes time of the host, by"
+        " which ranks differ",
+        "record with the same settings on every rank",
+    ),
+}
+"""By kind of doubt."""
+
+_COUNTED = frozenset({"lost records", "no device records", "overruns"})
+"""Those whose counts are of records."""
+
+KINDS = frozenset(_KINDS)
+"""What `ingest_issues` calls them."""
+
+# what came after the last step with work on the GPU lost its own
+_CUT = """
+INSERT INTO base.doubts BY NAME
+WITH ended AS (
+    SELECT
+        rank, source_id,
+        coalesce(
+            max(start_local_ns) FILTER (device_start_local_ns IS NOT NULL), max(start_local_ns)
+        ) AS from_ns
+    FROM base.steps
+    WHERE list_contains($sources, source_id)
+    GROUP BY rank, source_id
+),
+cut AS (
+    SELECT rank, source_id, step
+    FROM base.steps AS s JOIN ended AS e USING (rank, source_id)
+    WHERE s.start_local_ns >= e.from_ns
+)
+SELECT
+    rank, source_id, step, 'cut step' AS kind, 0 AS count, 0 AS total,
+    (SELECT count(*) FROM base.steps) > (SELECT count(*) FROM cut) AS is_unknown
+FROM cut
+"""
+
+# of launches, or of tasks in a form that is not read
+_NO_DEVICE = """
+INSERT INTO base.doubts BY NAME
+SELECT
+    rank, source_id, NULL AS step, 'no device records' AS kind,
+    coalesce(launches, unread_tasks) AS count, count AS total, TRUE AS is_unknown
+FROM base.rank_sources
+WHERE coalesce(launches, 0) + coalesce(unread_tasks, 0) > 0
+    AND rank NOT IN (SELECT rank FROM base.doubts WHERE kind = 'no device records')
+"""
+
+# a rank without a step that counts is unknown as a whole
+_DOUBTS = """
+WITH stepped AS (
+    SELECT rank, bool_or(d.rank IS NULL) AS has_known
+    FROM base.steps AS s
+    LEFT JOIN (SELECT DISTINCT rank, step FROM base.doubts WHERE is_unknown) AS d USING (rank, step)
+    GROUP BY rank
+),
+judged AS (
+    SELECT
+        d.* EXCLUDE (is_unknown),
+        d.is_unknown AND (
+            d.step IS NOT NULL OR s.rank IS NULL OR d.kind = 'no device records'
+        ) AS is_unknown,
+        d.is_unknown AND d.kind <> 'cut step'
+            AND (d.kind = 'no device records' OR NOT coalesce(s.has_known, FALSE)) AS of_rank
+    FROM base.doubts AS d LEFT JOIN stepped AS s USING (rank)
+    -- what a file that ends early lacks is said once
+    WHERE NOT (kind = 'lost records' AND EXISTS (
+        FROM base.doubts AS c
+        WHERE c.kind = 'cut step' AND c.is_unknown AND c.rank = d.rank AND c.step = d.step
+    ))
+)
+SELECT
+    rank, source_id, kind, is_unknown, bool_or(of_rank) AS of_rank,
+    coalesce(list(DISTINCT step ORDER BY step) FILTER (step IS NOT NULL), []) AS steps,
+    CAST(sum(count) AS BIGINT) AS count, CAST(sum(total) AS BIGINT) AS total
+FROM judged
+GROUP BY rank, source_id, kind, is_unknown
+ORDER BY rank, source_id, kind, is_unknown
+"""
+
+_LEAVE_OUT = """
+DELETE FROM base.steps WHERE (rank, step) IN (SELECT (rank, step) FROM base.doubts WHERE is_unknown)
+"""
+
+
+def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> None:
+    """Take the steps that files show to be unknown out of those of their ranks."""
+    cut = [o.source_id for o in outcomes if o.loaded is not None and o.loaded.cut_short]
+    if cut:
+        con.execute(_CUT, {"sources": cut})
+    con.execute(_NO_DEVICE)
+    con.execute(_LEAVE_OUT)
+
+
+def judge_recording(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Fill the table `recording` of a woven run, leave out what only all ranks together show to be
+    unknown, and return what is wrong: a sentence for the ranks that have it in common.
+
+    What is judged again, as files were added, is judged anew.
+    """
+    doubt_beside_each_other(con)
+    rows = [_judged(*row) for row in con.execute(_DOUBTS).fetchall()]
+    con.execute("DELETE FROM recording")
+    insert_rows(con, "recording", rows)
+    con.execute(_LEAVE_OUT)
+    _write_issues(con)
+    return tuple(_sentences(rows))
+
+
+def _judged(
+    rank: int,
+    source_id: int,
+    kind: str,
+    is_unknown: bool,
+    of_rank: bool,
+    steps: list[int],
+    events: int,
+    total: int,
+) -> dict[str, object]:
+    of = _KINDS[kind]
+    missing = [extra for bit, extra in enumerate(EXTRAS) if events >> bit & 1]
+    where = named("step", steps) if steps else "its recording"
+    message = (of.unknown if is_unknown else of.counts).format(
+        share=f"{count(events)} of {count(total)}",
+        steps=where,
+        of=plural(events, "launch", "launches"),
+        time=duration(events),
+        percent=percent(events / total if total else None),
+        missing=" and ".join(missing),
+    )
+    if of_rank:
+        message += ": the rank is unknown, left out of all numbers"
+    elif is_unknown:
+        are = "this step is" if len(steps) == 1 else "these steps are"
+        message += f": {are} unknown, left out of all numbers"
+    return {
+        "rank": rank,
+        "source_id": source_id,
+        "kind": kind,
+        "steps": [] if of_rank else steps,
+        "count": events if kind in _COUNTED else None,
+        "total": total if kind in _COUNTED else None,
+        "is_unknown": is_unknown,
+        "message": message,
+        "advice": of.advice,
+    }
+
+
+def _write_issues(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(
+        "DELETE FROM ingest_issues WHERE list_contains($1, kind) AND source_id IS NOT NULL",
+        [sorted(KINDS)],
+    )
+    con.execute(
+        "INSERT INTO ingest_issues BY NAME SELECT source_id, kind, coalesce(count, 0) AS count,"
+        " format('rank {}', rank) AS example,"
+        " message || '; to avoid it, ' || advice AS message FROM recording"
+    )
+
+
+def _sentences(rows: Iterable[dict[str, object]]) -> Iterable[str]:
+    """Yield what ranks have in common once."""
+    ranks: dict[object, list[int]] = {}
+    for row in rows:
+        ranks.setdefault(row["message"], []).append(int(str(row["rank"])))
+    for message, of in ranks.items():
+        yield f"{named('rank', sorted(of))}: {message}"
