@@ -41,7 +41,7 @@ told AS (
 streams AS (
     SELECT source_id, stream, min(op_id) AS op_id
     FROM (
-        SELECT k.source_id, k.stream, k.op_id, list(struct_update(t.keys, Seq := NULL::VARCHAR) ORDER BY t.message_id) FILTER (t.op_id IS NOT NULL) AS does
+        SELECT k.source_id, k.stream, k.op_id, list(struct_update(t.keys, Seq := NULL::VARCHAR, "Comms Id" := NULL::VARCHAR) ORDER BY t.message_id) FILTER (t.op_id IS NOT NULL) AS does
         FROM communication_kernels AS k LEFT JOIN told AS t USING (op_id)
         WHERE k.keys IS NOT NULL OR k.launch_op_id IS NOT NULL
         GROUP BY ALL
@@ -50,7 +50,7 @@ streams AS (
     HAVING count(does) = count(*) AND count(*) >= 8 AND count(DISTINCT does) = 1
 ),
 supposed AS (
-    SELECT k.op_id, t.args, struct_update(t.keys, Seq := NULL::VARCHAR) AS keys
+    SELECT k.op_id, t.args, struct_update(t.keys, Seq := NULL::VARCHAR, "Comms Id" := NULL::VARCHAR) AS keys
     FROM open_kernels AS k
     JOIN streams AS s USING (source_id, stream)
     JOIN told AS t ON t.op_id = s.op_id

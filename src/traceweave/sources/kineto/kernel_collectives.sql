@@ -27,7 +27,7 @@ SELECT
     coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])) AS group_ranks,
     coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]))) AS group_size,
     NULL AS comm_id,
-    CASE WHEN TRY_CAST(k.keys.Seq AS BIGINT) >= 0 THEN TRY_CAST(k.keys.Seq AS BIGINT) END AS seq,
+    call_number(k.keys) AS seq,
     k.dtype,
     CASE
         WHEN k.message_bytes IS NOT NULL THEN k.message_bytes

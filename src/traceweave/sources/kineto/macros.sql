@@ -15,3 +15,10 @@ CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
 
 -- Whether a `record_param_comms` is of a send or a receive.
 CREATE OR REPLACE TEMP MACRO is_message(args) AS json_extract_string(args, '$."Collective name"') IN ('send', 'recv');
+
+-- The number of a call in its group. Where it is missing, the id that all members make of it, the group's name and size stands for it:
+-- an unsigned 64-bit integer, of which 63 bits tell as much.
+CREATE OR REPLACE TEMP MACRO call_number(keys) AS coalesce(
+    CASE WHEN TRY_CAST(keys.Seq AS BIGINT) >= 0 THEN TRY_CAST(keys.Seq AS BIGINT) END,
+    CAST(TRY_CAST(keys."Comms Id" AS UBIGINT) & 9223372036854775807::UBIGINT AS BIGINT)
+);
