@@ -10,9 +10,11 @@ from importlib import resources
 
 import duckdb
 
+from traceweave.errors import InputError
 from traceweave.sources import derive
 from traceweave.sources.captured import Captured, store_captured
-from traceweave.sources.kineto.probe import describe_process
+from traceweave.sources.kineto.parts import merged, part_events
+from traceweave.sources.kineto.probe import describe_process, wrote_at_once
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import Reading, read_events, stage_events
 from traceweave.sources.model import (
@@ -87,6 +89,7 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.stage(con)
     stage_events(con)
     read = {file.source_id: _read(con, file) for file in files}
+    _part(con, read)
     lanes = con.execute(
         "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
     ).fetchall()
@@ -109,8 +112,13 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
 def _captured(read: Mapping[int, _Read]) -> Iterator[tuple[int, int, Captured]]:
     for source_id, of in read.items():
         for process in of.trace.processes:
-            if process.rank is not None:
+            if process.rank is not None and _is_of(of, process):
                 yield process.rank, source_id, of.properties.captured
+
+
+def _is_of(of: _Read, process: Process) -> bool:
+    """Tell whether the top level is a process's: that of a merged file is the first one's."""
+    return len(of.trace.processes) == 1 or process.rank == of.properties.rank
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
@@ -122,7 +130,7 @@ def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
     trace = replace(trace, base_ns=properties.base_ns)
-    if not trace.processes:
+    if len(trace.processes) != 1:
         return trace
     (known,) = trace.processes
     told = describe_process(trace.path, properties, known.pid)
@@ -130,23 +138,42 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     return replace(trace, processes=(process,))
 
 
+def _part(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
+    """Give the events of merged files their parts, as the probe found them."""
+    for source_id in sorted(merged(con)):
+        of = read[source_id]
+        parts = part_events(
+            con, source_id, of.properties.world_size, damaged=wrote_at_once(of.reading)
+        )
+        if len(parts) != len(of.trace.processes):
+            raise InputError(
+                f"it holds the events of {len(parts)} processes, which a look at its ends did not"
+                " show; give the ranks' own files"
+            )
+
+
 def _describe_sources(
     con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], first_rows: Mapping[int, int]
 ) -> None:
     processes = [
-        of.trace.processes[0] if of.trace.processes else Process(0) for of in read.values()
+        (source_id, of, process)
+        for source_id, of in read.items()
+        for process in of.trace.processes or (Process(0),)
     ]
     con.execute(
         "CREATE OR REPLACE TEMP TABLE new_source AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::INTEGER[]) AS rank, unnest($3::INTEGER[]) AS world_size,"
-        " unnest($4::BIGINT[]) AS base_ns, unnest($5::BIGINT[]) AS first_op_id",
+        " unnest($2::INTEGER[]) AS part, unnest($3::INTEGER[]) AS rank,"
+        " unnest($4::INTEGER[]) AS world_size, unnest($5::BIGINT[]) AS base_ns,"
+        " unnest($6::BIGINT[]) AS first_op_id, unnest($7::BOOLEAN[]) AS is_merged",
         [
-            list(read),
-            [process.rank for process in processes],
-            [process.world_size for process in processes],
-            [of.properties.base_ns for of in read.values()],
+            [source_id for source_id, _, _ in processes],
+            [process.key for _, _, process in processes],
+            [process.rank for _, _, process in processes],
+            [process.world_size for _, _, process in processes],
+            [of.properties.base_ns for _, of, _ in processes],
             # of the row 0
-            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n in read],
+            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n, _, _ in processes],
+            [len(of.trace.processes) > 1 for _, of, _ in processes],
         ],
     )
     groups = [(n, group) for n, of in read.items() for group in of.properties.groups]

@@ -1,8 +1,14 @@
 -- What the statements about collectives share.
 
--- The process groups that are the only ones of their file.
+-- The process groups that a rank's file lists. The list of a merged file is one rank's: it says of another only what both are in.
+CREATE OR REPLACE TEMP VIEW known_groups AS
+SELECT s.rank, g.*
+FROM new_groups AS g JOIN new_source AS s USING (source_id)
+WHERE NOT s.is_merged OR list_contains(g.ranks, s.rank);
+
+-- Those that are the only ones of their file.
 CREATE OR REPLACE TEMP VIEW only_groups AS
-FROM new_groups QUALIFY count(*) OVER (PARTITION BY source_id) = 1;
+FROM known_groups WHERE source_id IN (FROM new_groups SELECT source_id GROUP BY source_id HAVING count(*) = 1);
 
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].
