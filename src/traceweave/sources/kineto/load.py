@@ -47,6 +47,13 @@ _COLLECTIVES = (
 )
 """Scripts in their order, with what has to be there for each."""
 
+_OVERLAID = """
+SELECT rank FROM new_host_ops
+WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
+GROUP BY rank HAVING count(*) >= 1.5 * count(DISTINCT correlation)
+"""
+"""A profiler counts calls: hardly ever have two of them one number."""
+
 _LOST = {
     "no phase": "events without a phase",
     "no usable timestamp": "events whose timestamp is missing, not a number or out of range",
@@ -71,7 +78,8 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     """Fill the base tables of `con` with the events of `trace`.
 
     Raises:
-        InputError: the file has no traceEvents array, or unpacks to more than it may.
+        InputError: the file has no traceEvents array, unpacks to more than it may, or holds several
+            processes that nothing tells apart.
     """
     (loaded,) = load_together(con, [File(trace, source_id, report)])
     return loaded
@@ -84,7 +92,8 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     do. Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
 
     Raises:
-        InputError: a file has no traceEvents array, or unpacks to more than it may.
+        InputError: a file has no traceEvents array, unpacks to more than it may, or holds several
+            processes that nothing tells apart.
     """
     derive.stage(con)
     stage_events(con)
@@ -100,6 +109,12 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
         first_rows[source_id] = min(first_row, first_rows.get(source_id, first_row))
     _describe_sources(con, read, first_rows)
     _sort(con, {lane for _, lane, _, _ in lanes})
+    if con.execute(_OVERLAID).fetchall():
+        raise InputError(
+            "its calls have the same correlation ids several times over, as where the traces of"
+            " processes with one pid were merged: they cannot be told apart; give the ranks' own"
+            " files"
+        )
     loaded = _account(con, read, events)
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
