@@ -167,6 +167,16 @@ def test_a_merged_file_says_what_the_ranks_own_files_say(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+def test_a_long_file_whose_head_says_one_rank(
+    traces: Traces, own_files: Path, tmp_path: Path, database_of: DatabaseOf
+) -> None:
+    """The first rank's events fill all that a quick look sees."""
+    more = [{"ph": "M", "name": "thread_name", "pid": 1, "args": {"name": "x" * 5_000_000}}]
+    events = one_after_the_other(traces)
+    merged = _write(tmp_path / "merged.json", _tops(traces), events[:300] + more + events[300:])
+    assert answers(database_of(merged)) == answers(database_of(own_files))
+
+
 def test_what_nothing_tells_apart_is_refused(traces: Traces, tmp_path: Path) -> None:
     events = one_after_the_other(traces)
     mixed = sorted(events, key=lambda event: float(event.get("ts", 0)))

@@ -5,11 +5,11 @@
 INSERT INTO base.listed_groups BY NAME
 WITH listed AS (
     SELECT
-        s.rank, s.source_id, row_number() OVER (PARTITION BY s.source_id ORDER BY g.rowid) AS place,
+        s.rank, source_id, row_number() OVER (PARTITION BY source_id ORDER BY g.rowid) AS place,
         g.name AS group_name, g.description AS group_desc, g.ranks AS group_ranks, s.world_size,
         len(g.ranks) > 0 OR g.size = s.world_size AS known
     FROM new_groups AS g
-    JOIN new_source AS s ON g.source_id = s.source_id AND NOT s.is_merged
+    JOIN (FROM new_source WHERE NOT is_merged) AS s USING (source_id)
     SEMI JOIN (SELECT source_of(op_id) AS source_id FROM new_host_ops WHERE kind = 'annotation' AND starts_with(name, 'gloo:')) AS o USING (source_id)
 )
 SELECT * EXCLUDE (known) REPLACE (nullif(group_ranks, CAST(range(world_size) AS INTEGER[])) AS group_ranks)

@@ -25,7 +25,10 @@ _TOP_LEVEL_KEYS = (
 
 _BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 16 << 10
-"""Of both ends of every block, to see times and processes."""
+"""Of both ends of every block, to see times."""
+
+_PID_EVERY_BYTES, _PID_BYTES = 64 << 10, 4 << 10
+"""How often so much is looked at to see whose events there are: a rank's take more."""
 
 _TENSORBOARD_NAME = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?"
@@ -39,9 +42,9 @@ _NO_HOST = re.compile(r"((global|local)-?)?(rank|worker|step|iter|iteration|epoc
 _SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
 """Marks and metadata may carry times far outside the recording, spans do not."""
 
-_PID = re.compile(rb'"pid"\s*:\s*(?:(\d{1,18})\b|"([^"]{1,200})")')
+_PID = re.compile(rb'"pid"\s*:\s*(?:(\d{1,18})|"([^"]{1,200})")\s*[,}]')
 _ISSUER = re.compile(
-    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|hip_runtime)"[^{}]*?"pid"\s*:\s*(\d{1,18})\b'
+    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|hip_runtime)"[^{}]*?"pid"\s*:\s*(\d{1,18})\s*[,}]'
 )
 _DEVICES = 64
 """Numbers below are those of devices, which have a pid as well."""
@@ -192,14 +195,18 @@ class _Extent:
         for sample in (block[:_SAMPLE_BYTES], block[-_SAMPLE_BYTES:]):
             self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
             self.any = _extended(self.any, _ANY_TIME.findall(sample))
-            self.processes.update(_ISSUER.findall(sample))
-            for number, text in _PID.findall(sample):
-                if (number or text).isdigit():
-                    self.processes |= {number or text} if int(number or text) >= _DEVICES else set()
-                elif re.search(rb"\d", text):
-                    self.labels.add(text)
+        for at in range(0, len(block), _PID_EVERY_BYTES):
+            self._look_whose(block[at : at + _PID_BYTES])
         if self.pid is None and (match := _HOST_EVENT_PID.search(block, 0, _SAMPLE_BYTES)):
             self.pid = int(match[1])
+
+    def _look_whose(self, sample: bytes) -> None:
+        self.processes.update(_ISSUER.findall(sample))
+        for number, text in _PID.findall(sample):
+            if not (number or text).isdigit():
+                self.labels |= {text} if re.search(rb"\d", text) else set()
+            elif int(number or text) >= _DEVICES:
+                self.processes.add(number or text)
 
     def epoch_ns(self, base_ns: int) -> tuple[int | None, int | None]:
         """Return first and last time; None where the file has none that makes sense."""
