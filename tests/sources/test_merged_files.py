@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from traceweave.errors import InputError
 from traceweave_simulator import Config, simulate, write_kineto
 
 Event = dict[str, Any]
@@ -33,7 +34,7 @@ GROUP BY collective_id ORDER BY collective_id
 @pytest.fixture(scope="module")
 def own_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own")
-    write_kineto(simulate(Config(ranks=3, steps=3, seed=5)), folder)
+    write_kineto(simulate(Config(ranks=3, steps=3, layers=3, seed=5)), folder)
     return folder
 
 
@@ -77,6 +78,17 @@ def sglang(traces: Traces) -> list[Event]:
 
 def sglang_reversed(traces: Traces) -> list[Event]:
     return sglang(traces)[::-1]
+
+
+def sglang_with_stages(traces: Traces) -> list[Event]:
+    return [
+        {**event, "pid": f"[TP{rank % 2:02d}-PP{rank // 2:02d}] {event['pid']}"}
+        for rank, event in _each(traces)
+    ]
+
+
+def sglang_of_unknown_ranks(traces: Traces) -> list[Event]:
+    return [{**event, "pid": f"[Unknown] {event['pid']}"} for _, event in _each(traces)]
 
 
 def fused(traces: Traces) -> list[Event]:
@@ -154,7 +166,8 @@ def labelled(traces: Traces) -> list[Event]:
 
 
 WAYS = [
-    sglang, sglang_reversed, fused, fused_before_it_named, one_after_the_other, shifted, labelled
+    sglang, sglang_reversed, sglang_with_stages, sglang_of_unknown_ranks, fused,
+    fused_before_it_named, one_after_the_other, shifted, labelled,
 ]  # fmt: skip
 
 
@@ -177,11 +190,19 @@ def test_a_long_file_whose_head_says_one_rank(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+def test_perfetto_is_given_no_file_of_several_ranks(
+    traces: Traces, tmp_path: Path, database_of: DatabaseOf
+) -> None:
+    merged = _write(tmp_path / "merged.json", _tops(traces), sglang(traces))
+    with traceweave.open(database_of(merged)) as run, pytest.raises(InputError, match="per rank"):
+        run.export(tmp_path / "run.zip", to="perfetto-manifest")
+
+
 def test_what_nothing_tells_apart_is_refused(traces: Traces, tmp_path: Path) -> None:
     events = one_after_the_other(traces)
     mixed = sorted(events, key=lambda event: float(event.get("ts", 0)))
     merged = _write(tmp_path / "merged.json", _tops(traces), mixed)
-    with pytest.raises(traceweave.InputError, match="cannot be told apart; give the ranks' own"):
+    with pytest.raises(InputError, match="cannot be told apart; give the ranks' own"):
         traceweave.ingest([merged], tmp_path / "run.duckdb")
 
 
@@ -194,7 +215,7 @@ def test_processes_of_one_pid_are_refused(traces: Traces, tmp_path: Path) -> Non
             event["tid"] = 1 if event["pid"] == 1 else event["tid"]
         events.append(event)
     merged = _write(tmp_path / "merged.json", _tops(traces), events)
-    with pytest.raises(traceweave.InputError, match="processes with one pid were merged"):
+    with pytest.raises(InputError, match="processes with one pid were merged"):
         traceweave.ingest([merged], tmp_path / "run.duckdb")
 
 
@@ -209,7 +230,7 @@ def test_two_processes_that_wrote_into_one_file_at_once_are_recognised(
     )
     mixed = tmp_path / "rank0.json"
     mixed.write_bytes(text)
-    with pytest.raises(traceweave.InputError, match="wrote into it at once"):
+    with pytest.raises(InputError, match="wrote into it at once"):
         traceweave.ingest([mixed], tmp_path / "run.duckdb")
 
 

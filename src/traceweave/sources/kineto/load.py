@@ -144,8 +144,10 @@ def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
+    if len(trace.processes) > 1:
+        return trace  # one offset cannot put a merged file on the common clock
     trace = replace(trace, base_ns=properties.base_ns)
-    if len(trace.processes) != 1:
+    if not trace.processes:
         return trace
     (known,) = trace.processes
     told = describe_process(trace.path, properties, known.pid)

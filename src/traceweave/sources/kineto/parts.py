@@ -159,7 +159,8 @@ def part_events(
     ]
     some = any(pid.calls for pid in pids)
     owners = [pid for pid in pids if (pid.calls if some else pid.ops)]
-    labelled = all(owner.label is not None for owner in owners)
+    labels = {owner.label for owner in owners} - {None}
+    labelled = len(labels) == len(owners)
     if damaged and not labelled:
         raise InputError(
             f"{_processes(owners)} wrote into it at once: events of one lie inside of those of"
