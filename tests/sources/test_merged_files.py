@@ -242,3 +242,10 @@ def test_the_corpus_case(corpus: Path, database_of: DatabaseOf) -> None:
     assert {hidden for *_, hidden in breakdown} == {0.0}
     assert late[0] == (2, 4, 4, 108.0)
     assert len(collectives) == 4
+
+
+def test_a_command_processor_that_writes_calls_is_no_other_process(
+    corpus: Path, database_of: DatabaseOf
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "mtia_accelerator")) as run:
+        assert run.con.execute("SELECT count(*) FROM ranks").fetchall() == [(1,)]

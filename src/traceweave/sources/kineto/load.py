@@ -50,7 +50,7 @@ _COLLECTIVES = (
 _OVERLAID = """
 SELECT rank FROM new_host_ops
 WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
-GROUP BY rank HAVING count(*) >= 1.5 * count(DISTINCT correlation)
+GROUP BY rank HAVING count(*) >= greatest(64, 1.5 * count(DISTINCT correlation))
 """
 """A profiler counts calls: hardly ever have two of them one number."""
 

@@ -40,15 +40,30 @@ _TOGETHER = (
     " other with a pid of its own for each process"
 )
 
-_OWNERS = """
-SELECT source_id, count(*) FROM (
-    SELECT source_id, pid, max(kind IN ('runtime', 'driver')) AS calls
-    FROM new_events JOIN host_categories USING (cat)
-    WHERE kind IN ('runtime', 'driver', 'op') AND pid IS NOT NULL
+_PROCESS = r"0*[1-9]\d{0,14}|\[.*|(?i:rank).*"
+"""What may be a process's pid: no others but numbers, and what merging makes of them."""
+
+_OWNERS = f"""
+WITH kinds AS (
+    SELECT cat, kind IN ('runtime', 'driver') AS calls, kind = 'op' AS ops, false AS on_device
+    FROM host_categories WHERE kind IN ('runtime', 'driver', 'op')
+    UNION ALL SELECT cat, false, false, true FROM device_categories
+),
+pids AS (
+    SELECT
+        source_id, pid, count(*) FILTER (calls) AS calls, count(*) FILTER (ops) AS ops,
+        count(*) FILTER (on_device) AS on_device
+    FROM new_events JOIN kinds USING (cat)
+    WHERE lane IN ('span', 'mark')
     GROUP BY source_id, pid
-    QUALIFY calls = max(calls) OVER (PARTITION BY source_id)
+    HAVING regexp_full_match(pid, '{_PROCESS}')
 )
-GROUP BY source_id HAVING count(*) > 1
+-- an accelerator's command processor writes calls beside what it runs
+SELECT
+    source_id, pid, CASE WHEN calls > 0 AND (ops > 0 OR on_device = 0) THEN 2 ELSE 1 END AS issuing
+FROM pids WHERE ops > 0 OR (calls > 0 AND on_device = 0)
+QUALIFY issuing = max(issuing) OVER (PARTITION BY source_id)
+    AND count(*) OVER (PARTITION BY source_id, issuing) > 1
 """
 
 _CORRELATED = """
@@ -115,8 +130,6 @@ class _Pid:
     """What a file has of one pid."""
 
     pid: str
-    calls: int
-    ops: int
     on_host: int
     on_device: int
     first_row: int | None
@@ -143,7 +156,7 @@ class _Pid:
 
 def merged(con: duckdb.DuckDBPyConnection) -> set[int]:
     """Return the files in `new_events` in which several processes issue work."""
-    return {source_id for source_id, _ in con.execute(_OWNERS).fetchall()}
+    return {source_id for source_id, _, _ in con.execute(_OWNERS).fetchall()}
 
 
 def part_events(
@@ -157,8 +170,8 @@ def part_events(
     pids = [
         _Pid(*row) for row in con.execute(_script("parts.sql"), {"source_id": source_id}).fetchall()
     ]
-    some = any(pid.calls for pid in pids)
-    owners = [pid for pid in pids if (pid.calls if some else pid.ops)]
+    issuing = {pid for source, pid, _ in con.execute(_OWNERS).fetchall() if source == source_id}
+    owners = [pid for pid in pids if pid.pid in issuing]
     labels = {owner.label for owner in owners} - {None}
     labelled = len(labels) == len(owners)
     if damaged and not labelled:

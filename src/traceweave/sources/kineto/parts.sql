@@ -1,8 +1,6 @@
 -- The processes of one file, by pid, with what tells whose they are. Input: new_events, host_categories, device_categories.
 SELECT
     e.pid,
-    count(*) FILTER (WHERE h.kind IN ('runtime', 'driver')) AS calls,
-    count(*) FILTER (WHERE h.kind = 'op') AS ops,
     count(*) FILTER (WHERE h.kind IS NOT NULL) AS on_host,
     count(*) FILTER (WHERE d.kind IS NOT NULL) AS on_device,
     min(e.rowid) FILTER (WHERE e.ph <> 'M') AS first_row,
