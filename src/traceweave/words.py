@@ -107,7 +107,7 @@ def cell(column: str, value: object) -> str:
 
 def _in_column(column: str, value: int | float) -> str:
     if column.endswith("_ns"):
-        is_moment = EPOCH_FROM_NS < value < LAST_NS
+        is_moment = EPOCH_FROM_NS < value < LAST_NS and not column.endswith("offset_ns")
         return time_of_day(int(value)) if is_moment else duration(value, TABLE)
     if column.startswith("bytes") or column.endswith("_bytes"):
         return size(value, TABLE)

@@ -159,8 +159,16 @@ def test_a_host_name_does_not_overrule_causality(empty_run: Connection) -> None:
 def test_ranks_of_one_report_share_a_clock(empty_run: Connection) -> None:
     for rank in range(2):
         add_rank(empty_run, rank, source=0)
+    empty_run.execute("UPDATE base.rank_sources SET format = 'nsys'")
     weave(empty_run)
     assert [row[5] for row in clocks(empty_run)] == ["aligned", "same host"]
+
+
+def test_ranks_whose_traces_were_merged_have_clocks_of_their_own(empty_run: Connection) -> None:
+    for rank in range(2):
+        add_rank(empty_run, rank, source=0)
+    weave(empty_run)
+    assert [row[5] for row in clocks(empty_run)] == ["wall clock", "wall clock"]
 
 
 def test_align_moves_the_reference_and_leaves_the_matches(empty_run: Connection) -> None:

@@ -63,7 +63,8 @@ def print_overview(run: Run) -> None:
     database, overview = run.path, run.info()
     count = len(overview.ranks)
     world = f" of {overview.world_size}" if overview.world_size else ""
-    starts = [r.first_local_ns for r in overview.ranks if r.first_local_ns is not None]
+    begun = (rank.first_local_ns for rank in overview.ranks)
+    starts = [ns for ns in begun if ns is not None and ns >= words.EPOCH_FROM_NS]
     made = overview.ingested_at_utc
     day = words.date_and_time(made) if made else "an unknown day"
     facts = {

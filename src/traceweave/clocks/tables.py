@@ -11,7 +11,7 @@ import duckdb
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.violations import Violations
 from traceweave.store.rows import insert_rows
-from traceweave.words import count, duration
+from traceweave.words import EPOCH_FROM_NS, count, duration
 
 CAUSALITY = "causality_violated"
 """Kind of the row of ingest_issues about instances that end before they have begun everywhere."""
@@ -22,14 +22,17 @@ CONTRADICTION = "causality_contradicts_itself"
 def read_ranks(con: duckdb.DuckDBPyConnection) -> list[RankInfo]:
     """Read host, time span and whose clock times its calls of every rank, in ascending order."""
     rows = con.execute(
-        # ranks in one report were recorded by one profiler on one host, named or not
-        "WITH sources AS (SELECT *, count(DISTINCT rank) OVER (PARTITION BY source_id) AS together"
-        " FROM base.rank_sources) SELECT rank,"
-        " coalesce(min(host), min(CASE WHEN together > 1 THEN 'report ' || source_id END)),"
+        # ranks in one report were recorded by one profiler on one host, named or not; a host's
+        # clock is theirs if their times are of a wall clock, and not from the start of something
+        "WITH sources AS (SELECT *, count(DISTINCT rank) OVER (PARTITION BY source_id) > 1"
+        " AND format = 'nsys' AS together FROM base.rank_sources) SELECT rank,"
+        " coalesce(min(host) FILTER (WHERE together OR first_local_ns >= $wall_clock),"
+        " min('report ' || source_id) FILTER (WHERE together)),"
         " coalesce(min(first_local_ns), 0), coalesce(max(last_local_ns), 0),"
         " rank IN (SELECT rank FROM base.collective_calls"
         " WHERE gpu_op_id IS NOT NULL OR evidence <> 'host op')"
-        " FROM sources GROUP BY rank ORDER BY rank"
+        " FROM sources GROUP BY rank ORDER BY rank",
+        {"wall_clock": EPOCH_FROM_NS},
     ).fetchall()
     return [RankInfo(*row) for row in rows]
 

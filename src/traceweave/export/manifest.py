@@ -125,8 +125,8 @@ def plan(
         files.append(Bundled(rank, Path(written), name, base_ns + added_ns, lost_ns))
     if not files:
         raise InputError(
-            "Perfetto can read none of this run's traces (only those of the PyTorch profiler);"
-            " use --to perfetto"
+            "Perfetto can read none of this run's traces (only those of the PyTorch profiler, a"
+            " file per rank); use --to perfetto"
         )
     return Bundle(path, tuple(files), tuple(dict.fromkeys(left_out)))
 

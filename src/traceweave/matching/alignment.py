@@ -17,9 +17,7 @@ from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import Line, fit_line
 from traceweave.matching.shifts import (
     CLEAR,
-    SAME_CLOCK_NS,
     STEP_NS,
-    WALL_CLOCK_NS,
     choose_shift,
     same_steps,
     steadiest_shift,
@@ -137,7 +135,7 @@ def _align_by_votes(
     between; `some`: only part of the calls need to fit.
     """
     refused = Alignment(np.full(len(a), -1, dtype=np.int64), None, False, reason)
-    seed = vote(a, b, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, some=some)
+    seed = vote(a, b, same_clock=same_clock, some=some)
     if seed is None:
         return refused
     partner, line = near_line(a, b, seed)

@@ -17,7 +17,6 @@ from traceweave.matching.alignment import near_line
 from traceweave.matching.buffered import LEAST, PROOFS, SPARE_NS, Ahead, clocks_of, waited
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
-from traceweave.matching.shifts import SAME_CLOCK_NS, WALL_CLOCK_NS
 from traceweave.matching.voting import vote
 
 TIGHT_NS = 100_000.0
@@ -73,7 +72,7 @@ def _by_votes(sent: Calls, received: Calls, long: Ints, same_clock: bool) -> Int
     few = received.take(long)
     if len(few) < LEAST:
         return partner
-    seed = vote(few, sent, SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS, some=False)
+    seed = vote(few, sent, same_clock=same_clock, some=False)
     if seed is not None:
         partner[long], _ = near_line(few, sent, seed)
     return partner

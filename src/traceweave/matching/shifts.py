@@ -43,7 +43,10 @@ BETWEEN_STEPS = 8
 """Calls there are for each part between steps, on average: a wrong shift needs a step more often.
 """
 WALL_CLOCK_NS = 5_000_000_000
-"""Wall clocks of one cluster differ by less than this."""
+"""Wall clocks of one cluster differ by less than this: of shifts that are possible these are looked
+at first. Times need not be of a wall clock; if none of these is possible, all others are."""
+ANY_NS = float("inf")
+"""The same for times that count from anywhere."""
 SLACK_NS = 100_000
 """By how much calls may contradict causality without that telling anything."""
 ALIKE = 0.5
@@ -82,13 +85,30 @@ def choose_shift(a: Calls, b: Calls, same_clock: bool) -> tuple[int | None, str]
     """The one shift that symbols, steps and clocks agree on, or None and why not."""
     if not len(a) or not len(b):
         return None, "no calls to compare with"
-    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    most = _most(a, b)
-    judged = _judge(a, b, _shortlist(a, b, _candidates(a, b), limit), most)
-    if not len(judged.shift):
-        return None, "the ranks' sequences of operations do not fit each other"
+    candidates, most = _candidates(a, b), _most(a, b)
+    shift, reason = None, ACAUSAL
+    for limit in limits_ns(same_clock):
+        judged = _judge(a, b, _shortlist(a, b, candidates, limit), most)
+        if not len(judged.shift):
+            return None, "the ranks' sequences of operations do not fit each other"
+        shift, reason = _choose(a, b, judged, most, limit)
+        if reason != ACAUSAL:
+            break
+    return shift, reason
+
+
+def limits_ns(same_clock: bool) -> tuple[float, ...]:
+    """Return how far clocks may lie apart: what is likely first, then what is possible."""
+    return (SAME_CLOCK_NS,) if same_clock else (WALL_CLOCK_NS, ANY_NS)
+
+
+def _choose(
+    a: Calls, b: Calls, judged: _Judged, most: float, limit: float
+) -> tuple[int | None, str]:
+    """The right one of the shifts that clocks no further apart than `limit` leave."""
+    same_clock = limit == SAME_CLOCK_NS
     only = _only(judged, most)
-    near = _near(judged, same_clock)
+    near = _near(judged, limit)
     if same_clock and not near.any() and (judged.excess_at_zero <= SAME_CLOCK_NS).any():
         return None, SEVERAL_WAYS
     judged = judged.where(near)
@@ -106,15 +126,19 @@ def could_be_one(a: Calls, b: Calls, same_clock: bool) -> bool:
     shifts = _candidates(a, b)
     if same_clock:
         shifts = shifts[_meeting(a, b, shifts)]
-    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
     most = _most(a, b)
+    return any(_could_fit(a, b, shifts, most, limit) for limit in limits_ns(same_clock))
+
+
+def _could_fit(a: Calls, b: Calls, shifts: Ints, most: float, limit: float) -> bool:
     judged = _judge(a, b, _shortlist(a, b, shifts, limit), most)
     alike = (judged.agreement >= SURELY_ALIKE) & (
         (judged.steps < 0) | (judged.steps >= SURELY_ALIKE)
     )
     if not PROVES[a.op].any():
         return bool(alike.any())
-    causal = judged.excess_at_zero <= SLACK_NS if same_clock else judged.excess <= most
+    one_clock = limit == SAME_CLOCK_NS
+    causal = judged.excess_at_zero <= SLACK_NS if one_clock else judged.excess <= most
     return bool((alike & causal).any())
 
 
@@ -154,7 +178,7 @@ def _only(judged: _Judged, most: float) -> int | None:
     return int(left[0]) if len(left) == 1 else None
 
 
-def _near(judged: _Judged, same_clock: bool) -> Flags:
+def _near(judged: _Judged, limit: float) -> Flags:
     """Which shifts the clocks may lie apart by.
 
     On one clock ends may lie apart as well, since threads end when they get a core, one rank's
@@ -162,8 +186,8 @@ def _near(judged: _Judged, same_clock: bool) -> Flags:
     holds and calls have the same steps, or, without steps, the one under which causality holds, if
     it holds under no other.
     """
-    if not same_clock:
-        return np.asarray(np.abs(judged.offset) <= WALL_CLOCK_NS)
+    if limit != SAME_CLOCK_NS:
+        return np.asarray(np.abs(judged.offset) <= limit)
     possible = judged.excess_at_zero <= SAME_CLOCK_NS
     near = possible & (np.abs(judged.offset) <= SAME_CLOCK_NS)
     if near.any():
@@ -176,8 +200,13 @@ def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
     """The shift of a short sequence under which ends scatter least from one pair to the next,
     whatever causality and chance say of it; None if under no shift operations are alike.
     """
-    limit = SAME_CLOCK_NS if same_clock else WALL_CLOCK_NS
-    shifts = _shortlist(a, b, _candidates(a, b), limit)
+    candidates = _candidates(a, b)
+    found = (_steadiest(a, b, candidates, limit) for limit in limits_ns(same_clock))
+    return next((shift for shift in found if shift is not None), None)
+
+
+def _steadiest(a: Calls, b: Calls, candidates: Ints, limit: float) -> int | None:
+    shifts = _shortlist(a, b, candidates, limit)
     i = np.arange(len(a))
     j = i + shifts[:, None]
     inside = (j >= 0) & (j < len(b))

@@ -12,6 +12,7 @@ from traceweave.matching.calls import Calls
 from traceweave.matching.groups import Group
 from traceweave.matching.outcome import HOW, Matches
 from traceweave.store.rows import insert_rows, registered
+from traceweave.words import EPOCH_FROM_NS
 
 UNMATCHED = "unmatched_collectives"
 """Kind of the rows of ingest_issues about calls that were not matched; the reason follows after a
@@ -20,13 +21,18 @@ colon.
 
 
 def read_known_clocks(con: duckdb.DuckDBPyConnection) -> dict[int, set[str]]:
-    """Names of the clocks that each rank is known to use: those of its hosts and of its files."""
+    """Names of the clocks that each rank is known to use: those of its hosts, as far as its times
+    are of a wall clock, and of its reports. A file that was merged of several has as many clocks.
+    """
     found: dict[int, set[str]] = {}
-    for rank, source, host in con.execute(
-        "SELECT rank, source_id, host FROM base.rank_sources"
+    for rank, source, of_wall, host in con.execute(
+        "SELECT rank, CASE WHEN format = 'nsys' THEN format('report {}', source_id)"
+        " ELSE format('file {} of rank {}', source_id, rank) END,"
+        " first_local_ns >= ?, host FROM base.rank_sources",
+        [EPOCH_FROM_NS],
     ).fetchall():
-        found.setdefault(rank, set()).add(f"file {source}")
-        if host is not None:
+        found.setdefault(rank, set()).add(source)
+        if host is not None and of_wall:
             found[rank].add(f"host {host}")
     return found
 

@@ -14,7 +14,7 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT, Line, slope
-from traceweave.matching.shifts import CHANCE, STEP_NS
+from traceweave.matching.shifts import ANY_NS, CHANCE, STEP_NS, limits_ns
 
 STRETCHES = 6
 LENGTH = 64
@@ -30,12 +30,23 @@ SOME = 0.2
 """The same where a part of the calls has partners elsewhere."""
 LEAD = 1.5
 """How many times more votes the winner must have than any other offset."""
+MOST_CALLS = 1 << 16
+"""More than this are not looked through from end to end, which would take gigabytes."""
 
 
-def vote(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | None:
+def vote(a: Calls, b: Calls, *, same_clock: bool, some: bool) -> Line | None:
     """Return the line from a to b that most calls of several stretches of a vote for, or None
-    without a majority; `some`: only part of the calls need to have partners, and not to drift apart
-    much meanwhile: calls of other pairs are too many to look so far around.
+    without a majority; `some`: only part of the calls need to have partners, and neither to drift
+    apart much meanwhile nor to be far apart: calls of other pairs are too many to look so far
+    around.
+    """
+    limits = limits_ns(same_clock)[: 1 if some or len(b) > MOST_CALLS else None]
+    lines = (_vote_within(a, b, limit_ns, some=some) for limit_ns in limits)
+    return next((line for line in lines if line is not None), None)
+
+
+def _vote_within(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | None:
+    """The line that calls no further apart than the limit vote for.
 
     Where steps take evenly long, calls a step apart vote for one offset as well. Then only those of
     the same step vote, if both know theirs.
@@ -77,8 +88,10 @@ def _votes(
     ended."""
     order = np.argsort(b.end, kind="stable")
     ends = b.end[order]
-    low = np.searchsorted(ends, a.end[stretch] - int(limit_ns))
-    high = np.searchsorted(ends, a.end[stretch] + int(limit_ns))
+    low, high = np.zeros(len(stretch), dtype=np.int64), np.full(len(stretch), len(ends))
+    if limit_ns < ANY_NS:
+        low = np.searchsorted(ends, a.end[stretch] - int(limit_ns))
+        high = np.searchsorted(ends, a.end[stretch] + int(limit_ns))
     i = np.repeat(stretch, high - low)
     first = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low)
     j = order[first + np.arange(len(i))]

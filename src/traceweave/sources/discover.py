@@ -77,7 +77,7 @@ def discover(
     with ThreadPoolExecutor() as pool:
         probed = pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates)
         sources = _keep(probed, broken)
-        if sources and (run is not None or not are_distinct(_with_ranks(sources, rules)[0])):
+        if sources and (run is not None or not _head_says_all(sources, rules)):
             timed = pool.map(lambda source: _with_times(source, trust_packed), sources)
             sources = _keep(timed, broken)
     if not sources:
@@ -94,6 +94,16 @@ def _keep(results: Iterable[Source | Broken], broken: list[Broken]) -> list[Sour
 
 def _with_ranks(sources: Sequence[Source], rules: RankRules) -> tuple[list[Trace], list[str]]:
     return assign_ranks([source.trace for source in sources], rules)
+
+
+def _head_says_all(sources: Sequence[Source], rules: RankRules) -> bool:
+    """Tell whether what files begin with is enough: no two claim a rank, nothing speaks against one
+    run, and no ranks are missing that a file may hold beyond its beginning, merged into it.
+    """
+    traces, _ = _with_ranks(sources, rules)
+    ranks = {process.rank for trace in traces for process in trace.processes}
+    sizes = (process.world_size or 1 for trace in traces for process in trace.processes)
+    return are_distinct(traces) and len(ranks) >= max(sizes, default=1)
 
 
 def _settle(

@@ -1,41 +1,25 @@
 -- Kineto events -> staging tables. Input: new_events (one row per event, see read.sql) and new_source (one row about
--- each file). What only some files have is in arrows.sql, memory.sql and counters.sql.
-
-CREATE OR REPLACE TEMP TABLE host_categories AS
-SELECT * FROM (VALUES
-    ('cpu_op', 'op'), ('operator', 'op'), ('cpuop', 'op'), ('user_annotation', 'annotation'), ('user_scope', 'annotation'),
-    ('python_function', 'python'),
-    ('cuda_runtime', 'runtime'), ('runtime', 'runtime'), ('hip_runtime', 'runtime'), ('mtia_runtime', 'runtime'),
-    ('xpu_runtime', 'runtime'), ('privateuse1_runtime', 'runtime'), ('glow_runtime', 'runtime'),
-    ('cuda_driver', 'driver'), ('hip_driver', 'driver'), ('privateuse1_driver', 'driver'), ('xpu_driver', 'driver')
-) AS t(cat, kind);
-
--- What runs on the device. An accelerator that is no GPU writes all that its command processor does as one category:
--- kernels under their names, copies, and waiting for events.
-CREATE OR REPLACE TEMP TABLE device_categories AS
-SELECT * FROM (VALUES
-    ('kernel', 'kernel'), ('mtia_ccp_events', 'kernel'), ('gpu_memcpy', 'memcpy'), ('memcpy', 'memcpy'), ('gpu_memset', 'memset'), ('memset', 'memset')
-) AS t(cat, kind);
+-- each process of each file). What only some files have is in arrows.sql, memory.sql and counters.sql.
 
 CREATE OR REPLACE TEMP VIEW events AS
 SELECT e.*, s.rank, s.first_op_id + e.rowid AS op_id, s.base_ns + e.since_base_ns AS start_ns
-FROM new_events AS e JOIN new_source AS s USING (source_id);
+FROM new_events AS e JOIN new_source AS s USING (source_id, part);
 
 -- B and E pair per thread like brackets: the k-th B at a depth with the k-th E at that depth.
 CREATE OR REPLACE TEMP TABLE paired_spans AS
 WITH marks AS (
     SELECT
         *, sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END)
-            OVER (PARTITION BY source_id, pid, tid ORDER BY start_ns, op_id) + CAST(ph = 'E' AS INTEGER) AS depth
+            OVER (PARTITION BY source_id, part, pid, tid ORDER BY start_ns, op_id) + CAST(ph = 'E' AS INTEGER) AS depth
     FROM events WHERE lane = 'mark'
 ),
 numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY source_id, pid, tid, depth, ph ORDER BY start_ns, op_id) AS nth FROM marks
+    SELECT *, row_number() OVER (PARTITION BY source_id, part, pid, tid, depth, ph ORDER BY start_ns, op_id) AS nth FROM marks
 )
 SELECT b.source_id, b.rank, b.op_id, e.op_id AS end_op_id, b.cat, b.name, b.pid, b.tid, b.start_ns, e.start_ns - b.start_ns AS duration_ns, b.args
 FROM numbered AS b
 JOIN numbered AS e
-    ON e.ph = 'E' AND b.source_id = e.source_id AND b.pid IS NOT DISTINCT FROM e.pid AND b.tid IS NOT DISTINCT FROM e.tid AND b.depth = e.depth AND b.nth = e.nth
+    ON e.ph = 'E' AND b.source_id = e.source_id AND b.part = e.part AND b.pid IS NOT DISTINCT FROM e.pid AND b.tid IS NOT DISTINCT FROM e.tid AND b.depth = e.depth AND b.nth = e.nth
 WHERE b.ph = 'B' AND b.depth > 0 AND e.start_ns >= b.start_ns;
 
 -- X and paired B/E events become spans; what has no usable time is counted by lost.sql.
@@ -119,7 +103,7 @@ SELECT
 FROM parsed;
 
 -- arrows.sql fills it; where a file has no arrows it stays empty.
-CREATE OR REPLACE TEMP TABLE paired_arrow_ends (event_id BIGINT, side VARCHAR, cat VARCHAR, id VARCHAR, op_id BIGINT);
+CREATE OR REPLACE TEMP TABLE paired_arrow_ends (rank INTEGER, event_id BIGINT, side VARCHAR, cat VARCHAR, id VARCHAR, op_id BIGINT);
 
 INSERT INTO base.other_events BY NAME
 SELECT

@@ -9,7 +9,7 @@ WITH listed AS (
         g.name AS group_name, g.description AS group_desc, g.ranks AS group_ranks, s.world_size,
         len(g.ranks) > 0 OR g.size = s.world_size AS known
     FROM new_groups AS g
-    JOIN new_source AS s USING (source_id)
+    JOIN (FROM new_source WHERE NOT is_merged) AS s USING (source_id)
     SEMI JOIN (SELECT source_of(op_id) AS source_id FROM new_host_ops WHERE kind = 'annotation' AND starts_with(name, 'gloo:')) AS o USING (source_id)
 )
 SELECT * EXCLUDE (known) REPLACE (nullif(group_ranks, CAST(range(world_size) AS INTEGER[])) AS group_ranks)
@@ -65,50 +65,50 @@ WHERE start_ns - since_ns >= least_pause_ns();
 -- Messages of gloo. Operations that nobody waited for end when the profiler stops. Third and fourth argument of a call are the other side and the tag.
 CREATE OR REPLACE TEMP TABLE new_messages AS
 WITH issued AS (
-    SELECT source_of(op_id) AS source_id, op_id, tid, name, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns, args
+    SELECT rank, op_id, tid, name, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns, args
     FROM new_host_ops
     WHERE kind = 'op' AND name IN ('c10d::send', 'c10d::recv_', 'c10d::recv_any_source_')
 ),
 worked AS (
-    SELECT source_of(op_id) AS source_id, op_id, tid, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+    SELECT rank, op_id, tid, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM new_host_ops
     WHERE kind = 'annotation' AND starts_with(name, 'gloo:') AND collective_op(name) IN ('send', 'recv')
 ),
-sources AS (SELECT DISTINCT source_id FROM issued),
+sources AS (SELECT DISTINCT rank FROM issued),
 seen AS (
-    SELECT source_of(h.op_id) AS source_id, min(h.start_local_ns) AS from_ns, max(h.start_local_ns) AS to_ns, max(h.start_local_ns + h.duration_ns) AS last_ns
-    FROM new_host_ops AS h JOIN sources AS s ON s.source_id = source_of(h.op_id)
+    SELECT h.rank, min(h.start_local_ns) AS from_ns, max(h.start_local_ns) AS to_ns, max(h.start_local_ns + h.duration_ns) AS last_ns
+    FROM new_host_ops AS h JOIN sources AS s ON s.rank = h.rank
     GROUP BY ALL
 ),
 stated AS (
-    SELECT source_id, min(start_local_ns) AS from_ns, max(start_local_ns + duration_ns) AS to_ns
-    FROM base.other_events SEMI JOIN sources USING (source_id)
+    SELECT rank, min(start_local_ns) AS from_ns, max(start_local_ns + duration_ns) AS to_ns
+    FROM base.other_events SEMI JOIN (FROM sources JOIN new_source USING (rank)) AS s USING (rank, source_id)
     WHERE category = 'trace' AND starts_with(name, 'PyTorch Profiler')
     GROUP BY ALL
 ),
 windows AS (
-    SELECT s.source_id, coalesce(t.from_ns, s.from_ns) AS from_ns, coalesce(t.to_ns, s.to_ns) AS to_ns, least(coalesce(t.to_ns, s.last_ns - 1), s.last_ns - 1) AS known_ns
-    FROM seen AS s LEFT JOIN stated AS t USING (source_id)
+    SELECT s.rank, coalesce(t.from_ns, s.from_ns) AS from_ns, coalesce(t.to_ns, s.to_ns) AS to_ns, least(coalesce(t.to_ns, s.last_ns - 1), s.last_ns - 1) AS known_ns
+    FROM seen AS s LEFT JOIN stated AS t USING (rank)
 ),
 begun AS (
     SELECT w.op_id, w.end_ns, i.op_id AS issue_id
-    FROM worked AS w ASOF JOIN issued AS i ON w.source_id = i.source_id AND w.tid = i.tid AND w.start_ns >= i.start_ns
+    FROM worked AS w ASOF JOIN issued AS i ON w.rank = i.rank AND w.tid = i.tid AND w.start_ns >= i.start_ns
     WHERE w.start_ns <= i.end_ns
 )
 SELECT
-    i.source_id, i.op_id AS issue_id, w.op_id, i.name, i.start_ns AS issued_local_ns, CASE WHEN w.end_ns <= v.known_ns THEN w.end_ns END AS waited_local_ns,
+    i.rank, i.op_id AS issue_id, w.op_id, i.name, i.start_ns AS issued_local_ns, CASE WHEN w.end_ns <= v.known_ns THEN w.end_ns END AS waited_local_ns,
     CASE WHEN i.name <> 'c10d::recv_any_source_' THEN TRY_CAST(json_extract_string(i.args, '$."Concrete Inputs"[2]') AS INTEGER) END AS peer_place,
     TRY_CAST(json_extract_string(i.args, '$."Concrete Inputs"[3]') AS BIGINT) AS tag,
     v.from_ns AS recorded_from_ns, v.to_ns AS recorded_to_ns
 FROM issued AS i
-JOIN windows AS v USING (source_id)
+JOIN windows AS v USING (rank)
 LEFT JOIN begun AS w ON w.issue_id = i.op_id;
 
 INSERT INTO base.messages BY NAME
 SELECT
-    s.rank, m.source_id, m.issue_id AS host_op_id, CASE WHEN m.op_id IS NOT NULL THEN m.peer_place END AS peer_place, m.tag, m.issued_local_ns, m.waited_local_ns,
+    s.rank, s.source_id, m.issue_id AS host_op_id, CASE WHEN m.op_id IS NOT NULL THEN m.peer_place END AS peer_place, m.tag, m.issued_local_ns, m.waited_local_ns,
     m.recorded_from_ns, m.recorded_to_ns
-FROM new_messages AS m JOIN new_source AS s USING (source_id)
+FROM new_messages AS m JOIN new_source AS s USING (rank)
 WHERE s.rank IS NOT NULL;
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
@@ -116,20 +116,20 @@ WHERE s.rank IS NOT NULL;
 -- which may have no operation of that name. An operation of a message begins inside its call, on the same thread.
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
-    SELECT source_of(op_id) AS source_id, op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
+    SELECT rank, op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
     WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) = 'issue')
 ),
 worked AS (
     SELECT n.* REPLACE (CASE WHEN n.kind = 'op' AND n.op = 'reduce_scatter' AND o.op IS NULL THEN 'all_reduce' ELSE n.op END AS op)
     FROM named AS n
-    LEFT JOIN (SELECT DISTINCT source_id, op FROM named WHERE kind = 'annotation') AS o ON o.source_id = n.source_id AND o.op = n.op
+    LEFT JOIN (SELECT DISTINCT rank, op FROM named WHERE kind = 'annotation') AS o ON o.rank = n.rank AND o.op = n.op
 ),
 numbered AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY source_id, kind, op ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY source_id, kind, op) AS total
+        row_number() OVER (PARTITION BY rank, kind, op ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY rank, kind, op) AS total
     FROM worked
 )
 SELECT
@@ -151,10 +151,10 @@ SELECT
     o.duration_ns,
     'host op' AS evidence
 FROM numbered AS o
-JOIN new_source AS s USING (source_id)
+JOIN new_source AS s USING (rank)
 LEFT JOIN numbered AS c
-    ON c.source_id = o.source_id AND c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+    ON c.rank = o.rank AND c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
     AND o.op NOT IN ('send', 'recv')
 LEFT JOIN new_messages AS m ON m.op_id = o.op_id
-LEFT JOIN only_groups AS g ON g.source_id = o.source_id
+LEFT JOIN only_groups AS g ON g.rank = o.rank
 WHERE o.kind = 'annotation';

@@ -1,5 +1,5 @@
 -- communication_kernels -> new_collective_calls: one row per kernel, or per message of a kernel that does several.
--- Input: communication_kernels, new_groups (pg_config of the file), only_groups, new_source.
+-- Input: communication_kernels, known_groups (pg_config of the file), only_groups, new_source.
 
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
@@ -15,7 +15,7 @@ WITH named AS (
         greatest(TRY_CAST(keys."In msg nelems" AS BIGINT), TRY_CAST(keys."Out msg nelems" AS BIGINT)) AS elements,
         greatest(TRY_CAST(keys."In msg size" AS BIGINT), TRY_CAST(keys."Out msg size" AS BIGINT)) AS message_bytes
     FROM communication_kernels
-    LEFT JOIN only_groups AS only_group ON communication_kernels.source_id = only_group.source_id
+    LEFT JOIN only_groups AS only_group USING (rank)
 )
 SELECT
     s.rank,
@@ -27,7 +27,7 @@ SELECT
     coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])) AS group_ranks,
     coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]))) AS group_size,
     NULL AS comm_id,
-    CASE WHEN TRY_CAST(k.keys.Seq AS BIGINT) >= 0 THEN TRY_CAST(k.keys.Seq AS BIGINT) END AS seq,
+    call_number(k.keys) AS seq,
     k.dtype,
     CASE
         WHEN k.message_bytes IS NOT NULL THEN k.message_bytes
@@ -42,5 +42,5 @@ SELECT
     k.duration_ns,
     CASE WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
 FROM named AS k
-JOIN new_source AS s ON s.source_id = k.source_id
-LEFT JOIN new_groups AS g ON g.source_id = k.source_id AND g.name = k.group_name;
+JOIN new_source AS s ON s.rank = k.rank
+LEFT JOIN known_groups AS g ON g.rank = k.rank AND g.name = k.group_name;

@@ -10,9 +10,11 @@ from importlib import resources
 
 import duckdb
 
+from traceweave.errors import InputError
 from traceweave.sources import derive
 from traceweave.sources.captured import Captured, store_captured
-from traceweave.sources.kineto.probe import describe_process
+from traceweave.sources.kineto.parts import merged, part_events
+from traceweave.sources.kineto.probe import describe_process, wrote_at_once
 from traceweave.sources.kineto.properties import Properties, parse_properties
 from traceweave.sources.kineto.reader import Reading, read_events, stage_events
 from traceweave.sources.model import (
@@ -53,6 +55,12 @@ HAVING bool_or(since_base_ns = 0)
 LIMIT 1
 """
 """Whether files may have times that cannot be: no recording takes a day."""
+_OVERLAID = """
+SELECT rank FROM new_host_ops
+WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
+GROUP BY rank HAVING count(*) >= greatest(64, 1.5 * count(DISTINCT correlation))
+"""
+"""A profiler counts calls: hardly ever have two of them one number."""
 
 _LOST = {
     "no phase": "events without a phase",
@@ -83,7 +91,8 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     """Fill the base tables of `con` with the events of `trace`.
 
     Raises:
-        InputError: the file has no traceEvents array, or unpacks to more than it may.
+        InputError: the file has no traceEvents array, unpacks to more than it may, or holds several
+            processes that nothing tells apart.
     """
     (loaded,) = load_together(con, [File(trace, source_id, report)])
     return loaded
@@ -96,13 +105,15 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     do. Not in one transaction: what is dropped in one keeps its memory and its disk until the end.
 
     Raises:
-        InputError: a file has no traceEvents array, or unpacks to more than it may.
+        InputError: a file has no traceEvents array, unpacks to more than it may, or holds several
+            processes that nothing tells apart.
     """
     derive.stage(con)
     stage_events(con)
     read = {file.source_id: _read(con, file) for file in files}
     if con.execute(_TIMES).fetchall():
         con.execute(_script("unusable_times.sql"))
+    _part(con, read)
     lanes = con.execute(
         "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
     ).fetchall()
@@ -113,6 +124,12 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
         first_rows[source_id] = min(first_row, first_rows.get(source_id, first_row))
     _describe_sources(con, read, first_rows)
     _sort(con, {lane for _, lane, _, _ in lanes})
+    if con.execute(_OVERLAID).fetchall():
+        raise InputError(
+            "its calls have the same correlation ids several times over, as where the traces of"
+            " processes with one pid were merged: they cannot be told apart; give the ranks' own"
+            " files"
+        )
     loaded = _account(con, read, events)
     con.execute("DROP TABLE new_events")  # most of the memory
     derive.link(con)
@@ -125,8 +142,13 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
 def _captured(read: Mapping[int, _Read]) -> Iterator[tuple[int, int, Captured]]:
     for source_id, of in read.items():
         for process in of.trace.processes:
-            if process.rank is not None:
+            if process.rank is not None and _is_of(of, process):
                 yield process.rank, source_id, of.properties.captured
+
+
+def _is_of(of: _Read, process: Process) -> bool:
+    """Tell whether the top level is a process's: that of a merged file is the first one's."""
+    return len(of.trace.processes) == 1 or process.rank == of.properties.rank
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
@@ -137,6 +159,8 @@ def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
 
 def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     """Return the trace with what a probe that stopped at the head could not know."""
+    if len(trace.processes) > 1:
+        return trace  # one offset cannot put a merged file on the common clock
     trace = replace(trace, base_ns=properties.base_ns)
     if not trace.processes:
         return trace
@@ -146,23 +170,42 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
     return replace(trace, processes=(process,))
 
 
+def _part(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
+    """Give the events of merged files their parts, as the probe found them."""
+    for source_id in sorted(merged(con)):
+        of = read[source_id]
+        parts = part_events(
+            con, source_id, of.properties.world_size, damaged=wrote_at_once(of.reading)
+        )
+        if len(parts) != len(of.trace.processes):
+            raise InputError(
+                f"it holds the events of {len(parts)} processes, which a look at its ends did not"
+                " show; give the ranks' own files"
+            )
+
+
 def _describe_sources(
     con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], first_rows: Mapping[int, int]
 ) -> None:
     processes = [
-        of.trace.processes[0] if of.trace.processes else Process(0) for of in read.values()
+        (source_id, of, process)
+        for source_id, of in read.items()
+        for process in of.trace.processes or (Process(0),)
     ]
     con.execute(
         "CREATE OR REPLACE TEMP TABLE new_source AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::INTEGER[]) AS rank, unnest($3::INTEGER[]) AS world_size,"
-        " unnest($4::BIGINT[]) AS base_ns, unnest($5::BIGINT[]) AS first_op_id",
+        " unnest($2::INTEGER[]) AS part, unnest($3::INTEGER[]) AS rank,"
+        " unnest($4::INTEGER[]) AS world_size, unnest($5::BIGINT[]) AS base_ns,"
+        " unnest($6::BIGINT[]) AS first_op_id, unnest($7::BOOLEAN[]) AS is_merged",
         [
-            list(read),
-            [process.rank for process in processes],
-            [process.world_size for process in processes],
-            [of.properties.base_ns for of in read.values()],
+            [source_id for source_id, _, _ in processes],
+            [process.key for _, _, process in processes],
+            [process.rank for _, _, process in processes],
+            [process.world_size for _, _, process in processes],
+            [of.properties.base_ns for _, of, _ in processes],
             # of the row 0
-            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n in read],
+            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n, _, _ in processes],
+            [len(of.trace.processes) > 1 for _, of, _ in processes],
         ],
     )
     groups = [(n, group) for n, of in read.items() for group in of.properties.groups]

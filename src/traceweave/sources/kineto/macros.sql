@@ -1,8 +1,14 @@
 -- What the statements about collectives share.
 
--- The process groups that are the only ones of their file.
+-- The process groups that a rank's file lists. The list of a merged file is one rank's: it says of another only what both are in.
+CREATE OR REPLACE TEMP VIEW known_groups AS
+SELECT s.rank, g.*
+FROM new_groups AS g JOIN new_source AS s USING (source_id)
+WHERE NOT s.is_merged OR list_contains(g.ranks, s.rank);
+
+-- Those that are the only ones of their file.
 CREATE OR REPLACE TEMP VIEW only_groups AS
-FROM new_groups QUALIFY count(*) OVER (PARTITION BY source_id) = 1;
+FROM known_groups WHERE source_id IN (FROM new_groups SELECT source_id GROUP BY source_id HAVING count(*) = 1);
 
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].
@@ -15,3 +21,10 @@ CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
 
 -- Whether a `record_param_comms` is of a send or a receive.
 CREATE OR REPLACE TEMP MACRO is_message(args) AS json_extract_string(args, '$."Collective name"') IN ('send', 'recv');
+
+-- The number of a call in its group. Where it is missing, the id that all members make of it, the group's name and size stands for it:
+-- an unsigned 64-bit integer, of which 63 bits tell as much.
+CREATE OR REPLACE TEMP MACRO call_number(keys) AS coalesce(
+    CASE WHEN TRY_CAST(keys.Seq AS BIGINT) >= 0 THEN TRY_CAST(keys.Seq AS BIGINT) END,
+    CAST(TRY_CAST(keys."Comms Id" AS UBIGINT) & 9223372036854775807::UBIGINT AS BIGINT)
+);

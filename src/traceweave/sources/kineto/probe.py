@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import duckdb
+
+from traceweave.sources.kineto.parts import merged, part_events, told
 from traceweave.sources.kineto.properties import Properties, parse_properties
+from traceweave.sources.kineto.reader import Reading, read_events, stage_events
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
 from traceweave.sources.unpack import bomb_bytes
@@ -21,7 +25,10 @@ _TOP_LEVEL_KEYS = (
 
 _BLOCK_BYTES = 4 << 20
 _SAMPLE_BYTES = 16 << 10
-"""Of both ends of every block, to see times and processes."""
+"""Of both ends of every block, to see times."""
+
+_PID_EVERY_BYTES, _PID_BYTES = 64 << 10, 4 << 10
+"""How often so much is looked at to see whose events there are: a rank's take more."""
 
 _TENSORBOARD_NAME = re.compile(
     r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)_(?P<pid>\d{1,18})\.\d{13,}\.pt\.trace\.json(\.gz)?"
@@ -34,6 +41,13 @@ _NO_HOST = re.compile(r"((global|local)-?)?(rank|worker|step|iter|iteration|epoc
 
 _SPAN_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*,\s*"dur"')
 """Marks and metadata may carry times far outside the recording, spans do not."""
+
+_PID = re.compile(rb'"pid"\s*:\s*(?:(\d{1,18})|"([^"]{1,200})")\s*[,}]')
+_ISSUER = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|hip_runtime)"[^{}]*?"pid"\s*:\s*(\d{1,18})\s*[,}]'
+)
+_DEVICES = 64
+"""Numbers below are those of devices, which have a pid as well."""
 
 _ANY_TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,18})(?:\.(\d{1,3})\d*)?"?\s*[,}]')
 _HOST_EVENT_PID = re.compile(
@@ -52,13 +66,14 @@ def recognize(path: Path, head: bytes) -> bool:
 def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
     """Read the top level of a Kineto file and, `with_times`, those of its first and last event.
 
+    Of a file that seems to be merged of several ranks' all events are read, to tell them apart.
     Times need the file to be read to its end, though nothing is parsed: some versions of torch
     write their base after the events. Without them, the head is enough where it tells the rank;
     then the time of the first event is given if the head tells it.
 
     Raises:
         InputError: the file has no traceEvents array, cannot be read, or unpacks to an absurd size
-            and is not trusted.
+            and is not trusted; or it holds several processes that nothing tells apart.
     """
     most_bytes = None if trust_packed else bomb_bytes(path)
     with path.open("rb") as file:
@@ -66,11 +81,37 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
         extent = _Extent()
         for block in stream.blocks():
             extent.look_at(block)
-            if extent.blocks == 1 and not with_times and extent.pid is not None:
+            head_tells = extent.blocks == 1 and extent.pid is not None and not extent.seems_merged
+            if head_tells and not with_times:
                 properties = parse_properties(stream.head, b"")
                 if properties.rank is not None:
                     return _of_head(_trace(path, properties, extent, most_bytes))
-    return _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
+    trace = _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
+    return _told_apart(trace) if extent.seems_merged else trace
+
+
+def _told_apart(trace: Trace) -> Trace:
+    """Return the trace with all of its processes, if several issue work."""
+    with duckdb.connect() as con:
+        stage_events(con)
+        reading = read_events(con, trace, lambda _: None)
+        if not merged(con):
+            return trace
+        (known,) = trace.processes
+        parts = part_events(con, 0, known.world_size, damaged=wrote_at_once(reading))
+    processes = tuple(
+        replace(
+            known, key=part.number, rank=part.rank, rank_source=part.rank_source, pid=part.pid,
+            host=None,
+        )
+        for part in parts
+    )  # fmt: skip
+    return replace(trace, processes=processes, notes=(*trace.notes, told(parts)))
+
+
+def wrote_at_once(reading: Reading) -> bool:
+    """Tell whether there is damage between events, and not only where the file ends."""
+    return reading.unparsed.count > int(reading.cut_short)
 
 
 def _of_head(trace: Trace) -> Trace:
@@ -138,6 +179,15 @@ class _Extent:
     any: list[_Time] = field(default_factory=list)
     """The same of all events, for files without spans."""
     pid: int | None = None
+    processes: set[bytes] = field(default_factory=set)
+    """Pids that are no numbers of devices."""
+    labels: set[bytes] = field(default_factory=set)
+    """What stands before a pid that is text: '[TP00' of '[TP00] 1234'."""
+
+    @property
+    def seems_merged(self) -> bool:
+        """Whether events are of several processes, as far as the samples show."""
+        return len(self.processes) > 1 or len(self.labels) > 1
 
     def look_at(self, block: bytes) -> None:
         """Take the beginning and the end of a block into account."""
@@ -145,8 +195,18 @@ class _Extent:
         for sample in (block[:_SAMPLE_BYTES], block[-_SAMPLE_BYTES:]):
             self.spans = _extended(self.spans, _SPAN_TIME.findall(sample))
             self.any = _extended(self.any, _ANY_TIME.findall(sample))
+        for at in range(0, len(block), _PID_EVERY_BYTES):
+            self._look_whose(block[at : at + _PID_BYTES])
         if self.pid is None and (match := _HOST_EVENT_PID.search(block, 0, _SAMPLE_BYTES)):
             self.pid = int(match[1])
+
+    def _look_whose(self, sample: bytes) -> None:
+        self.processes.update(_ISSUER.findall(sample))
+        for number, text in _PID.findall(sample):
+            if not (number or text).isdigit():
+                self.labels |= {text} if re.search(rb"\d", text) else set()
+            elif int(number or text) >= _DEVICES:
+                self.processes.add(number or text)
 
     def epoch_ns(self, base_ns: int) -> tuple[int | None, int | None]:
         """Return first and last time; None where the file has none that makes sense."""

@@ -39,9 +39,11 @@ _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 _STAGE = """
 CREATE OR REPLACE TEMP TABLE new_events (
     source_id INTEGER, ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, id VARCHAR,
-    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR
+    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR, part INTEGER DEFAULT 0
 )
 """
+
+_CATEGORIES = resources.files(__package__).joinpath("categories.sql").read_text(encoding="utf-8")
 
 _READ = Template(resources.files(__package__).joinpath("read.sql").read_text(encoding="utf-8"))
 
@@ -105,8 +107,10 @@ class Reading:
 
 
 def stage_events(con: duckdb.DuckDBPyConnection) -> None:
-    """Create the empty temporary table `new_events`."""
+    """Create the empty temporary table `new_events`, whose `part` counts the processes of a file,
+    and the tables of what its categories stand for."""
     con.execute(_STAGE)
+    con.execute(_CATEGORIES)
 
 
 def read_events(

@@ -1,0 +1,17 @@
+-- What the categories of events stand for: on the host, on the device. Torch changed their names over the years.
+
+CREATE OR REPLACE TEMP TABLE host_categories AS
+SELECT * FROM (VALUES
+    ('cpu_op', 'op'), ('operator', 'op'), ('cpuop', 'op'), ('user_annotation', 'annotation'), ('user_scope', 'annotation'),
+    ('python_function', 'python'),
+    ('cuda_runtime', 'runtime'), ('runtime', 'runtime'), ('hip_runtime', 'runtime'), ('mtia_runtime', 'runtime'),
+    ('xpu_runtime', 'runtime'), ('privateuse1_runtime', 'runtime'), ('glow_runtime', 'runtime'),
+    ('cuda_driver', 'driver'), ('hip_driver', 'driver'), ('privateuse1_driver', 'driver'), ('xpu_driver', 'driver')
+) AS t(cat, kind);
+
+-- What runs on the device. An accelerator that is no GPU writes all that its command processor does as one category:
+-- kernels under their names, copies, and waiting for events.
+CREATE OR REPLACE TEMP TABLE device_categories AS
+SELECT * FROM (VALUES
+    ('kernel', 'kernel'), ('mtia_ccp_events', 'kernel'), ('gpu_memcpy', 'memcpy'), ('memcpy', 'memcpy'), ('gpu_memset', 'memset'), ('memset', 'memset')
+) AS t(cat, kind);
