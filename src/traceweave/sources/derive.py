@@ -38,7 +38,6 @@ _UNLINKED = (
     "SELECT 1 FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
     " AND correlation IS NOT NULL LIMIT 1"
 )
-_MAY_BE_HALVES = "SELECT 1 FROM classified WHERE contains(name, 'internode_ll::') LIMIT 1"
 _WITHOUT_STEPS = "SELECT rank FROM new_ranks WHERE rank NOT IN (SELECT rank FROM new_steps) LIMIT 1"
 
 
@@ -73,8 +72,6 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
     if step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
     con.execute(_script("updates.sql"))
-    if con.execute(_MAY_BE_HALVES).fetchall():
-        con.execute(_script("halves.sql"))
     con.execute(_script("finish.sql"))
     if not con.execute("SELECT 1 FROM new_gpu_ops LIMIT 1").fetchall():
         con.execute(_script("op_parts.sql"))
