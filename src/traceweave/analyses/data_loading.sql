@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
 -- within: rank
--- reads: device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- reads: collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: window = 'host'
 -- param: min_gap_ns
 -- param: kernel_delay_ns

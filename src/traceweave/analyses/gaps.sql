@@ -3,7 +3,7 @@
 -- topic: time
 -- grain: one row per gap, or part of one: gaps are cut where a launch returned and at window edges
 -- within: rank, 600 bytes per op
--- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps
+-- reads: clock_spans, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do

@@ -77,8 +77,8 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     between = np.zeros(len(a), dtype=np.bool_)
     between[region] = _sandwiched(kept[region])
     kept[i] |= between[i] & _possible(a, i, b, i + shift, line)
-    if same_steps(a, b, shift):
-        # the order is beyond doubt, however far the ends scatter
+    if same_steps(a, b, shift) or (a.waited[i] & b.waited[i + shift]).all():
+        # the order is beyond doubt, however far the ends scatter; or ends say nothing against it
         kept[i] |= causal(a, i, b, i + shift, line)
     apart = _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
     kept[i] |= apart

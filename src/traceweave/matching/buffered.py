@@ -88,8 +88,8 @@ def clocks_of(at: Ints, ahead: Ints) -> Ahead | None:
 
 def ends_coincide(calls: Calls, instance: Ints) -> Flags:
     """Return which calls are matched (instance >= 0) and end when the other sides of their instance
-    do, so that they tell clocks: not the sends and receives that end when somebody waits for them
-    (gloo's), nor buffered messages whose receive did not come first.
+    do, so that they tell clocks: not what ends when somebody waits for it (gloo's sends and
+    receives, receive halves), nor buffered messages whose receive did not come first.
     """
     found = (instance >= 0) & ~calls.waited
     sent, received = _pairs(calls, instance, found)

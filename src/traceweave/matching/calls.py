@@ -70,7 +70,7 @@ class Calls:
     computing: Flags
     """Its stream also runs kernels that compute; told only of calls that no group is named for."""
     waited: Flags
-    """A message of gloo, which ends when somebody waits for it."""
+    """It ends when somebody waits for it: a message of gloo, or what has a receive half."""
     start: Ints
     end: Ints
     origin_ns: int
@@ -155,7 +155,8 @@ SELECT
     coalesce(n.code, -1) AS kernel,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,
-    k.op IN ('send', 'recv') AND k.evidence = 'host op' AND k.gpu_op_id IS NULL
+    k.receive_op_id IS NOT NULL
+        OR k.op IN ('send', 'recv') AND k.evidence = 'host op' AND k.gpu_op_id IS NULL
         AND k.source_id IN (
             SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
         ) AS waited,

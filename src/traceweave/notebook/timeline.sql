@@ -13,7 +13,8 @@ WITH ops AS (
 met AS (
     SELECT
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
-        coalesce(k.gpu_op_id, k.host_op_id) AS op_id,
+        -- a send half waits for nobody
+        coalesce(k.receive_op_id, k.gpu_op_id, k.host_op_id) AS op_id,
         max(CASE WHEN i.is_buffered THEN k.start_ns ELSE i.last_start_ns END) AS last_start_ns
     FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
     WHERE i.ranks_seen >= 2

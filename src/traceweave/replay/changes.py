@@ -252,8 +252,9 @@ class Changer:
         if s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
-            # of what could not be matched the size is not known
-            chosen = chosen & (self.graph.nodes.instance >= 0)
+            # of what could not be matched the size is not known, and a send half is no transfer
+            nodes = self.graph.nodes
+            chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 

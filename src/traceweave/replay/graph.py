@@ -147,8 +147,9 @@ def _tied(
     # a rank transfers in the node after the one in which it arrives
     arrival = np.concatenate([p.arrival + shift for p, shift in numbered])
     transfer = arrival + 1
+    came = np.concatenate([p.came + shift for p, shift in numbered])
     instance = np.concatenate([p.instance for p in parts])
-    at, done = nodes.start[arrival], nodes.start[transfer] + nodes.length[transfer]
+    at, done = nodes.end[came], nodes.start[transfer] + nodes.length[transfer]
     together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance, at)
     seen = np.bincount(instance, minlength=len(together)) > 1
@@ -165,9 +166,10 @@ def _tied(
     # an op that carries several begins with the last of them
     np.maximum.at(nodes.start, transfer, begin)
     nodes.length[transfer] = done - nodes.start[transfer]
-    nodes.instance[arrival] = nodes.instance[transfer] = instance
+    for part_of in (came, arrival, transfer):
+        nodes.instance[part_of] = instance
     zeros = np.zeros_like(arrival)
-    edges.append(Edges.of(arrival, barrier[instance], zeros, MEMBERS).where(seen[instance]))
+    edges.append(Edges.of(came, barrier[instance], zeros, MEMBERS).where(seen[instance]))
     lag = np.minimum(nodes.start[transfer] - together[instance], 0)
     edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
     return nodes, Edges.joined(*edges)

@@ -26,7 +26,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
         sort = nodes.sort[mine]
         ops = mine[sort < CALL]
         dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
-        lone = int(np.sum(sort == COMMUNICATION))
+        lone = int(np.sum((sort == COMMUNICATION) & (nodes.instance[mine] < 0)))
         row = {
             "rank": part.rank,
             "nodes": len(mine),

@@ -47,6 +47,8 @@ class RankGraph:
     edges: Edges
     arrival: Ints
     """The node with which the rank arrives at a collective; it transfers in the one after that."""
+    came: Ints
+    """The node after which the others need not wait for it: that one, or its send half."""
     instance: Ints
     """The collective it arrives at."""
     steps: Columns
@@ -94,7 +96,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
     before, after = host.handovers(threads.own, rows.operators)
 
-    arrives, instance = _parts(rows.collectives, gpu)
+    arrives, sends, instance = _parts(rows.collectives, gpu)
     member = np.zeros(len(gpu["op_id"]), bool)
     member[arrives] = True
     ops = _Numbers(member, 0)
@@ -113,6 +115,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         rows.rank,
         edges,
         ops.first[arrives],
+        np.where(sends >= 0, ops.last[sends], ops.first[arrives]),
         instance,
         rows.steps,
         _first_ops(rows.steps, gpu, ops.first),
@@ -129,11 +132,13 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     return nodes, graph
 
 
-def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints]:
-    """Return the ops that carry collectives, and the instances."""
+def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints, Ints]:
+    """Return the ops that carry collectives, their send halves (-1: none), and the instances."""
     op = positions(gpu["op_id"], collectives["gpu_op"])
     known = (op >= 0) & (collectives["gpu_op"] >= 0) & (collectives["instance"] >= 0)
-    return op[known], collectives["instance"][known]
+    asked = collectives["send_op"][known]
+    send = positions(gpu["op_id"], asked)
+    return op[known], np.where(asked >= 0, send, -1), collectives["instance"][known]
 
 
 def _launches(gpu: Columns, threads: host.Threads, launched: Flags) -> Ints:
@@ -273,7 +278,7 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
     part = comm["instance"][member]
-    graph = RankGraph(rows.rank, edges, arrives, part, rows.steps, none, facts=facts)
+    graph = RankGraph(rows.rank, edges, arrives, arrives, part, rows.steps, none, facts=facts)
     return nodes, graph
 
 

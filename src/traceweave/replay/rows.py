@@ -120,7 +120,9 @@ WHERE d.rank = $rank AND d.timeline = 'cpu' AND d.category = 'compute'
 
 _COLLECTIVES = """
 SELECT
-    coalesce(k.gpu_op_id, -1) AS gpu_op, coalesce(k.host_op_id, -1) AS host_op,
+    coalesce(k.receive_op_id, k.gpu_op_id, -1) AS gpu_op,
+    CASE WHEN k.receive_op_id IS NULL THEN -1 ELSE k.gpu_op_id END AS send_op,
+    coalesce(k.host_op_id, -1) AS host_op,
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
     coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
     coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller

@@ -69,6 +69,7 @@ class _Ops:
         self._name, self._class = nodes.name[computes], nodes.class_[computes]
         self._instance = nodes.instance[steps.ops[self._moves]]
         self._moved_by = nodes.name[steps.ops[self._moves]]
+        self._is_send = sort[self._moves] == COMMUNICATION
 
     def ideal(self) -> Ints:
         """Return the lengths of all ops in an ideal step."""
@@ -78,7 +79,9 @@ class _Ops:
         length[self._computes] = np.rint(mean).astype(np.int64)[self._name]
         of_op = np.append(np.unique(self._of["op"].astype(str), return_inverse=True)[1], -1)
         size = np.append(self._of["bytes"], -1)
-        keys = np.stack([self._moved_by, of_op[self._instance], size[self._instance]])
+        keys = np.stack(
+            [self._moved_by, self._is_send, of_op[self._instance], size[self._instance]]
+        )
         _, kind = np.unique(keys, axis=1, return_inverse=True)
         alike = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
         for some in alike if len(kind) else ():

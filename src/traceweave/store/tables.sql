@@ -181,6 +181,8 @@ CREATE TABLE base.collective_calls (
     rank INTEGER NOT NULL,
     source_id INTEGER NOT NULL,
     gpu_op_id BIGINT,
+    -- of an operation that is two kernels, with its data under way in between: the second
+    receive_op_id BIGINT,
     host_op_id BIGINT,
     op VARCHAR NOT NULL,
     group_name VARCHAR,

@@ -244,11 +244,15 @@ SELECT
 FROM base.gpu_ops AS o
 LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank
 LEFT JOIN (
-    SELECT calls.gpu_op_id, min(matches.collective_id) AS collective_id
-    FROM base.collective_calls AS calls JOIN base.matches USING (call_id)
-    WHERE calls.gpu_op_id IS NOT NULL
-    GROUP BY calls.gpu_op_id
-) AS m ON m.gpu_op_id = o.op_id
+    SELECT calls.op_id, min(matches.collective_id) AS collective_id
+    FROM (
+        SELECT gpu_op_id AS op_id, call_id FROM base.collective_calls WHERE gpu_op_id IS NOT NULL
+        UNION ALL
+        SELECT receive_op_id AS op_id, call_id FROM base.collective_calls WHERE receive_op_id IS NOT NULL
+    ) AS calls
+    JOIN base.matches USING (call_id)
+    GROUP BY calls.op_id
+) AS m ON m.op_id = o.op_id
 WHERE o.rank IS NOT NULL;
 
 -- relation: host_ops | one row per operator, annotation, API call or range on the host
@@ -307,6 +311,7 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: stream BIGINT | stream or host thread it ran on
 -- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
+-- column: receive_op_id BIGINT | of an operation that is two kernels, a send half and a receive half (DeepEP with receive hooks), the second: the operation lasts from the start of gpu_op_id to the end of this, whatever runs in between; NULL of others
 -- column: host_op_id BIGINT | the host operation that issued it
 -- column: step BIGINT | step in which it was issued
 -- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
@@ -328,6 +333,7 @@ SELECT
     k.start_local_ns,
     k.stream,
     k.gpu_op_id,
+    k.receive_op_id,
     k.host_op_id,
     k.step,
     coalesce(m.match, 'unmatched') AS match,

@@ -20,7 +20,7 @@ FROM (VALUES
 ) AS causes(cause, place, whose, words);
 
 -- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
--- reads: device_ops, gpu_ops, host_ops, other_events, steps
+-- reads: collectives, device_ops, gpu_ops, host_ops, other_events, steps
 CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) AS TABLE
 WITH windows AS MATERIALIZED (
     SELECT
@@ -40,11 +40,14 @@ ops AS NOT MATERIALIZED (
         CASE WHEN per = 'stream' THEN coalesce(o.stream, -1) ELSE -1 END AS lane,
         o.op_id,
         o.start_ns,
-        o.end_ns,
+        -- a device is not idle while what one of its kernels sent is under way
+        CASE WHEN per = 'stream' THEN o.end_ns ELSE coalesce(k.start_local_ns + k.duration_ns, o.end_ns) END AS end_ns,
         o.launch_start_ns,
         -- of what was launched before the recording began, the latest moment by which it was
         coalesce(o.launch_end_ns, b.launched_by_ns) AS launch_end_ns
-    FROM tw_own_ops() AS o LEFT JOIN tw_launched_before AS b ON b.op_id = o.op_id
+    FROM tw_own_ops() AS o
+    LEFT JOIN tw_launched_before AS b ON b.op_id = o.op_id
+    LEFT JOIN (SELECT * FROM collectives WHERE receive_op_id IS NOT NULL) AS k ON k.gpu_op_id = o.op_id
 ),
 -- every stretch of nothing, cut at the edges of the windows and where its launch returned (sweeps): it may have no
 -- beginning (before the first op) or no end (after the last one, where the thread to watch is the one that launched that)

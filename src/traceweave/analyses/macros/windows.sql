@@ -51,6 +51,8 @@ edges AS (
 ops AS NOT MATERIALIZED (
     SELECT rank, category, start_ns, end_ns FROM tw_own_ops()
     UNION ALL
+    SELECT rank, 'communication', start_local_ns, start_local_ns + duration_ns FROM collectives WHERE receive_op_id IS NOT NULL
+    UNION ALL
     SELECT rank, 'waiting', start_local_ns, start_local_ns + wait_ns FROM split
     UNION ALL
     SELECT rank, 'transfer', start_local_ns + wait_ns, start_local_ns + duration_ns FROM split WHERE is_whole

@@ -39,10 +39,12 @@ _ON_HOSTS = (
     "SELECT 1 FROM new_host_ops"
     " WHERE kind = 'annotation' AND collective_range(name) = 'host' LIMIT 1"
 )
+_MAY_BE_HALVES = "SELECT 1 FROM classified WHERE contains(name, 'internode_ll::') LIMIT 1"
 _COLLECTIVES = (
     ((_KERNELS,), "communication_kernels.sql"),
     ((_KERNELS, _MESSAGES), "batched_messages.sql"),
     ((_KERNELS,), "kernel_collectives.sql"),
+    ((_MAY_BE_HALVES,), "halves.sql"),
     ((_ON_HOSTS,), "host_collectives.sql"),
 )
 """Scripts in their order, with what has to be there for each."""
