@@ -148,7 +148,7 @@ def test_overlap_is_worth_no_more_than_no_transfer_at_all(
         assert run.what_if("kind=transfer times=0").iloc[0]["gain_ns"] <= 0
         poor = found.loc["poor_overlap"]
     assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "at most", "info")
-    assert poor["bound_ns"] == pytest.approx(2_541_585, abs=1000)
+    assert poor["bound_ns"] == pytest.approx(2_372_263, abs=1000)
     assert poor["evidence"].endswith("by replay even 'kind=transfer times=0' gains nothing")
     # what does hold it up is first
     assert found.index[0] == "launch_bound"
@@ -166,7 +166,9 @@ def test_hosts_that_are_late_by_turns_are_one_finding(
         assert (first["rule"], first["severity"]) == ("launch_bound", "critical")
         assert first["scenario"] == "kind=launch times=0"
         assert first["step_share"] > least
-        assert path[path["kind"] == "launch"]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
+        # the rest is first launches of a millisecond and more, which load code
+        of_hosts = path["kind"].isin(["launch", "module_loading"])
+        assert path[of_hosts]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
 
 
 @nightly
@@ -237,7 +239,7 @@ def test_a_stall_and_the_other_steps_are_fixed_apart(
     with traceweave.open(database_of(fixtures / "dataloader_late_once")) as run:
         found = run.findings().set_index("rule")
         fixes = run.fixes()
-    assert found.loc["one_off_stall", "scenario"] == "step=5 kind=data_loading times=0"
+    assert found.loc["one_off_stall", "scenario"] == "step=5 kind=data_loading while=idle times=0"
     assert found.loc["data_bound", "scenario"] == "step=3,4,6 kind=data_loading times=0"
     assert fixes["rule"].tolist()[1:] == ["one_off_stall", "data_bound"]
     # nothing is gained twice
