@@ -65,7 +65,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "range_named_gloo",
                 [1],
-                "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* longer. Rank 1 is in 'augment' for 30",
+                "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* longer. Rank 1 is in 'augment'",
                 "See what rank 1 does in 'augment'",
             ),
             # it computes longer in every step, and in one of them by far
