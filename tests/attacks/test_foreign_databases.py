@@ -18,7 +18,7 @@ import pytest
 import traceweave
 from traceweave.cli.main import main
 from traceweave.errors import TraceweaveError
-from traceweave.store.manifest import DATABASE, MANIFEST
+from traceweave.store.manifest import MANIFEST, is_database
 
 DatabaseOf = Callable[..., Path]
 
@@ -128,7 +128,7 @@ def folder_of(run: Path, traces: Path, tmp_path: Path) -> Path:
 def in_manifest(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
     """Change the first shard in the manifest of a run folder."""
     said = json.loads((folder / MANIFEST).read_text())
-    change(next(part for part in said["files"] if part["path"] != DATABASE))
+    change(next(part for part in said["files"] if not is_database(part["path"])))
     (folder / MANIFEST).write_text(json.dumps(said))
 
 
@@ -150,12 +150,13 @@ def linked(folder: Path, outside: Path) -> None:
 
 
 def database_linked(folder: Path, outside: Path) -> None:
-    shutil.move(folder / DATABASE, outside)
-    (folder / DATABASE).symlink_to(outside)
+    [database] = folder.glob("*.duckdb")
+    shutil.move(database, outside)
+    database.symlink_to(outside)
     said = json.loads((folder / MANIFEST).read_text())
     for part in said["files"]:
-        if part["path"] == DATABASE:
-            part["size_bytes"] = (folder / DATABASE).lstat().st_size
+        if is_database(part["path"]):
+            part["size_bytes"] = database.lstat().st_size
     (folder / MANIFEST).write_text(json.dumps(said))
 
 
@@ -216,7 +217,7 @@ def test_the_database_of_a_foreign_run_folder_reads_no_other_file(
     run: Path, traces: Path, tmp_path: Path
 ) -> None:
     folder = folder_of(run, traces, tmp_path)
-    database = folder / DATABASE
+    [database] = folder.glob("*.duckdb")
     changed(
         database,
         run,
@@ -225,7 +226,7 @@ def test_the_database_of_a_foreign_run_folder_reads_no_other_file(
     )
     said_now = json.loads((folder / MANIFEST).read_text())
     for part in said_now["files"]:
-        if part["path"] == DATABASE:
+        if is_database(part["path"]):
             part["size_bytes"] = database.stat().st_size
     (folder / MANIFEST).write_text(json.dumps(said_now))
 

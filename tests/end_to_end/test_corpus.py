@@ -116,10 +116,13 @@ def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_
             check_every_event(run)
 
 
-def test_a_file_in_another_encoding_is_passed_over(corpus: Path, tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_is_missed(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         traceweave.ingest([corpus / "kineto" / "odd"], tmp_path / "run.duckdb")
     result = traceweave.ingest(
         [corpus / "kineto" / "odd", corpus / "kineto" / "triton"], tmp_path / "run.duckdb"
     )
-    assert [path.path.name for path in result.passed_over] == ["utf16_empty.pt.trace.json"]
+    assert [(s.path.name, s.status) for s in result.sources if s.status != "ok"] == [
+        ("utf16_empty.pt.trace.json", "failed")
+    ]
+    assert not result.ok

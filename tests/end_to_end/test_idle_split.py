@@ -82,7 +82,7 @@ def test_idle_time_is_cut_where_launches_return(
         )
         assert len(got) == len(want)
         gaps = run.gaps(window="span", min_gap_ns=1)
-    device = gaps["cause"].isin(["dependency", "kernel_delay", "device_delay"])
+    device = gaps["cause"].isin(["dependency", "kernel_delay", "device_delay", "began_before"])
     unknown = gaps["cause"] == "unknown"
     sums = gaps.assign(
         host=gaps["duration_ns"].where(~device & ~unknown, 0),

@@ -104,7 +104,7 @@ def _what_is_wrong(tool: str, error: ValidationError) -> str:
     return f"{tool}: {'; '.join(said)}"
 
 
-def _answered(tool: Callable[..., Any], most_s: float) -> Callable[..., Any]:
+def _answered(tool: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     """Return a tool that answers in time, and whose errors are the lines that the command line
     prints.
 
@@ -114,11 +114,11 @@ def _answered(tool: Callable[..., Any], most_s: float) -> Callable[..., Any]:
 
     @wraps(tool)
     async def answered(**arguments: Any) -> Any:
-        with anyio.move_on_after(most_s):
+        with anyio.move_on_after(seconds):
             return await anyio.to_thread.run_sync(
                 partial(asked, **arguments), abandon_on_cancel=True
             )
-        raise ToolError(f"given up after {most_s:g} s; ask for less at a time")
+        raise ToolError(f"given up after {seconds:g} s; ask for less at a time")
 
     return answered
 
