@@ -15,6 +15,7 @@ from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from traceweave.replay.fixes import fixes
+from traceweave.replay.nodes import HOLDS
 
 
 def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
@@ -166,8 +167,7 @@ def test_hosts_that_are_late_by_turns_are_one_finding(
         assert (first["rule"], first["severity"]) == ("launch_bound", "critical")
         assert first["scenario"] == "kind=launch times=0"
         assert first["step_share"] > least
-        # the rest is first launches of a millisecond and more, which load code
-        of_hosts = path["kind"].isin(["launch", "module_loading"])
+        of_hosts = path["kind"].isin(["launch", *HOLDS])
         assert path[of_hosts]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
 
 
@@ -240,7 +240,7 @@ def test_a_stall_and_the_other_steps_are_fixed_apart(
         found = run.findings().set_index("rule")
         fixes = run.fixes()
     assert found.loc["one_off_stall", "scenario"] == "step=5 kind=data_loading while=idle times=0"
-    assert found.loc["data_bound", "scenario"] == "step=3,4,6 kind=data_loading times=0"
+    assert found.loc["data_bound", "scenario"] == "step=3,4,6 kind=data_loading while=idle times=0"
     assert fixes["rule"].tolist()[1:] == ["one_off_stall", "data_bound"]
     # nothing is gained twice
     alone = fixes["alone_ns"].iloc[1:].sum()
