@@ -35,15 +35,17 @@ def test_starter_rules_hold_for_their_run_and_fail_for_a_slower_one(
 
 
 def slower_rank(traces: Path, folder: Path, rank: int, times: float) -> Path:
-    """Return the run of traces in which all compute kernels of a rank take longer."""
+    """Return the run of traces in which all compute kernels of a rank take longer than those of the
+    others, which take less: longer ones would run into the next on their stream.
+    """
     folder = folder / "slower"
     folder.mkdir()
     for path in sorted(traces.glob("*.gz")):
         trace = json.loads(gzip.decompress(path.read_bytes()))
-        if trace["distributedInfo"]["rank"] == rank:
+        if trace["distributedInfo"]["rank"] != rank:
             for event in trace["traceEvents"]:
                 if event.get("cat") == "kernel" and "nccl" not in event["name"].lower():
-                    event["dur"] *= times
+                    event["dur"] /= times
         (folder / path.name).write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
     target = folder / "slower.duckdb"
     traceweave.ingest([folder], target)

@@ -114,7 +114,7 @@ def test_tables_say_what_a_reader_has_to_know(
         in findings
     )
     assert steps.endswith(
-        "7 more columns: --columns all; 'traceweave analyze steps --list' explains them\n"
+        "8 more columns: --columns all; 'traceweave analyze steps --list' explains them\n"
     )
     assert pipeline == f"no rows\npipeline has {analyses.find('pipeline').grain}\n"
     assert call(capsys, "analyze", "findings", database, "-f", "csv")[2] == ""
