@@ -15,7 +15,10 @@ from tests.marks import nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 ON_THE_GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
-NOTE = "rank 1 recorded no GPU work, though others did: left out of all numbers"
+NOTE = (
+    "rank 1 launched GPU work (732 calls) of which no record is there, so that nothing is known of"
+    " its time; profile CUDA activity, with no other profiler at the same time"
+)
 
 
 class Runs(NamedTuple):
