@@ -239,20 +239,20 @@ def test_the_console_keeps_what_a_page_makes_and_no_other_sees_it(explorer: Expl
     [
         "FROM read_text('/etc/passwd')",
         "FROM '/etc/passwd'",
-        "COPY (SELECT 1) TO '/tmp/traceweave-out.csv'",
-        "ATTACH '/tmp/traceweave-other.duckdb'",
+        "COPY (SELECT 1) TO '/tmp/explorer-wrote.csv'",
+        "ATTACH '/tmp/explorer-wrote.duckdb'",
         "CREATE TABLE run.main.t AS SELECT 1",
         "DELETE FROM run.base.gpu_ops",
         "INSTALL httpfs",
         "SET lock_configuration = false",
         "FROM memory.explorer.lanes",
-        "EXPORT DATABASE '/tmp/traceweave-out'",
+        "EXPORT DATABASE '/tmp/explorer-wrote'",
     ],
 )
 def test_sql_cannot_read_files_or_write(explorer: Explorer, sql: str) -> None:
     with pytest.raises(QueryError):
         explorer.question("d", sql).answer()
-    assert not list(Path("/tmp").glob("traceweave-o*"))
+    assert not list(Path("/tmp").glob("explorer-wrote*"))
 
 
 def test_an_answer_has_bounds(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
