@@ -831,4 +831,4 @@ FROM base.clock_probes;
 -- column: value VARCHAR | its value
 -- column: source_id INTEGER | file it comes from
 CREATE VIEW job_settings AS
-SELECT rank, kind, name, value, source_id FROM base.job_settings;
+SELECT rank, kind, name, value, source_id FROM base.job_settings WHERE kind IN ('version', 'switch');
