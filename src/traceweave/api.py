@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
     Annotations: TypeAlias = tuple[Literal["github", "gitlab"], str | Path]
 
-__all__ = ["Run", "align", "check", "compare", "install_analyses", "open", "verify"]
+__all__ = ["Run", "align", "check", "compare", "install_analyses", "keep_answers", "open", "verify"]
+
+VERDICT = ("health", "findings", "fixes")
+"""The analyses whose answers `ingest` keeps, with all that they start from."""
 
 
 @overload
@@ -95,7 +98,10 @@ def align(
     from traceweave import weave
 
     with _changing(path) as con:
+        kept = analyses.keeps_answers(con)
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
+        if kept:
+            analyses.keep_answers(con, VERDICT)
 
 
 def install_analyses(path: str | Path) -> tuple[str, ...]:
@@ -106,11 +112,26 @@ def install_analyses(path: str | Path) -> tuple[str, ...]:
     written.
     """
     with _changing(path) as con:
+        kept = analyses.keeps_answers(con)
         con.begin()
         for statement in analyses.create_statements():
             con.execute(statement)
         con.commit()
+        if kept:
+            analyses.keep_answers(con, VERDICT)
     return tuple(analysis.name for analysis in analyses.as_macros())
+
+
+def keep_answers(path: str | Path) -> None:
+    """Work out what `health`, `findings` and `fixes` say of a run, and keep it in the run with all
+    that it starts from: asked with the usual values of their parameters, they only read it then.
+
+    What is kept holds until the run is changed, by whatever. A kill leaves the run as it was.
+    Raises DatabaseError, QueryError if an analysis cannot be computed, InputError if the run cannot
+    be written.
+    """
+    with _changing(path) as con:
+        analyses.keep_answers(con, VERDICT)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
@@ -31,10 +31,11 @@ from traceweave.analyses.parsed import parsed
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
+from traceweave.analyses.stored import pass_over, restore, store, stored
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
-from traceweave.store.database import asked_of, first_line
+from traceweave.store.database import asked_of, first_line, unchanging
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 
@@ -67,7 +68,7 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
-        if divide(con, analysis):
+        if _table_of(analysis, values) in stored(con) or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         sql, left = prepare(con, analysis, values)
         return con.sql(parsed(con, sql), params=left or None)
@@ -83,6 +84,19 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
     values = analysis.bind(params)
     with _refusing(name):
         return materialize(con, analysis, values)
+
+
+def keep_answers(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Compute analyses, with the usual values of their parameters, and keep what they say and start
+    from in the database behind `con`, which is written to disk; what it kept before is replaced.
+
+    Raises what `run` does.
+    """
+    with unchanging(con):
+        pass_over(con)
+        for name in names:
+            analysis_relation(con, name)
+        store(con)
 
 
 def shared_rows(con: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
@@ -152,10 +166,11 @@ def materialize(
     """
     go_on()
     made = _kept(con) if made is None else made
-    asked = repr((statement.kind, sorted(values.items())))
-    name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    name = _table_of(statement, values)
     if name not in made:
-        if batches := divide(con, statement):
+        if name in stored(con):
+            restore(con, statement, name)
+        elif batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
             _write_through(con, statement, values, made, name)
@@ -165,6 +180,11 @@ def materialize(
             con.execute(parsed(con, create), left or None).fetchall()
     made.add(name)
     return name
+
+
+def _table_of(statement: Statement, values: dict[str, Value]) -> str:
+    asked = repr((statement.kind, sorted(values.items())))
+    return f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 def _write_batches(
