@@ -15,6 +15,7 @@ from traceweave.analyses import stored
 from traceweave.analyses.catalog import catalog
 from traceweave.api import VERDICT
 from traceweave.cli import main
+from traceweave.store.draft import changing
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,22 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
     assert not _is_kept(copy)
     [ranks] = {tuple(row["ranks"]) for row in _found(copy) if row["rule"] == "straggler"}
     assert ranks != (2,)
+
+
+@pytest.mark.parametrize("rows", [b"", b"no rows", None])
+def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:
+    """Somebody wrote them who knows what they have to be called."""
+    before = _answers(copy)
+    with changing(copy) as con:
+        con.execute("UPDATE derived.answers SET rows = ?", [rows])
+        con.execute("CHECKPOINT")
+        state = stored._state(con)
+        con.execute(
+            "UPDATE derived.answers SET name = ? WHERE starts_with(name, 'of ')",
+            [stored._stamp((state or 0) + 1)],
+        )
+    assert _is_kept(copy)
+    assert _answers(copy) == before
 
 
 def test_refitted_clocks_have_answers_of_their_own(copy: Path, fresh: pytest.MonkeyPatch) -> None:

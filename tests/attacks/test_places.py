@@ -163,7 +163,17 @@ def rank_files(fixtures: Path) -> list[Path]:
 
 
 def added(trace: Path, run: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "traceweave", "ingest", str(trace), "-o", str(run), "--add"]
+    command = [
+        sys.executable,
+        "-m",
+        "traceweave",
+        "ingest",
+        "--no-verdict",
+        str(trace),
+        "-o",
+        str(run),
+        "--add",
+    ]
     return subprocess.Popen([*command, "-q"], stderr=subprocess.PIPE, text=True)
 
 

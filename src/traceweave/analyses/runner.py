@@ -168,8 +168,8 @@ def materialize(
     made = _kept(con) if made is None else made
     name = _table_of(statement, values)
     if name not in made:
-        if name in stored(con):
-            restore(con, statement, name)
+        if restore(con, statement, name):
+            pass
         elif batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:

@@ -22,6 +22,7 @@ from traceweave._version import __version__
 from traceweave.analyses.common import forget
 from traceweave.analyses.statements import Statement
 from traceweave.store.database import asked_of
+from traceweave.store.schema import Column
 
 MOST_ROWS = 5_000
 """Of one answer: larger ones are computed when they are asked for."""
@@ -42,6 +43,7 @@ SELECT 1 FROM duckdb_tables()
 WHERE database_name = current_database() AND schema_name = 'derived' AND table_name = 'answers'
     AND NOT internal
 """
+_ROWS = "SELECT rows FROM derived.answers WHERE name = ?"
 _PATH = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
 
 _known: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, frozenset[str]]] = (
@@ -81,12 +83,28 @@ def pass_over(con: duckdb.DuckDBPyConnection) -> None:
     _known[con] = asked_of(con)[0], frozenset()
 
 
-def restore(con: duckdb.DuckDBPyConnection, statement: Statement, name: str) -> None:
-    """Create the temporary table `name` of the rows of a statement, which are stored."""
-    ((rows,),) = con.execute("SELECT rows FROM derived.answers WHERE name = ?", [name]).fetchall()
-    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in statement.columns)
-    answer = con.from_arrow(pa.ipc.open_stream(rows).read_all())
-    answer.query("answer", f"CREATE TEMP TABLE {name} AS SELECT {columns or '*'} FROM answer")
+def restore(con: duckdb.DuckDBPyConnection, statement: Statement, name: str) -> bool:
+    """Create the temporary table `name` of the rows of a statement, if they are stored.
+
+    Returns whether they are: somebody else may have written them, and not as here.
+    """
+    if name not in stored(con):
+        return False
+    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in _columns(statement))
+    try:
+        ((rows,),) = con.execute(_ROWS, [name]).fetchall()
+        table = pa.ipc.open_stream(rows or b"").read_all()
+        table.validate(full=True)
+        con.from_arrow(table).query(
+            "answer", f"CREATE TEMP TABLE {name} AS SELECT {columns or '*'} FROM answer"
+        )
+    except (duckdb.Error, pa.ArrowException, TypeError, ValueError):
+        return False
+    return True
+
+
+def _columns(statement: Statement) -> tuple[Column, ...]:
+    return statement.columns if "column" in statement.fields else ()  # rules have some of theirs
 
 
 def store(con: duckdb.DuckDBPyConnection) -> None:
