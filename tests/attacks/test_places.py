@@ -174,7 +174,8 @@ def added(trace: Path, run: Path) -> subprocess.Popen[str]:
         str(run),
         "--add",
     ]
-    return subprocess.Popen([*command, "-q"], stderr=subprocess.PIPE, text=True)
+    command += ["-q", str(trace), "-o", str(run)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def ranks_of(run: str | Path) -> list[int]:
