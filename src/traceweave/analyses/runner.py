@@ -38,6 +38,7 @@ from traceweave.interrupts import go_on
 from traceweave.store.database import asked_of, first_line, unchanging
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
+from traceweave.words import name_ranks
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -68,6 +69,7 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
+        _check_rank(con, values)
         if _table_of(analysis, values) in stored(con) or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         sql, left = prepare(con, analysis, values)
@@ -83,7 +85,18 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
+        _check_rank(con, values)
         return materialize(con, analysis, values)
+
+
+def _check_rank(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> None:
+    """Raise QueryError for a rank that the run does not have."""
+    if (rank := values.get("rank")) is None:
+        return
+    ranks = [number for (number,) in con.execute("SELECT DISTINCT rank FROM ranks").fetchall()]
+    if rank not in ranks:
+        has = f"it has {name_ranks(sorted(ranks))}" if ranks else "it has none"
+        raise QueryError(f"parameter rank cannot be {rank}: no rank of this run, {has}")
 
 
 def keep_answers(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:

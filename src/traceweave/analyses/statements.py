@@ -100,7 +100,7 @@ class Statement:
         for name in values:
             if name not in known:
                 listed = ", ".join(known) or "none"
-                hint = suggest(name, known)
+                hint = self._of_a_column(name) or suggest(name, known)
                 raise QueryError(
                     f"{self.name} has no parameter {name!r}{hint}; its parameters: {listed}"
                 )
@@ -108,6 +108,14 @@ class Statement:
             name: parameter.check(values[name]) if name in values else parameter.default
             for name, parameter in known.items()
         }
+
+    def _of_a_column(self, name: str) -> str:
+        """Say how rows are chosen by a column, if that is what a name is of."""
+        if not any(column.name == name for column in self.columns):
+            return ""
+        return (
+            f": it is a column; traceweave query run.duckdb 'FROM {self.name}() WHERE {name} = …'"
+        )
 
 
 def names(lines: tuple[str, ...]) -> tuple[str, ...]:
