@@ -116,8 +116,8 @@ REAL: dict[str, Rule] = {
             True_(
                 "checkpoint_once_gloo",
                 None,
-                "Ranks wait .*, most of it for rank 0 in step 6; .*: that rank idles, most in"
-                " 'save_checkpoint'$",
+                "Ranks wait .*, most of it for rank 0 in step 6; .*: that rank is in"
+                " 'save_checkpoint' for 150 ms in step 5$",
                 "See what rank 0 does in step 6 and the one before",
             ),
             # beside a rank that computes longer in every step
