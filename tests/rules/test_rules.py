@@ -225,7 +225,8 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/nanogpt_8xh100", None, "Compute hides 22", "Issued inside Optimizer.step"
             ),
-            True_("ddp_gloo_4ranks", None, "Compute hides 11", "DDP: several buckets"),
+            # gloo: what transfers takes cores from what computes
+            True_("ddp_gloo_4ranks", None, "Compute hides 11", "DDP: by replay, smaller buckets"),
             # every rank was recorded, and some calls could not be matched
             True_(
                 "unlisted/tp2_dp2_gloo",

@@ -1,6 +1,6 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
--- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. Gradients of DDP are merged by replay (`bucket_mb=`); where that gains less than `min_share`, nothing is found.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
@@ -23,7 +23,9 @@ SELECT
     k.group_id,
     -- per rank of the group; what latency costs cannot be more than what is exposed
     least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
-    format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS scenario,
+    CASE WHEN k.use = 'ddp' THEN format('group={} bucket_mb={}', k.group_id, tw_digits($bucket_bytes / 1e6))
+        ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
+    CASE WHEN k.use = 'ddp' THEN scenario END AS remedy,
     format('{} {} per {} and rank, {} on average; each has a latency of {}, the transfer time of {}',
         round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use
