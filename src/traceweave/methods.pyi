@@ -33,6 +33,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         replay_ops: int = 1000000,
     ) -> Frame:
@@ -62,6 +63,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         warning_share: float = 0.05,
     ) -> Frame:
@@ -92,6 +94,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         warning_share: float = 0.05,
     ) -> Frame:

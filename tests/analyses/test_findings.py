@@ -238,9 +238,9 @@ def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:
         build.con.execute(
             "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns,"
             " value, total_allocated_bytes, total_reserved_bytes)"
-            " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 600000, 600000, 1000000)"
+            " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 6e9, 6e9, 10e9)"
         )
-    severities = {None: "info", 1_000_000: "warning", 2_000_000: "info"}
+    severities = {None: "info", 10**10: "warning", 2 * 10**10: "info"}
     # read-only, so what all three are made from is computed once
     with open_database(tmp_path / "run.duckdb") as con:
         found = [
@@ -251,8 +251,21 @@ def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:
         row = by_rule["fragmentation"]
         assert (row["severity"], row["ranks"], row["cost_ns"]) == (severity, [0], None)
         assert row["evidence"] == (
-            "400 kB of 1.00 MB reserved memory is not allocated at the peak (40.0%), most on rank 0"
+            "4.00 GB of 10.0 GB reserved memory is not allocated at the peak (40.0%), most on"
+            " rank 0"
         )
+
+
+def test_a_cache_of_some_segments_is_no_fragmentation(build: Builder) -> None:
+    # of 60 MB in three segments of 20 MB, a third is allocated: what comes next finds room
+    build.rank(0)
+    build.gpu(0, (0, 2000 * US))
+    build.con.execute(
+        "INSERT INTO base.memory_events (rank, op_id, source_id, device, name, at_local_ns,"
+        " value, total_allocated_bytes, total_reserved_bytes)"
+        " VALUES (0, 99, 0, 'GPU 0', 'alloc', 0, 20000000, 20000000, 60000000)"
+    )
+    assert _by_rule(build, "fragmentation") == {}
 
 
 def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:

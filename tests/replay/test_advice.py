@@ -105,6 +105,19 @@ def test_what_makes_no_sense_is_refused(
         model.answers([text])
 
 
+def test_calls_that_could_not_be_matched_are_said(con: duckdb.DuckDBPyConnection) -> None:
+    run = Builder(con)
+    run.rank(0)
+    run.step(0, 1, (0, 50 * US), (0, 50 * US))
+    op = run.gpu(0, (10 * US, 20 * US), "communication", "nccl", 9, step=1)
+    run.collective(
+        {0: (10 * US, 20 * US)}, "all_to_all", matched=False, each={0: {"gpu_op_id": op}}
+    )
+    run.write()
+    with pytest.raises(UsageError, match="of all_to_all, 1 call could not be matched over the"):
+        Model(con).answers(["op=all_to_all times=0"])
+
+
 def _gathered(con: duckdb.DuckDBPyConnection) -> Model:
     """Two ranks alike that gather before each of three units of four kernels, on stream 9, when the
     unit before it is done; all is launched at 0. Times in us.

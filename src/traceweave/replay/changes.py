@@ -36,7 +36,7 @@ from traceweave.replay.prefetch import prefetched
 from traceweave.replay.scenario import Scenario
 from traceweave.replay.single_steps import positions
 from traceweave.replay.slowdown import places_of
-from traceweave.words import named
+from traceweave.words import named, plural
 
 _LAUNCHED = (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)
 """What a call launches."""
@@ -78,6 +78,8 @@ SELECT DISTINCT rank FROM collectives
 WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
 """
 
+_UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"
+
 
 @dataclass
 class Changed:
@@ -112,8 +114,20 @@ class Changer:
         if scenario.prefetch is not None:
             nodes, edges = self._prefetched(nodes, edges, selected, scenario)
         if not found:
-            raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
+            raise UsageError(
+                f"scenario {scenario.text!r} selects nothing of this run{self._unmatched(scenario)}"
+            )
         return Changed(nodes, edges)
+
+    def _unmatched(self, scenario: Scenario) -> str:
+        """Return why a collective operation that was recorded is not selected; '' if it was not."""
+        (calls,) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchone() or (0,)
+        if not calls:
+            return ""
+        return (
+            f": of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
+            " so that their waiting and transfer are not known"
+        )
 
     def _is_of(self, kind: str, column: str) -> Flags:
         """Return of which nodes a column is that kind of time: what launching is to one, the loader
