@@ -53,7 +53,7 @@ RUNS = (
         "dataloader_late_once", "ddp_gloo_4ranks", "ddp_gloo_nsys", "ddp_gloo_straggler",
         "evaluates_once_gloo", "extra_calls_gloo", "flops_cpu", "fsdp1_gloo", "fsdp2_gloo",
         "idle_by_turns_gloo", "late_far_gloo", "late_pairs_gloo", "messages_crossing_gloo",
-        "messages_mesh_gloo", "messages_tags_gloo", "odd_groups_gloo", "pairs_gloo",
+        "messages_mesh_gloo", "metric_read_gloo", "messages_tags_gloo", "odd_groups_gloo", "pairs_gloo",
         "pipeline_1f1b", "pipeline_gpipe", "range_named_gloo", "recompile_once",
         "slow_and_uneven_gloo", "slow_rank_2x2_gloo", "tp2_dp2_gloo", "two_groups_gloo",
         "two_interfaces_gloo", "uneven_start_gloo", "uneven_work_gloo",

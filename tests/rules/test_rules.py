@@ -103,6 +103,19 @@ REAL: dict[str, Rule] = {
             "two_groups_gloo",
         ),
     ),
+    "read_sum": Rule(
+        (
+            # 4 bytes and .item() in every step, beside gradients of 1 MB
+            True_(
+                "metric_read_gloo",
+                None,
+                r"all_reduce of 4 B in every step, whose result the host reads .*\(aten::item\)",
+                "Sum it up and read it every",
+            ),
+        ),
+        # 4 bytes that nobody reads; that one rank of four reads; .item() of what is not summed up
+        ("two_groups_gloo", "ddp_gloo_4ranks", "fsdp2_gloo"),
+    ),
     "imbalance": Rule(
         (
             # 40 times the rows, by turns
@@ -226,7 +239,9 @@ REAL: dict[str, Rule] = {
                 "kineto/nanogpt_8xh100", None, "Compute hides 22", "Issued inside Optimizer.step"
             ),
             # gloo: what transfers takes cores from what computes
-            True_("ddp_gloo_4ranks", None, "Compute hides 11", "DDP: by replay, smaller buckets"),
+            True_(
+                "ddp_gloo_4ranks", None, "Compute hides 11", "DDP: smaller buckets are not known"
+            ),
             # every rank was recorded, and some calls could not be matched
             True_(
                 "unlisted/tp2_dp2_gloo",

@@ -32,7 +32,9 @@ RULE_COLUMNS = (
     Column("scenario", "VARCHAR", "what fixing it is for what-if; NULL: it cannot be said so"),
     Column("ceiling", "VARCHAR", "a scenario that gains at least what fixing it can; NULL: none"),
     Column("remedy", "VARCHAR", "what the advice does, for what-if; NULL: it cannot be said so"),
-    Column("otherwise", "VARCHAR", "advice where remedy gains nothing; NULL: nothing is found"),
+    Column(
+        "otherwise", "VARCHAR", "advice where remedy gains nothing by replay, or is not replayed"
+    ),
     Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
     Column("evidence", "VARCHAR", "what was found, in words with its numbers"),
     Column("proof", "VARCHAR", "NULL: the analysis that the header names"),

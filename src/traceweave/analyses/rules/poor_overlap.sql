@@ -18,8 +18,8 @@ SELECT
     'kind=transfer times=0' AS ceiling,
     CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END AS remedy,
     CASE e.hideable_use
-        WHEN 'ddp' THEN 'DDP: by replay, smaller buckets gain nothing: send less (gradient accumulation with no_sync, gradients in lower precision)'
-        WHEN 'fsdp' THEN 'FSDP: by replay, gathering a unit ahead gains nothing: send less (shards within a node only, fewer gathers, lower precision)'
+        WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
+        WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
     END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
