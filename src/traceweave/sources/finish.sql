@@ -91,7 +91,12 @@ devices AS (
 )
 SELECT
     r.rank, r.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
-    coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
+    coalesce(
+        r.gpu_name,
+        list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name,
+        -- numbers of one list need not be those of the other (CUDA_VISIBLE_DEVICES); all of one model are that one
+        CASE WHEN len(list_distinct(list_transform(r.gpu_names, lambda n: n.name))) = 1 THEN r.gpu_names[1].name END
+    ) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
     e.tick_ns, r.base_ns,
     CASE WHEN d.rank IS NULL THEN l.launches END AS launches, CASE WHEN d.rank IS NULL THEN t.tasks END AS unread_tasks
