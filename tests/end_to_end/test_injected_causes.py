@@ -79,7 +79,7 @@ CAUSES = {
         SLOW_START,
         place=2,
         advises="Merge them: coalesced collectives",
-        # merged up to 25 MB, while the run without it has four buckets
+        # merged up to 25 MB: the run without it has other buckets
         tolerance=0.1,
     ),
     # the last bucket cannot be hidden: the cost is an upper bound

@@ -69,16 +69,14 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
         " unnest($4::VARCHAR[]) AS class",
         [list(column) for column in zip(*rows, strict=True)] or [[]] * 4,
     )
-    doubtful = [name for name in told if told[name][0] == "communication" and _may_compute(name)]
-    if doubtful:
-        _reclassify(con, doubtful)
 
 
-def _may_compute(name: str) -> bool:
-    return not any(library in name.lower() for library in _LIBRARIES)
-
-
-def _reclassify(con: duckdb.DuckDBPyConnection, doubtful: list[str]) -> None:
+def reclassify(con: duckdb.DuckDBPyConnection) -> None:
+    """Mend `classified` where names speak of communication and operators compute."""
+    named = "SELECT DISTINCT name FROM classified WHERE category = 'communication'"
+    doubtful = [name for (name,) in con.execute(named).fetchall() if _may_compute(name)]
+    if not doubtful:
+        return
     found = con.execute(_COMPUTED, [doubtful]).fetchall()
     words = ("kernel_families", "kernel_words")
     by_operator = _ask(con, {name: spell(operator) for name, operator in found}, words)
@@ -90,6 +88,10 @@ def _reclassify(con: duckdb.DuckDBPyConnection, doubtful: list[str]) -> None:
             "UPDATE classified SET category = $1, class = $2 WHERE name = $3",
             [category, class_, name],
         )
+
+
+def _may_compute(name: str) -> bool:
+    return not any(library in name.lower() for library in _LIBRARIES)
 
 
 def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:

@@ -49,7 +49,10 @@ WITH calls AS (SELECT *, source_of(coalesce(gpu_op_id, host_op_id)) AS source_id
 SELECT
     c.source_id::BIGINT * 1000000000
         + row_number() OVER (PARTITION BY c.source_id ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id, c.op, c.peer, c.bytes) AS call_id,
-    c.rank, c.source_id, c.gpu_op_id, c.receive_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
+    c.rank, c.source_id, c.gpu_op_id, c.receive_op_id, c.host_op_id,
+    CASE WHEN c.op IN ('dispatch', 'combine') THEN 'all_to_all' ELSE c.op END AS op,
+    CASE WHEN c.op IN ('dispatch', 'combine') THEN c.op END AS kind,
+    c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
     c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
     CASE WHEN c.gpu_op_id IS NULL THEN h.step ELSE l.step END AS step, c.evidence
 FROM calls AS c

@@ -42,11 +42,12 @@ turns AS MATERIALIZED (
     FROM shared_late_steps() ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
 ),
 once AS (
-    SELECT l.rank, l.step, arg_max(format('that rank is in ''{}'' for {} {}', tw_shortened(r.name), tw_time(r.time_ns), r.which), r.excess_ns) AS does
+    SELECT l.rank, l.step, arg_max(format('that rank is in ''{}'' for {} {}', tw_shortened(r.name), tw_time(r.time_ns), r.which)
+        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
     FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
     JOIN shared_steadiness() AS s ON s.steps >= 3
     -- what a rank does at the end of a step, others wait for in the next
-    LEFT JOIN shared_differences() AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1])
+    LEFT JOIN shared_differences() AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
         AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM shared_mean_step()) >= l.late_ns
     WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
         AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
