@@ -103,8 +103,8 @@ class capture:
         self._number = next(_numbers)
         self._meeting: Meeting | None = None
         self._tree: ProbeTree | None = None
-        self._begun: deque[int] = deque(maxlen=USUAL_STEPS + 1)
-        """When the latest steps began, by the monotonic clock, ns."""
+        self._begun: deque[int] | None = deque(maxlen=USUAL_STEPS + 1)
+        """When the latest steps began, by the monotonic clock, ns; None: that is known."""
         self._usual_ns: int | None = None
         self._note = ""
         self._done = self._failed = False
@@ -133,7 +133,8 @@ class capture:
     def step(self) -> None:
         """Tell that a step is over and the next one begins."""
         self._now += 1
-        self._begun.append(time.perf_counter_ns())
+        if self._begun is not None:
+            self._begun.append(time.perf_counter_ns())
         if self._now == self._next:
             self._go_on()
 
@@ -165,7 +166,8 @@ class capture:
 
     def _usual_step(self) -> int | None:
         """How long a step takes before there is a profiler; None where too few were seen."""
-        took = [after - before for before, after in itertools.pairwise(self._begun)]
+        took = [after - before for before, after in itertools.pairwise(self._begun or ())]
+        self._begun = None
         return int(statistics.median(took)) if len(took) > 2 else None
 
     def _agree(self, process: Process, recorder: Recorder) -> bool:
