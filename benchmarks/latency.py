@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-TIMES = 5
+TIMES = 3
 COMMANDS = {
     "query": ["query", "{}", "SELECT 1"],
     "health": ["analyze", "health", "{}"],
