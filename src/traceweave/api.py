@@ -98,10 +98,7 @@ def align(
     from traceweave import weave
 
     with _changing(path) as con:
-        kept = analyses.keeps_answers(con)
         weave.align(con, reference_rank=reference_rank, same_host=same_host, method=method)
-        if kept:
-            analyses.keep_answers(con, VERDICT)
 
 
 def install_analyses(path: str | Path) -> tuple[str, ...]:
@@ -112,13 +109,10 @@ def install_analyses(path: str | Path) -> tuple[str, ...]:
     written.
     """
     with _changing(path) as con:
-        kept = analyses.keeps_answers(con)
         con.begin()
         for statement in analyses.create_statements():
             con.execute(statement)
         con.commit()
-        if kept:
-            analyses.keep_answers(con, VERDICT)
     return tuple(analysis.name for analysis in analyses.as_macros())
 
 
@@ -130,13 +124,24 @@ def keep_answers(path: str | Path) -> None:
     Raises DatabaseError, QueryError if an analysis cannot be computed, InputError if the run cannot
     be written.
     """
-    with _changing(path) as con:
+    with _writing(path) as con:
         analyses.keep_answers(con, VERDICT)
 
 
 @contextmanager
 def _changing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield the database of a run for changing what it has of all ranks together."""
+    """Yield the database of a run for changing what it has of all ranks together; if it keeps
+    answers, it keeps those of what it has become.
+    """
+    with _writing(path) as con:
+        kept = analyses.keeps_answers(con)
+        yield con
+        if kept:
+            analyses.keep_answers(con, VERDICT)
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
     place = place_of(path)
     if is_run_folder(place):
         with drafting_folder(place, os.cpu_count() or 1, keep=True) as draft:

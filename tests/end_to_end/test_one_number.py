@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 import traceweave
+from tests.end_to_end.test_one_partition import STATES
 from tests.export.reading import Timeline
 from tests.export.reading import read as read_timeline
 from tests.marks import at_once
@@ -599,15 +600,7 @@ def test_every_moment_has_one_state_one_cause_and_one_origin(answers: Answers) -
     assert (whole["time_ns"] == whole["window_ns"]).all()
     states = parts.pivot_table("time_ns", by, "state", "sum", 0, dropna=False, observed=True)
     known = run.breakdown().set_index(by)
-    columns = {
-        "compute": "compute_ns",
-        "transfer": "exposed_transfer_ns",
-        "waiting": "exposed_wait_ns",
-        "communication": "exposed_unsplit_ns",
-        "copy": "exposed_memory_ns",
-        "idle": "idle_ns",
-    }
-    for state, column in columns.items():
+    for state, column in STATES.items():
         assert states.get(state, known[column] * 0).sum() == known[column].sum(), state
     idle = parts[parts["state"] == "idle"].groupby([*by, "cause"], dropna=False)["time_ns"].sum()
     causes = run.idle_causes().groupby([*by, "cause"], dropna=False)["idle_ns"].sum()

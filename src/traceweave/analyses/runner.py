@@ -180,10 +180,8 @@ def materialize(
     go_on()
     made = _kept(con) if made is None else made
     name = _table_of(statement, values)
-    if name not in made:
-        if restore(con, statement, name):
-            pass
-        elif batches := divide(con, statement):
+    if name not in made and not restore(con, statement, name):
+        if batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
             _write_through(con, statement, values, made, name)
@@ -264,9 +262,9 @@ def _write_through(
         return con.sql(sql, params=left).to_arrow_table()
 
     found = THROUGH[statement.through](con, values, selected)
-    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in statement.columns)
     with registered(con, found) as rows:
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM {rows}")
+        select = f"SELECT {statement.typed()} FROM {rows}"
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:

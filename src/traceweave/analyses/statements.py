@@ -84,8 +84,12 @@ class Statement:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of its rows."""
-        return tuple(parse_column(text) for text in self.fields["column"])
+        """The columns of its rows; none where its kind has them in common, as rules do."""
+        return tuple(parse_column(text) for text in self.fields.get("column", ()))
+
+    def typed(self) -> str:
+        """Return what selects its columns, by name, from rows whose types are about theirs."""
+        return ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in self.columns) or "*"
 
     def text(self, key: str) -> str:
         """Return a field that occurs once; '' if it is optional and not there."""

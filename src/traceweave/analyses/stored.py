@@ -22,7 +22,6 @@ from traceweave._version import __version__
 from traceweave.analyses.common import forget
 from traceweave.analyses.statements import Statement
 from traceweave.store.database import asked_of
-from traceweave.store.schema import Column
 
 MOST_ROWS = 5_000
 """Of one answer: larger ones are computed when they are asked for."""
@@ -90,21 +89,16 @@ def restore(con: duckdb.DuckDBPyConnection, statement: Statement, name: str) -> 
     """
     if name not in stored(con):
         return False
-    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in _columns(statement))
     try:
         ((rows,),) = con.execute(_ROWS, [name]).fetchall()
         table = pa.ipc.open_stream(rows or b"").read_all()
         table.validate(full=True)
         con.from_arrow(table).query(
-            "answer", f"CREATE TEMP TABLE {name} AS SELECT {columns or '*'} FROM answer"
+            "answer", f"CREATE TEMP TABLE {name} AS SELECT {statement.typed()} FROM answer"
         )
     except (duckdb.Error, pa.ArrowException, TypeError, ValueError):
         return False
     return True
-
-
-def _columns(statement: Statement) -> tuple[Column, ...]:
-    return statement.columns if "column" in statement.fields else ()  # rules have some of theirs
 
 
 def store(con: duckdb.DuckDBPyConnection) -> None:
