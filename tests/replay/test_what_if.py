@@ -69,6 +69,8 @@ def test_by_hand(three_ranks: Model) -> None:
     # transfers of 6: 36 + 8, 36 + 18, 36 + 28
     assert predicted(three_ranks, "op=all_reduce times=0.5")[0] == (44 + 54 + 64) / 3
     assert predicted(three_ranks, "alpha_us=3")[0] == pytest.approx((50 + 60 + 70) / 3 + 3)
+    # without the all-reduce nobody waits: 10 + 8, 30 + 18, 25 + 28
+    assert predicted(three_ranks, "op=all_reduce wait=none")[0] == (18 + 48 + 53) / 3
     # A takes 20 at the median of 10, 20, 30; B and C and D are not as often on other ranks
     assert predicted(three_ranks, "rank=1 name=A like=median")[0] == (45 + 55 + 65) / 3
     assert (
