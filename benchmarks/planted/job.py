@@ -2,9 +2,9 @@
 
     python -m torch.distributed.run --nproc-per-node 2 job.py --defect NAME --out OUT
 
-Every rank writes OUT/with/rank<R>.json.gz and OUT/without/rank<R>.json.gz: the same job twice in one
-process, so that both meet the machine in one state. A defect is a function that returns what one
-step does, with it and without; its docstring says what is true of the difference.
+Every rank writes OUT/with/rank<R>.json.gz and OUT/without/rank<R>.json.gz: the same job twice in
+one process, so that both meet the machine in one state. A defect is a function that returns what
+one step does, with it and without; its docstring says what is true of the difference.
 """
 
 from __future__ import annotations

@@ -218,8 +218,8 @@ def test_without_steps_all_calls_in_order_are_told_where_no_other_shift_is_possi
     assert shifts.choose_shift(a, b, same_clock=True)[0] == shift
 
 
-# what was wrong: of a real DDP job of two ranks on one host, 96 buckets of one size per step, no call
-# was matched
+# what was wrong: of a real DDP job of two ranks on one host, 96 buckets of one size per step, no
+# call was matched
 @pytest.mark.parametrize("lost", [0, 96])
 def test_many_calls_alike_are_told_by_the_steps_that_they_are_of(lost: int) -> None:
     """A sum of 2 ms each ms, whose ends lie up to 3 ms apart: causality allows the next one too."""

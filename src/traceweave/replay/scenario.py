@@ -134,7 +134,9 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
 
-_OF_TRANSFER = frozenset({"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes"})
+_OF_TRANSFER = frozenset(
+    {"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes"}
+)
 """Keys that only collectives have."""
 
 _COMPARABLE = frozenset({"compute", "launch", "copy", *HOLDS})
