@@ -103,10 +103,10 @@ def ask_own(
     Raises QueryError, also where its rows have other columns than its header says.
     """
     try:
-        sql, values = analyses.prepare(con, analysis, analysis.bind(params))
+        sql = analyses.prepare(con, analysis, analysis.bind(params))
     except duckdb.Error as error:
         raise QueryError(f"{analysis.name}: {explain(error)}") from error
-    rows = ask(con, sql, values or None, batch_rows)
+    rows = ask(con, sql, None, batch_rows)
     said = [column.name for column in analysis.columns]
     if rows.schema.names != said:
         raise QueryError(

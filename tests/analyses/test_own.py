@@ -16,6 +16,7 @@ from traceweave.agents.tools import Tools
 from traceweave.cli.main import main
 
 PAGE = ROOT / "docs" / "getting-started.md"
+REF = "{{ ref('gaps', min_gap_ns=param('least_ns')) }}"
 
 
 @pytest.fixture
@@ -64,8 +65,9 @@ def test_its_parameters_are_checked(late: Path, run: traceweave.Run) -> None:
 
 
 def test_other_analyses_are_functions_in_it(tmp_path: Path, run: traceweave.Run) -> None:
-    own = written(tmp_path, "long", "SELECT count(*) AS n FROM gaps(min_gap_ns := $least_ns)")
-    assert run.analyze(own)["n"].item() == len(run.gaps(min_gap_ns=1_000_000))
+    for call in ("gaps(min_gap_ns := {{ param('least_ns') }})", REF):
+        own = written(tmp_path, "long", f"SELECT count(*) AS n FROM {call}")
+        assert run.analyze(own)["n"].item() == len(run.gaps(min_gap_ns=1_000_000))
 
 
 def test_a_copy_of_ours_is_a_beginning(tmp_path: Path, run: traceweave.Run) -> None:
@@ -79,7 +81,7 @@ def written(folder: Path, name: str, sql: str) -> Path:
     path = folder / f"{name}.sql"
     path.write_text(
         f"-- analysis: {name} | one number\n-- answers: How many?\n-- topic: time\n"
-        "-- grain: one row\n-- reads: gpu_ops\n-- param: least_ns BIGINT = 1000000 | the least\n"
+        "-- grain: one row\n-- param: least_ns BIGINT = 1000000 | the least\n"
         f"-- order: n\n-- column: n BIGINT | how many\n{sql}\n"
     )
     return path
@@ -93,7 +95,7 @@ def written(folder: Path, name: str, sql: str) -> Path:
         ("DETACH run", "queries only read this database"),
         ("SELECT 1 AS m", "own: its rows have the columns m, its header says n"),
         ("SELECT 1 AS n FROM nope", "Table with name nope does not exist; 'traceweave schema'"),
-        ("SELECT 1 AS n FROM shared_nope()", "there are no shared rows or rule 'nope'"),
+        ("SELECT 1 AS n FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
     ],
 )
 def test_it_may_do_no_more_than_a_query(

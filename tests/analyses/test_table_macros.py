@@ -195,7 +195,7 @@ def test_the_sql_is_printed_for_whoever_wants_it(
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{database_of(fixtures / 'ddp_gloo_4ranks')}' AS run (READ_ONLY)")
         con.execute("USE run")
-        con.execute(script.replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
+        con.execute(script.replace("CREATE OR REPLACE", "CREATE OR REPLACE TEMP"))
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
 
 

@@ -16,9 +16,9 @@ from traceweave.analyses.reference import (
 )
 from traceweave.analyses.runner import (
     analysis_relation,
-    create_macros,
     keep_answers,
     prepare,
+    provide,
     run,
     shared_rows,
 )
@@ -35,7 +35,6 @@ __all__ = [
     "catalog",
     "catalog_markdown",
     "catalog_rows",
-    "create_macros",
     "create_statements",
     "find",
     "findings_markdown",
@@ -44,6 +43,7 @@ __all__ = [
     "keeps_answers",
     "late_causes",
     "prepare",
+    "provide",
     "read_own",
     "rules",
     "run",

@@ -8,8 +8,6 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- grain: what one row is
     -- within: rank, 600 bytes per op            if no row needs events of two ranks (batches.py);
                                                  optional; the memory it takes too, if that is much
-    -- reads: relation, relation                 public relations only
-    -- needs: name, name                         tables that inputs.py makes first; optional
     -- param: name TYPE = default | meaning      or the bare name of one in parameters.txt
     -- choice: name 'value' | meaning            one per value, if the values are listed
     -- column: name TYPE | meaning, unit         in the order of the result
@@ -18,34 +16,35 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- order: column, column DESC
     -- caveat: what the numbers cannot tell
 
+Below it is one SELECT, a template (templates.py). It reads public relations and what inputs.py
+makes, and calls macros and functions, by their names: DuckDB's parser finds them.
 Rows that several of them start from are in shared/, with a header of the same form that begins with
 `shared` and has no question, topic, order and caveats; `-- through: name` there names what makes
 its rows of those that it selects (inputs.py). `findings` is made of rules/ (rules.py).
-What reads shared rows or rules has their parameters too, and reads what they read.
+What reads shared rows or rules has their parameters too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import ClassVar
 
-from traceweave.analyses.rules import RULE_TOPICS, Rule
+from traceweave.analyses.parameters import Value
+from traceweave.analyses.rules import RULE_TOPICS, Rule, union_of_rules
 from traceweave.analyses.statements import (
-    CALL,
-    EVERY_RULE,
     ONCE,
     OPTIONAL,
     REPEATED,
-    Fields,
     Statement,
     names,
     parse_header,
     sql_files,
 )
-from traceweave.errors import UsageError, suggest
+from traceweave.analyses.templates import Asked, Sql
+from traceweave.errors import QueryError, UsageError, suggest
 
 TOPICS = ("overview", "time", "compute", "communication", "parallelism", "clocks")
 """The subjects an analysis can belong to, in the order in which a reader meets them."""
@@ -54,7 +53,7 @@ LIST = "'traceweave analyze --list' or run.analyses() in Python lists them all"
 """Where whoever asks for an analysis that does not exist finds those that do."""
 
 _LISTS = dict.fromkeys(("param", "choice", "column"), REPEATED) | dict.fromkeys(
-    ("needs", "within"), OPTIONAL
+    ("within",), OPTIONAL
 )
 
 
@@ -64,7 +63,7 @@ class Analysis(Statement):
 
     kind: ClassVar[str] = "analysis"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
-        dict.fromkeys(("analysis", "answers", "topic", "grain", "reads", "order"), ONCE)
+        dict.fromkeys(("analysis", "answers", "topic", "grain", "order"), ONCE)
         | _LISTS
         | {"caveat": REPEATED, "main": OPTIONAL}
     )
@@ -111,9 +110,7 @@ class Shared(Statement):
 
     kind: ClassVar[str] = "shared"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
-        dict.fromkeys(("shared", "grain"), ONCE)
-        | _LISTS
-        | dict.fromkeys(("reads", "through"), OPTIONAL)
+        dict.fromkeys(("shared", "grain"), ONCE) | _LISTS | {"through": OPTIONAL}
     )
 
 
@@ -146,43 +143,69 @@ def find(name: str) -> Analysis:
 
 
 def called(kind: str, name: str) -> Statement:
-    """Return what `kind_name(...)` in a statement stands for; raise UsageError or KeyError."""
+    """Return the statement of a kind and name; raise UsageError or KeyError."""
     if kind == "analysis":
         return find(name)
     return _shared(name) if kind == "shared" else _rule(name)
 
 
+def asked_for(asked: Asked) -> Iterable[Statement]:
+    """Return what a template asks for; raise UsageError where there is none."""
+    if asked.function == "rules":
+        return rules()
+    if asked.function == "rule":
+        if asked.name not in sql_files("rules"):
+            raise UsageError(
+                f"no such rule: {asked.name!r}{suggest(asked.name, sql_files('rules'))}"
+            )
+        return [_rule(asked.name)]
+    is_shared = asked.name in sql_files("shared")
+    return [_shared(asked.name) if is_shared else find(asked.name)]
+
+
+def render(
+    statement: Statement,
+    values: Mapping[str, Value],
+    rows: Callable[[Statement, dict[str, Value]], str],
+) -> str:
+    """Return the SQL of a statement, given the values of parameters that differ from defaults.
+
+    `rows` gives the relation of a part, given such values of its own: those that the template says
+    and, of shared rows and rules, those that the statement has itself.
+    """
+    known = statement.filled(values)
+
+    def param(name: str) -> Value:
+        if name not in known:
+            raise QueryError(f"{statement.name}: its header has no '-- param: {name} ...'")
+        return known[name]
+
+    def relation(asked: Asked, given: Mapping[str, Value | Sql]) -> str:
+        found = {}
+        for part in statement.find(asked):
+            same = [p.name for p in part.parameters if p.name in known]
+            own = {} if part.kind == "analysis" else {name: known[name] for name in same}
+            found[part] = rows(part, part.bind({**own, **given}))
+        if asked.function == "rules":
+            return f"({union_of_rules(found)})"
+        (table,) = found.values()
+        return table
+
+    return statement.template.render(param, relation)
+
+
 def parse(name: str, sql: str) -> Analysis:
     """Read the header of the file with stem `name`; raise ValueError if it is malformed."""
-    return Analysis(name, _with_parts(parse_header(Analysis, name, sql), sql), sql)
+    return Analysis(name, parse_header(Analysis, name, sql), sql, asked_for)
 
 
 @cache
 def _shared(name: str) -> Shared:
     sql = sql_files("shared")[name]
-    return Shared(name, _with_parts(parse_header(Shared, name, sql), sql), sql)
+    return Shared(name, parse_header(Shared, name, sql), sql, asked_for)
 
 
 @cache
 def _rule(name: str) -> Rule:
     sql = sql_files("rules")[name]
-    return Rule(name, _with_parts(parse_header(Rule, name, sql), sql), sql)
-
-
-def _with_parts(fields: Fields, sql: str) -> Fields:
-    """Return a header together with what the shared rows and rules in the statement need."""
-    merged = {key: [*fields[key]] for key in ("param", "choice", "reads")}
-    for part in _parts(sql):
-        for key, lines in merged.items():
-            lines += part.fields[key]
-    reads = ", ".join(dict.fromkeys(names(tuple(merged.pop("reads")))))
-    unique = {key: tuple(dict.fromkeys(lines)) for key, lines in merged.items()}
-    return {**fields, **unique, "reads": (reads,) if reads else ()}
-
-
-def _parts(sql: str) -> Iterator[Statement]:
-    if EVERY_RULE in sql:
-        yield from rules()
-    for kind, name, _ in CALL.findall(sql):
-        if kind != "analysis":
-            yield called(kind, name)
+    return Rule(name, parse_header(Rule, name, sql), sql, asked_for)

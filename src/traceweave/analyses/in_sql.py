@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from traceweave.analyses.catalog import Analysis, catalog
-from traceweave.analyses.parameters import Value
+from traceweave.analyses.parameters import Value, literal
 from traceweave.analyses.runner import analysis_relation
 from traceweave.errors import QueryError
 
@@ -104,13 +104,6 @@ def _given(text: str) -> dict[str, object] | None:
     except ValueError:
         return None
     return values if isinstance(values, dict) else None
-
-
-def literal(value: Value) -> str:
-    """Return SQL for the value of a parameter."""
-    if value is None:
-        return "NULL"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
 
 
 def _how_to_call(con: duckdb.DuckDBPyConnection, analysis: Analysis, sql: str) -> str:

@@ -29,8 +29,6 @@ def read_own(path: str | Path) -> Analysis:
         )
     try:
         analysis = parse(path.stem, sql)
-    except KeyError as error:
-        raise UsageError(f"{path}: there are no shared rows or rule {error}") from error
     except ValueError as error:
         raise UsageError(f"{error}; {_EXAMPLE}") from error
     _check_lines(path, analysis)

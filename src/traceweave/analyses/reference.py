@@ -11,6 +11,7 @@ from typing import Literal
 from traceweave.analyses.catalog import TOPICS, Analysis, catalog, rules
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.rules import RULE_TOPICS, Rule
+from traceweave.analyses.table_macros import relations
 
 _PYTHON_TYPES = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, "BOOLEAN": bool}
 
@@ -215,7 +216,8 @@ def _section(analysis: Analysis) -> str:
     parts = [
         f"### {analysis.name}",
         f"{_sentence(analysis.summary)} {analysis.answers}",
-        f"{_sentence(analysis.grain)} Order: {analysis.order}. Reads: {', '.join(analysis.reads)}.",
+        f"{_sentence(analysis.grain)} Order: {analysis.order}."
+        f" Reads: {', '.join(relations(analysis))}.",
     ]
     if analysis.within_rank:
         parts[-1] += " Of a large run, it is asked some ranks at a time."

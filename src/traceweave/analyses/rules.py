@@ -7,7 +7,7 @@ A rule is one SELECT with a header, as an analysis is:
     -- finds: what it finds, what its cost is, when it stays silent
     -- try: what helps
     -- proof: the analysis that shows the rows behind it
-    -- reads, needs, param, choice: as in an analysis
+    -- param, choice: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
 """
@@ -50,7 +50,7 @@ class Rule(Statement):
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         dict.fromkeys(("rule", "topic", "finds", "proof"), ONCE)
-        | dict.fromkeys(("try", "reads", "needs"), OPTIONAL)
+        | {"try": OPTIONAL}
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
 
@@ -75,7 +75,7 @@ class Rule(Statement):
         return self.text("proof")
 
 
-def union_of_rules(tables: Mapping[Rule, str]) -> str:
+def union_of_rules(tables: Mapping[Statement, str]) -> str:
     """Return a SELECT of what all rules found: rule, usual_proof and RULE_COLUMNS.
 
     `tables` names the relation with the rows of each rule.
@@ -83,7 +83,8 @@ def union_of_rules(tables: Mapping[Rule, str]) -> str:
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in RULE_COLUMNS)
     selects = [f"SELECT '' AS rule, '' AS usual_proof, {nothing} WHERE FALSE"]
     selects += [
-        f"SELECT '{rule.name}' AS rule, '{rule.proof}' AS usual_proof, * FROM {table}"
+        f"SELECT '{rule.name}' AS rule, '{proof}' AS usual_proof, * FROM {table}"
         for rule, table in tables.items()
+        for proof in rule.fields["proof"]
     ]
     return "\nUNION ALL BY NAME ".join(selects)

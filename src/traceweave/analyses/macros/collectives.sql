@@ -26,7 +26,6 @@ CREATE TEMP MACRO IF NOT EXISTS tw_buffered(buffered, operations) AS
     END;
 
 -- macro: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks
--- reads: collective_instances, collectives, ranks
 CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
 SELECT
     k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
@@ -42,7 +41,6 @@ CROSS JOIN (SELECT coalesce(count(*) >= max(world_size), TRUE) AS is_whole FROM 
 WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
 
 -- macro: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
--- reads: nccl_choices
 CREATE TEMP MACRO IF NOT EXISTS tw_choices() AS TABLE
 SELECT
     group_id, op, bytes,

@@ -30,7 +30,6 @@ FROM added
 WHERE next_start_ns IS DISTINCT FROM start_ns;
 
 -- macro: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
--- reads: collectives, device_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(of_calls, release_ns) AS TABLE
 WITH own_ops AS NOT MATERIALIZED (
     FROM tw_own_ops()
@@ -64,13 +63,11 @@ SELECT
 FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
 -- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns (common clock) and kind of that operation
--- reads: collectives, host_ops
 CREATE OR REPLACE TEMP TABLE tw_issued AS
 SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
 
 -- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
--- reads: collectives, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_collective_issue(region) AS TABLE
 -- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
 WITH marks AS MATERIALIZED (
@@ -103,7 +100,6 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
     ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
 
 -- macro: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
--- reads: collectives, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_issued_within(pattern) AS TABLE
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
 WITH ranges AS (
@@ -122,7 +118,6 @@ ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND
 WHERE i.start_ns < r.open_until_ns;
 
 -- macro: tw_message_rings() | the process groups whose messages go one way round a ring, as in ring attention: each member sends to one and receives from another: group_id
--- reads: collectives
 CREATE TEMP MACRO IF NOT EXISTS tw_message_rings() AS TABLE
 WITH members AS (
     SELECT
@@ -142,14 +137,12 @@ GROUP BY group_id
 HAVING bool_and(coalesce(len(receivers) = 1 AND len(senders) = 1 AND receivers <> senders, FALSE));
 
 -- macro: tw_communicators() | the process groups of MPI programs, whose operations and ranks are no evidence of a kind of parallelism that trains models: group_id
--- reads: collectives, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_communicators() AS TABLE
 SELECT DISTINCT group_id
 FROM collectives JOIN tw_issued AS i USING (call_id)
 WHERE group_id IS NOT NULL AND i.kind = 'mpi';
 
 -- macro: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
--- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_pipelines() AS TABLE
 SELECT DISTINCT group_id
 FROM collectives JOIN groups USING (group_id)
@@ -162,7 +155,6 @@ WHERE op IN ('send', 'recv')
     );
 
 -- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
--- reads: collectives, groups, host_ops
 CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE
 WITH traffic AS (
     SELECT
