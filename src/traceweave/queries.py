@@ -82,7 +82,9 @@ def ask(
         statements = _statements(con, query)
         for place, (kind, sql) in enumerate(statements, start=1):
             values = params if place == len(statements) else None
-            relation = analyses.with_analyses(con, sql, partial(con.sql, sql, params=values))
+            relation = analyses.with_analyses(
+                con, sql, partial(con.sql, sql, params=values), values
+            )
             if kind == "CREATE":
                 _refuse_hiding(con)
         if relation is None:
