@@ -199,6 +199,43 @@ def test_the_sql_is_printed_for_whoever_wants_it(
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
 
 
+@pytest.mark.parametrize(
+    "words",
+    at_once(
+        [
+            *INSTALLED,
+            "kernels rank=1 per=class",
+            "alpha_beta min_span=1.5",
+            "launches slow_call_ns=10us",
+        ],
+        *("alpha_beta min_span=1.5", "groups", "kernels rank=1 per=class", "tp"),
+    ),
+)
+def test_the_sql_of_an_analysis_gives_its_rows_in_duckdb_alone(
+    capsys: pytest.CaptureFixture[str],
+    corpus: Path,
+    database_of: Callable[..., Path],
+    words: str,
+) -> None:
+    name, *values = words.split()
+    database = database_of(corpus / "kineto" / "megatron_tp2")
+    assert main(["analyze", name, "--sql", *(word for v in values for word in ("-p", v))]) == 0
+    script = capsys.readouterr().out
+
+    with duckdb.connect(database, read_only=True) as con:
+        rows = con.sql(script).to_arrow_table()
+    with traceweave.open(database) as run:
+        params = dict(value.split("=") for value in values)
+        expected = run.stream_analysis(name, **params).read_all()
+    assert rows.schema == expected.schema
+    pd.testing.assert_frame_equal(rows.to_pandas(), expected.to_pandas())
+
+
+def test_what_needs_python_has_no_sql_for_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "gaps", "--sql"]) == 2
+    assert "gaps needs Python: its SQL alone does not run elsewhere" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--install"], ["run.duckdb"]])
 def test_half_a_command_is_answered_with_the_whole(
     capsys: pytest.CaptureFixture[str], arguments: list[str]

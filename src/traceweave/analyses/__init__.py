@@ -23,7 +23,7 @@ from traceweave.analyses.runner import (
     shared_rows,
 )
 from traceweave.analyses.stored import keeps_answers
-from traceweave.analyses.table_macros import as_macros, create_statements
+from traceweave.analyses.table_macros import as_macros, create_statements, script
 
 __all__ = [
     "LIST",
@@ -47,6 +47,7 @@ __all__ = [
     "read_own",
     "rules",
     "run",
+    "script",
     "shared_rows",
     "signature",
     "with_analyses",

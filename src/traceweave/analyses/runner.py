@@ -62,7 +62,7 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     values = analysis.bind(params)
     with _refusing(name):
         _check_rank(con, values)
-        if _table_of(analysis, values) in stored(con) or divide(con, analysis):
+        if table_of(analysis, values) in stored(con) or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         return con.sql(parsed(con, prepare(con, analysis, values)))
 
@@ -153,7 +153,7 @@ def materialize(
     """
     go_on()
     made = _kept(con) if made is None else made
-    name = _table_of(statement, values)
+    name = table_of(statement, values)
     if name not in made and not restore(con, statement, name):
         if batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
@@ -166,7 +166,8 @@ def materialize(
     return name
 
 
-def _table_of(statement: Statement, values: Mapping[str, Value]) -> str:
+def table_of(statement: Statement, values: Mapping[str, Value]) -> str:
+    """Return the name of the table with the rows of a statement."""
     asked = repr((statement.kind, sorted(values.items())))
     return f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 

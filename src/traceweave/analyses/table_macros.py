@@ -9,20 +9,21 @@ answers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 import duckdb
 
-from traceweave.analyses.catalog import Analysis, catalog
+from traceweave.analyses.catalog import Analysis, catalog, render
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Parameter, Value, literal
 from traceweave.analyses.parsed import named
-from traceweave.analyses.runner import Definition, definitions
+from traceweave.analyses.runner import Definition, definitions, table_of
 from traceweave.analyses.sentences import WRITERS
 from traceweave.analyses.statements import Statement
 from traceweave.analyses.sweeps.functions import SWEEPS
 from traceweave.analyses.templates import Asked, Sql
+from traceweave.errors import UsageError
 from traceweave.store.schema import public_relations
 
 _IN_PYTHON = frozenset((*WRITERS, *SWEEPS, *INPUTS))
@@ -45,6 +46,31 @@ def create_statements() -> list[str]:
         comment = f"COMMENT ON MACRO TABLE {analysis.name} IS {literal(analysis.answers)}"
         statements |= dict.fromkeys((create, comment))
     return list(statements)
+
+
+def script(analysis: Analysis, values: Mapping[str, Value]) -> list[str]:
+    """Return the statements that an analysis is, for any client: those that make what it reads, as
+    temporary tables and macros, then its SELECT with the values of its parameters.
+
+    Raises UsageError for one that needs Python.
+    """
+    if not _is_sql(analysis):
+        raise UsageError(f"{analysis.name} needs Python: its SQL alone does not run elsewhere")
+    made: dict[str, None] = {}
+
+    def table(part: Statement, given: dict[str, Value]) -> str:
+        name = table_of(part, given)
+        made[f"CREATE OR REPLACE TEMP TABLE {name} AS\n{select(part, given)}"] = None
+        return name
+
+    def select(statement: Statement, given: Mapping[str, Value]) -> str:
+        sql = render(statement, given, table)
+        for name in _needed(sql):
+            made.update({definitions()[name].create: None} if name in definitions() else {})
+        return sql
+
+    last = select(analysis, values)
+    return [*made, last]
 
 
 def _refusal(analysis: Analysis) -> str:
