@@ -110,10 +110,10 @@ def ask_own(
         raise QueryError(f"{analysis.name}: {explain(error)}") from error
     rows = ask(con, sql, None, batch_rows)
     said = [column.name for column in analysis.columns]
-    if rows.schema.names != said:
+    if said and rows.schema.names != said:
         raise QueryError(
             f"{analysis.name}: its rows have the columns {', '.join(rows.schema.names)}, its header"
-            f" says {', '.join(said) or 'none'}"
+            f" says {', '.join(said)}"
         )
     return rows
 

@@ -167,6 +167,9 @@ def test_it_is_described_in_full(analysis: Analysis) -> None:
     assert set(analysis.main) <= set(names)
     assert len(analysis.main) <= 13, "so many columns hardly fit a terminal"
     assert analysis.topic in TOPICS
+    assert analysis.text("topic")
+    assert analysis.grain
+    assert analysis.order
     assert analysis.answers.endswith("?")
     assert (Path(__file__).parent / f"test_{analysis.name}.py").is_file()
 
@@ -192,10 +195,8 @@ def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnectio
     package = resources.files("traceweave")
     files = [*package.joinpath("analyses/macros").iterdir(), package.joinpath("replay/holds.sql")]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
-    documented = [
-        (name, parameters.split(", ") if parameters else [])
-        for name, parameters in re.findall(r"(?m)^-- macro: (\w+)\(([\w, ]*)\) \| \S", text)
-    ]
+    heads = re.findall(r"(?m)^-- (?:macro|rows): (\w+)\(([\w, ]*)\) \| \S", text)
+    documented = [(name, takes.split(", ") if takes else []) for name, takes in heads]
     assert sorted(documented) == made
     tables = empty_run.execute(
         "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, 'tw_')"
@@ -232,12 +233,12 @@ def test_a_header_is_read_as_it_is_written() -> None:
     ("name", "before", "after", "message"),
     [
         ("size", "", "", "size.sql: the header says it is 'sizes'"),
-        ("sizes", "-- topic: time\n", "", "sizes.sql: these belong in the header once: topic"),
+        ("sizes", "-- grain:", "-- topic: a\n-- grain:", "these belong in the header once: topic"),
         ("sizes", "-- grain:", "-- grian:", "sizes.sql: no header field: '-- grian: one row'"),
     ],
 )
 def test_a_malformed_header_is_refused(name: str, before: str, after: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse(name, HEADER.replace(before, after))
 
 
@@ -249,8 +250,8 @@ def test_a_bare_parameter_is_a_common_one() -> None:
         "BIGINT",
         30000,
     )
-    with pytest.raises(ValueError, match=r"parameters\.txt has no 'kernel_delay'"):
-        _ = parse("sizes", common.replace("kernel_delay_ns", "kernel_delay")).parameters
+    with pytest.raises(UsageError, match="a line of the header is not '-- param: name TYPE"):
+        parse("sizes", common.replace("kernel_delay_ns", "kernel_delay"))
 
 
 @pytest.mark.parametrize(

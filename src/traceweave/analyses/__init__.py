@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
-from traceweave.analyses.in_sql import with_analyses
 from traceweave.analyses.own import read_own
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
@@ -21,6 +20,7 @@ from traceweave.analyses.runner import (
     provide,
     run,
     shared_rows,
+    with_analyses,
 )
 from traceweave.analyses.stored import keeps_answers
 from traceweave.analyses.table_macros import as_macros, create_statements, script

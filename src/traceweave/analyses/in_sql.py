@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import duckdb
 
 from traceweave.analyses.catalog import Analysis, catalog
 from traceweave.analyses.parameters import literal
 from traceweave.analyses.parsed import tree
-from traceweave.analyses.runner import analysis_relation
 from traceweave.errors import QueryError
 
 _CALL = "tw_only_run_sql_computes_"
@@ -25,28 +24,26 @@ _CALL = "tw_only_run_sql_computes_"
 Node: TypeAlias = dict[str, Any]
 """Of the syntax tree of a statement."""
 
-T = TypeVar("T")
+Prepared: TypeAlias = Sequence[object] | Mapping[str, object] | None
+"""The values of what is prepared in a statement."""
 
 
-def with_analyses(
-    con: duckdb.DuckDBPyConnection,
-    sql: str,
-    ask: Callable[[], T],
-    params: Sequence[object] | Mapping[str, object] | None = None,
-) -> T:
-    """Return what `ask` does, which gives the one statement `sql` with `params` to `con`; it may
-    call analyses.
+Relation: TypeAlias = Callable[..., str]
+"""Computes an analysis, given its name and parameters, and returns the name of its table."""
 
-    What it calls is computed first and kept as temporary objects of the connection. Raises
-    QueryError for a wrong parameter, else what `ask` raises.
+
+def compute_calls(
+    con: duckdb.DuckDBPyConnection, sql: str, params: Prepared, relation: Relation
+) -> None:
+    """Compute the analyses that one statement calls, which has `params`, and keep them as temporary
+    objects of the connection. Raises QueryError for a wrong parameter.
     """
     known = {analysis.name: analysis for analysis in catalog()}
     values = params if isinstance(params, Mapping) else {}
     if isinstance(params, Sequence):
         values = {str(place): value for place, value in enumerate(params, start=1)}
     for analysis, arguments in _calls(con, known, sql):
-        _compute(con, analysis, _given(con, analysis, arguments), values)
-    return ask()
+        _compute(con, analysis, _given(con, analysis, arguments), values, relation)
 
 
 def _calls(
@@ -131,12 +128,13 @@ def _compute(
     analysis: Analysis,
     given: Mapping[str, Node],
     values: Mapping[str, object],
+    relation: Relation,
 ) -> None:
     """Make an analysis a function of `con`, with the rows that it has for what it is given."""
     takes = ", ".join(f'"{p.name}" := {literal(p.default)}' for p in analysis.parameters)
     create = f"CREATE TEMP MACRO IF NOT EXISTS {analysis.name}({takes}) AS TABLE FROM"
     if not analysis.parameters:  # DuckDB wants to see the rows of what is always the same
-        con.execute(f"{create} {analysis_relation(con, analysis.name)}")
+        con.execute(f"{create} {relation(analysis.name)}")
         return
     own = {parameter.name: f'"{parameter.name}"' for parameter in analysis.parameters}
     con.execute(f"{create} query_table('{_CALL}{analysis.name}_' || {_named(own)})")
@@ -147,7 +145,7 @@ def _compute(
         call = usual | {name: _as_sql(con, value) for name, value in given.items()}
         given_values = {name: values[name] for name in prepared}
         ((name,),) = con.execute(f"SELECT {_named(call)}", given_values or None).fetchall()
-        rows = analysis_relation(con, analysis.name, **json.loads(bytes.fromhex(name)))
+        rows = relation(analysis.name, **json.loads(bytes.fromhex(name)))
         con.execute(f"CREATE OR REPLACE TEMP VIEW {_CALL}{analysis.name}_{name} AS FROM {rows}")
 
 

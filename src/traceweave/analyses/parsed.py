@@ -12,6 +12,8 @@ from functools import cache
 
 import duckdb
 
+from traceweave.errors import QueryError
+
 MOST = 1_000
 """Statements that are kept: all that there are, with some values of their parameters."""
 
@@ -25,10 +27,14 @@ _parsed: dict[str, duckdb.Statement] = {}
 
 
 def parsed(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    """Return one statement for `con`, or any other connection, to run."""
+    """Return one statement for `con`, or any other connection, to run. Raises QueryError for more
+    than one.
+    """
     found = _parsed.get(sql)
     if found is None:
-        (found,) = con.extract_statements(sql)
+        found, *more = con.extract_statements(sql)
+        if more:
+            raise QueryError("an analysis or a rule is one SELECT")
         if len(_parsed) >= MOST:
             _parsed.clear()
         _parsed[sql] = found

@@ -10,6 +10,7 @@ A rule is one SELECT with a header, as an analysis is:
     -- param, choice: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
+Of a rule of one's own only the name is compulsory.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Rule(Statement):
 
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
-        dict.fromkeys(("rule", "topic", "finds", "proof"), ONCE)
-        | {"try": OPTIONAL}
+        {"rule": ONCE}
+        | dict.fromkeys(("topic", "finds", "try", "proof"), OPTIONAL)
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
 
@@ -72,10 +73,10 @@ class Rule(Statement):
     @property
     def proof(self) -> str:
         """The analysis that shows the rows behind it."""
-        return self.text("proof")
+        return self.text("proof") or "findings"
 
 
-def union_of_rules(tables: Mapping[Statement, str]) -> str:
+def union_of_rules(tables: Mapping[Rule, str]) -> str:
     """Return a SELECT of what all rules found: rule, usual_proof and RULE_COLUMNS.
 
     `tables` names the relation with the rows of each rule.
@@ -83,8 +84,7 @@ def union_of_rules(tables: Mapping[Statement, str]) -> str:
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in RULE_COLUMNS)
     selects = [f"SELECT '' AS rule, '' AS usual_proof, {nothing} WHERE FALSE"]
     selects += [
-        f"SELECT '{rule.name}' AS rule, '{proof}' AS usual_proof, * FROM {table}"
+        f"SELECT '{rule.name}' AS rule, '{rule.proof}' AS usual_proof, * FROM {table}"
         for rule, table in tables.items()
-        for proof in rule.fields["proof"]
     ]
     return "\nUNION ALL BY NAME ".join(selects)

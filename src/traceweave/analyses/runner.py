@@ -10,19 +10,21 @@ reader's lock forbids). `made` is the set of what is there for a question.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial
 from importlib import resources
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
 from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
-from traceweave.analyses.catalog import called, find, render
+from traceweave.analyses.catalog import called, find, library, render
 from traceweave.analyses.common import forget_others, hold
+from traceweave.analyses.in_sql import Prepared, compute_calls
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.parsed import identifiers, parsed
@@ -43,6 +45,15 @@ UNION ALL
 SELECT view_name FROM duckdb_views() WHERE temporary
 """
 
+_DEFINITION = re.compile(
+    r"^-- (?P<sort>macro|rows|table): (?P<name>\w+)(?P<takes>[^|]*?) \|[^\n]*\n"
+    r"(?:CREATE [^\n]*\n)?(?P<body>.*)",
+    re.MULTILINE | re.DOTALL,
+)
+"""One of a file, which ends with a semicolon; replay runs what has a CREATE as it is."""
+
+T = TypeVar("T")
+
 _FUNCTIONS = dict.fromkeys(SWEEPS, create_sweep) | dict.fromkeys(WRITERS, create_writer)
 """By name: what creates a function that statements call."""
 
@@ -62,7 +73,8 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     values = analysis.bind(params)
     with _refusing(name):
         _check_rank(con, values)
-        if table_of(analysis, values) in stored(con) or divide(con, analysis):
+        is_kept = table_of(analysis, values) in stored(con)
+        if is_kept or analysis.is_own or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         return con.sql(parsed(con, prepare(con, analysis, values)))
 
@@ -114,14 +126,24 @@ def shared_rows(con: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRel
         return con.table(materialize(con, part, part.bind({})))
 
 
+def with_analyses(
+    con: duckdb.DuckDBPyConnection, sql: str, ask: Callable[[], T], params: Prepared = None
+) -> T:
+    """Return what `ask` does, which gives the one statement `sql` with `params` to `con`; it may
+    call analyses (in_sql.py). Raises QueryError for a wrong parameter, else what `ask` raises.
+    """
+    compute_calls(con, sql, params, partial(analysis_relation, con))
+    return ask()
+
+
 @contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Raise QueryError, in one line, for what DuckDB has against an analysis."""
+def _refusing(name: str, kind: str = "analysis") -> Iterator[None]:
+    """Raise QueryError, in one line, for what DuckDB has against an analysis or a rule."""
     try:
         yield
     except duckdb.Error as error:
         reason = first_line(error)
-        raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
+        raise QueryError(f"{kind} {name} cannot be run on this database: {reason}") from error
 
 
 def prepare(
@@ -138,6 +160,8 @@ def prepare(
     made = _kept(con) if made is None else made
     sql = render(statement, values, lambda part, given: materialize(con, part, given, made))
     provide(con, sql, made)
+    if statement.is_own:  # of functions that are analyses; ours have them by `ref`
+        compute_calls(con, sql, None, partial(analysis_relation, con))
     return sql
 
 
@@ -160,15 +184,17 @@ def materialize(
         elif statement.through:
             _write_through(con, statement, values, made, name)
         else:
-            sql = prepare(con, statement, values, made)
-            con.execute(parsed(con, f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}")).fetchall()
+            with _refusing(statement.name, statement.kind) if statement.is_own else nullcontext():
+                sql = prepare(con, statement, values, made)
+                create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
+                con.execute(parsed(con, create)).fetchall()
     made.add(name)
     return name
 
 
 def table_of(statement: Statement, values: Mapping[str, Value]) -> str:
     """Return the name of the table with the rows of a statement."""
-    asked = repr((statement.kind, sorted(values.items())))
+    asked = repr((statement.kind, sorted(values.items()), library().mark))
     return f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
@@ -265,9 +291,9 @@ def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], made: set
             there.add(name)
         elif name in definitions():
             definition = definitions()[name]
-            provide(con, definition.select, made)  # a macro stays, the tables behind it do not
-            if definition.is_table or name not in there:
-                con.execute(parsed(con, definition.create))
+            provide(con, definition.body, made)  # a macro stays, the tables behind it do not
+            if definition.sort == "table" or name not in there:
+                con.execute(parsed(con, definition.create()))
                 there.add(name)
         made.add(name)
 
@@ -299,12 +325,25 @@ def _refuse_transaction(con: duckdb.DuckDBPyConnection) -> None:
 class Definition(NamedTuple):
     """A shared macro, or a table of rows that many ask for and one pass makes."""
 
+    sort: str
+    """'macro': of one value; 'rows': of rows; 'table'."""
     name: str
-    create: str
-    select: str
-    """Its rows, or its value."""
-    is_table: bool
-    """Its rows hold for one question."""
+    takes: str
+    """Its parameters in parentheses; '' of a table."""
+    body: str
+
+    def select(self) -> str:
+        """Return a SELECT of its rows, or of its value."""
+        return f"SELECT {self.body}" if self.sort == "macro" else self.body
+
+    def create(self, temporary: bool = True) -> str:
+        """Return the statement that creates it, or what stays: the macro, the table as a view."""
+        if self.sort == "table":
+            kind = "OR REPLACE TEMP TABLE" if temporary else "OR REPLACE VIEW"
+            return f"CREATE {kind} {self.name} AS\n{self.body}"
+        kind = "TEMP MACRO IF NOT EXISTS" if temporary else "OR REPLACE MACRO"
+        value = "AS TABLE" if self.sort == "rows" else "AS"
+        return f"CREATE {kind} {self.name}{self.takes} {value}\n{self.body}"
 
 
 @cache
@@ -313,14 +352,5 @@ def definitions() -> dict[str, Definition]:
     files = [*resources.files(__package__).joinpath("macros").iterdir()]
     files.append(resources.files("traceweave").joinpath("replay/holds.sql"))
     texts = [answered(f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql")]
-    found = [_definition(one) for text in texts for one in text.split(";\n") if "CREATE " in one]
-    return {definition.name: definition for definition in found}
-
-
-def _definition(text: str) -> Definition:
-    create = text[text.index("CREATE ") :]
-    head, _, body = create.partition(" AS")
-    is_table = " TEMP TABLE " in head
-    rows = body.removeprefix(" TABLE")
-    select = rows if is_table or rows != body else f"SELECT {body}"
-    return Definition(head.partition("(")[0].split()[-1], create, select, is_table)
+    found = [_DEFINITION.search(one) for text in texts for one in text.split(";\n")]
+    return {one["name"]: Definition(**one.groupdict()) for one in found if one}

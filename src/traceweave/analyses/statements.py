@@ -41,11 +41,13 @@ class Statement:
     """The whole file, header included."""
     find: Callable[[Asked], Iterable[Statement]]
     """Returns what a template asks for by name; raises UsageError where there is none."""
+    is_own: bool = False
+    """Whether it is the user's, in whose files only the name is compulsory."""
 
     @property
     def summary(self) -> str:
-        """What its rows are, or what it is about."""
-        return self.text(self.kind).split(" | ", 1)[1]
+        """What its rows are, or what it is about; its name if nobody says."""
+        return self.text(self.kind).split(" | ", 1)[-1]
 
     @cached_property
     def template(self) -> Template:
@@ -65,7 +67,7 @@ class Statement:
         """Whether the rows of a rank are made of what that rank did and what all have in common:
         they are the same where no other rank's events are there.
         """
-        return bool(self.fields.get("within"))
+        return bool(self.fields.get("within") and self.columns)
 
     @property
     def bytes_per_op(self) -> int:
@@ -79,12 +81,16 @@ class Statement:
         return next(iter(self.fields.get("through", ())), "")
 
     @cached_property
+    def own_parameters(self) -> tuple[Parameter, ...]:
+        """Those of its header, in the order of that."""
+        return parse_parameters(self.fields["param"], self.fields["choice"])
+
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """What it can be given: in the order of the header, then what its parts can be that are no
         analyses.
         """
-        own = parse_parameters(self.fields["param"], self.fields["choice"])
-        known = {parameter.name: parameter for parameter in own}
+        known = {parameter.name: parameter for parameter in self.own_parameters}
         for part in self.parts:
             for parameter in part.parameters if part.kind != "analysis" else ():
                 known.setdefault(parameter.name, parameter)

@@ -18,7 +18,7 @@ from traceweave.analyses.catalog import Analysis, catalog, render
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Parameter, Value, literal
 from traceweave.analyses.parsed import named
-from traceweave.analyses.runner import Definition, definitions, table_of
+from traceweave.analyses.runner import definitions, table_of
 from traceweave.analyses.sentences import WRITERS
 from traceweave.analyses.statements import Statement
 from traceweave.analyses.sweeps.functions import SWEEPS
@@ -66,7 +66,7 @@ def script(analysis: Analysis, values: Mapping[str, Value]) -> list[str]:
     def select(statement: Statement, given: Mapping[str, Value]) -> str:
         sql = render(statement, given, table)
         for name in _needed(sql):
-            made.update({definitions()[name].create: None} if name in definitions() else {})
+            made.update({definitions()[name].create(): None} if name in definitions() else {})
         return sql
 
     last = select(analysis, values)
@@ -75,7 +75,8 @@ def script(analysis: Analysis, values: Mapping[str, Value]) -> list[str]:
 
 def _refusal(analysis: Analysis) -> str:
     """Return a SELECT of the columns of an analysis that fails, whatever is asked of them."""
-    columns = ", ".join(f'NULL::{column.type} AS "{column.name}"' for column in analysis.columns)
+    named = (f'NULL::{column.type} AS "{column.name}"' for column in analysis.columns)
+    columns = ", ".join(named) or "NULL AS rows"
     said = f"{analysis.name} needs Python: ask with traceweave query, or run.sql in Python"
     return f"SELECT {columns} WHERE error({literal(said)})"
 
@@ -128,13 +129,14 @@ def _needed(sql: str) -> tuple[str, ...]:
     names = []
     for name in sorted(direct):
         definition = definitions().get(name)
-        names += [*(_needed(definition.select) if definition else ()), name]
+        names += [*(_needed(definition.select()) if definition else ()), name]
     return tuple(dict.fromkeys(names))
 
 
 def _with_parts(statement: Statement) -> Iterator[str]:
     sql = _as_macro(statement)
-    yield from (_kept(definitions()[name]) for name in _needed(sql) if name in definitions())
+    own = (definitions()[name] for name in _needed(sql) if name in definitions())
+    yield from (definition.create(temporary=False) for definition in own)
     for part in statement.parts:
         yield from _with_parts(part)
     takes = ", ".join(f"p_{p.name} := {literal(p.default)}" for p in statement.parameters)
@@ -164,12 +166,6 @@ def _as_macro(statement: Statement) -> str:
         return ", ".join(calls)
 
     return statement.template.render(lambda name: Sql(f"p_{name}"), rows)
-
-
-def _kept(definition: Definition) -> str:
-    """Return the statement that creates a shared macro, or a table as a view, which stay."""
-    create = definition.create.replace("CREATE TEMP MACRO IF NOT EXISTS", "CREATE OR REPLACE MACRO")
-    return create.replace("CREATE OR REPLACE TEMP TABLE", "CREATE OR REPLACE VIEW")
 
 
 @cache

@@ -128,7 +128,8 @@ def _wanted(
 def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:
     """Say what a reader of what `name` asks has to know below a table without so many columns."""
     if not any_rows:
-        yield "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
+        has = analysis.grain or "no rows here"
+        yield "; it ".join([f"{analysis.name} has {has}", *analysis.requirements])
         return
     if analysis.topic == "overview":
         yield from analysis.caveats[:1]
@@ -180,6 +181,8 @@ def _column(analysis: Analysis, name: str) -> str:
     from traceweave.cli.cells import headings
 
     names = [column.name for column in analysis.columns]
+    if not names:  # nobody says
+        return name
     shown = dict(zip(headings(names), names, strict=True)) | {n: n for n in names}
     if name not in shown:
         hint = suggest(name, names) or f"; available: {', '.join(names)}"
