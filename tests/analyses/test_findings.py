@@ -656,8 +656,8 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
             build.collective({0: span, 1: span}, "all_reduce", step=step, bytes_=bytes_)
     row = _by_rule(build, "small_collectives")["small_collectives"]
     # 80 kB is as large as four times the size that takes as long as latency: it does not count.
-    # 40 calls of 4 kB on each rank would be one of 25 MB: 79 latencies over 8 windows
-    assert row["cost_ns"] == round(79 * 20 * US / 8)
+    # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
+    assert row["cost_ns"] == 9 * 20 * US
     assert row["evidence"] == (
         "10 all_reduce per step and rank, 4.00 kB on average; each has a latency of 20.0 us,"
         " the transfer time of 20.0 kB"

@@ -1,6 +1,6 @@
 -- rule: read_sum | a sum that the host reads
 -- topic: communication
--- finds: A collective of a few numbers (at most `read_bytes`, 64) in every step, two at least, whose result most ranks read (`.item()`) soon after: a loss, a norm, a count. All ranks are brought together for it, and the host launches nothing meanwhile. Cost: the time of these collectives that no compute hides; an upper bound, as ranks that wait there would partly wait in the next collective; where most of it is waiting, all of that is left out.
+-- finds: A collective of a few numbers (at most `read_bytes`, 64) in every step, two at least, whose result most ranks read (`.item()`) soon after: a loss, a norm, a count. All ranks are brought together for it, and the host launches nothing meanwhile. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
 -- try: Sum up and read every so many steps; or read the value of the step before.
 -- proof: exposed_comm
 WITH per_step AS (
@@ -20,9 +20,8 @@ every AS (
 )
 SELECT
     e.group_id,
-    -- who waits there for work of others would wait in the next collective
-    (sum(c.exposed_ns) - CASE WHEN 2 * sum(c.exposed_wait_ns) > sum(c.exposed_ns) THEN sum(c.exposed_wait_ns) ELSE 0 END)
-    / any_value(s.windows) AS cost_ns,
+    sum(c.exposed_ns) / any_value(s.windows) AS cost_ns,
+    format('op={} group={} bytes=0-{} wait=none', e.op, e.group_id, e.bytes) AS scenario,
     format('{} of {} in every {}{}, whose result the host reads at once ({}): it takes {} per {} that no compute hides, {} of it waiting',
         e.op, tw_size(e.bytes), s.unit, CASE WHEN e.calls >= 1.5 THEN format(', {} times', round(e.calls)::BIGINT) ELSE '' END, e.read_by,
         tw_time(sum(c.exposed_ns) / any_value(s.windows)), s.unit, tw_time(coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows))) AS evidence,

@@ -13,6 +13,7 @@ WITH small AS (
         any_value(f.half_bytes) AS half_bytes,
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
+        count(DISTINCT (c.rank, c.step)) AS windows,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
     FROM {{ ref('exposed_calls') }} AS c JOIN {{ ref('alpha_beta') }} AS f ON f.op = c.op AND f.group_id = c.group_id
@@ -23,8 +24,10 @@ WITH small AS (
 )
 SELECT
     k.group_id,
-    -- per rank of the group; what latency costs cannot be more than what is exposed
-    least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / {{ param('bucket_bytes') }}), 0), k.exposed_ns) / s.windows AS cost_ns,
+    -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
+    least(
+        k.alpha_ns * greatest(k.calls / k.windows - ceil(k.bytes / k.windows / {{ param('bucket_bytes') }}), 0) * k.windows,
+        k.exposed_ns) / s.windows AS cost_ns,
     CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
