@@ -13,7 +13,8 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
-from traceweave.analyses import find, rules, runner
+from traceweave.analyses import find, rules
+from traceweave.analyses.catalog import library
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
 
@@ -39,8 +40,9 @@ def _by_rule(build: Builder, *names: str, **params: object) -> dict[str, dict[st
     """
     asked = tuple(rule for rule in rules() if rule.name in names)
     assert len(asked) == len(names)
+    assert find("findings").parameters  # of all rules
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "rules", lambda: asked)
+        patch.setattr(library(), "rules", {rule.name: rule for rule in asked})
         return {row["rule"]: row for row in rows(build.con, "findings", replay_ops=0, **params)}
 
 

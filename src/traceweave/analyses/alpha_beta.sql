@@ -2,7 +2,6 @@
 -- answers: What is the latency of a group's collectives, and their bandwidth beyond it?
 -- topic: communication
 -- grain: one row per operation and process group
--- reads: collective_instances, nccl_choices
 -- param: time VARCHAR = 'transfer' | which time is fitted
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
@@ -43,9 +42,9 @@ WITH rated AS (
         ranks_seen,
         bus_factor,
         bytes * bus_factor AS effective_bytes,
-        CASE WHEN $time = 'shortest' THEN transfer_min_p50_ns
+        CASE WHEN {{ param('time') }} = 'shortest' THEN transfer_min_p50_ns
              WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns
-    FROM analysis_bandwidth()
+    FROM {{ ref('bandwidth') }}
 ),
 sizes AS MATERIALIZED (
     SELECT
@@ -134,7 +133,7 @@ judged AS (
             WHEN sizes IS NULL THEN 'not computable: its transfers are below the clock resolution'
             WHEN sizes = 1 AND beyond_ns IS NOT NULL THEN 'one size only: alpha_ns is what it takes beyond a bandwidth of 1 GB/s'
             WHEN sizes = 1 THEN 'not computable: there is one size only'
-            WHEN bytes_max < $min_span * bytes_min THEN 'not computable: its sizes are too similar'
+            WHEN bytes_max < {{ param('min_span') }} * bytes_min THEN 'not computable: its sizes are too similar'
             WHEN ns_per_byte <= 0 THEN 'not computable: larger sizes do not take longer'
         END AS obstacle
     FROM counted AS c

@@ -7,13 +7,13 @@ WITH per_step AS (
     SELECT
         r.op, r.group_id, r.step, any_value(r.read_by) AS read_by,
         count(DISTINCT r.rank) AS readers, count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
-    FROM shared_read_calls() AS r
+    FROM {{ ref('read_calls') }} AS r
     WHERE r.step IS NOT NULL
     GROUP BY r.op, r.group_id, r.step
 ),
 every AS (
     SELECT op, group_id, any_value(read_by) AS read_by, avg(calls) AS calls, max(bytes) AS bytes
-    FROM per_step CROSS JOIN shared_mean_step() AS s
+    FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE 2 * readers > s.ranks
     GROUP BY op, group_id, s.steps
     HAVING count(*) = s.steps AND s.steps > 1
@@ -27,7 +27,7 @@ SELECT
         tw_time(sum(c.exposed_ns) / any_value(s.windows)), s.unit, tw_time(coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows))) AS evidence,
     format('Sum it up and read it every so many {}s, or read the value of the {} before: until then the host goes on', s.unit, s.unit) AS advice
 FROM every AS e
-JOIN shared_read_calls() AS r ON r.op = e.op AND r.group_id IS NOT DISTINCT FROM e.group_id
-JOIN shared_exposed_calls() AS c ON c.rank = r.rank AND c.collective_id = r.collective_id
-CROSS JOIN shared_mean_step() AS s
+JOIN {{ ref('read_calls') }} AS r ON r.op = e.op AND r.group_id IS NOT DISTINCT FROM e.group_id
+JOIN {{ ref('exposed_calls') }} AS c ON c.rank = r.rank AND c.collective_id = r.collective_id
+CROSS JOIN {{ ref('mean_step') }} AS s
 GROUP BY e.op, e.group_id, e.read_by, e.calls, e.bytes, s.unit
