@@ -40,7 +40,7 @@ def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
-    with _destination(output, KINDS[format_]) as stream:
+    with destination(output, KINDS[format_]) as stream:
         if format_ == "csv":
             _write_csv(reader, stream)
         elif format_ == "json":
@@ -56,7 +56,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     """Print what is more than rows as JSON to a file, or to stdout."""
     import orjson
 
-    with _destination(output, FileKind.JSON) as stream:
+    with destination(output, FileKind.JSON) as stream:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
     if output is not None:
@@ -118,7 +118,8 @@ def text_width() -> int:
 
 
 @contextmanager
-def _destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
+def destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
+    """Yield the file that text goes to, whole or not at all, or stdout."""
     if output is None:
         yield sys.stdout
         return

@@ -18,12 +18,19 @@ found AS (
         CASE WHEN bool_or(role = 'waiting') THEN NULL ELSE list_sort(flatten(list(ranks))) END AS ranks,
         any_value(group_id) AS group_id,
         any_value(role) AS role,
+        any_value(op) AS op,
         string_agg(note || coalesce('; it issued last: ' || last_op, '; its dump has no operation'), '. ' ORDER BY ranks) AS note,
         count(*) AS notes
     FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY ranks) = 1)
     GROUP BY role, group_id, op, seq
 )
 SELECT
+    CASE f.role
+        WHEN 'mismatched' THEN tw_subject(f.ranks, 'comes with another operation than', 'come with other operations than') || ' the rest'
+        WHEN 'missing' THEN tw_subject(f.ranks, 'does not come to', 'do not come to') || coalesce(' ' || f.op, ' an operation')
+        WHEN 'stuck' THEN tw_subject(f.ranks, 'does not finish', 'do not finish') || coalesce(' ' || f.op, ' an operation')
+        ELSE format('All ranks came to {}, which does not end', coalesce(f.op, 'an operation'))
+    END AS title,
     f.ranks,
     f.group_id,
     CASE WHEN EXISTS (FROM sources WHERE format IN ('kineto', 'nsys')) THEN 'warning' ELSE 'critical' END AS severity,

@@ -51,6 +51,7 @@ found AS (
     HAVING count(*) >= 5 AND 2 * max(lost_ns) < sum(lost_ns)
 )
 SELECT
+    tw_subject(f.ranks, 'has host threads', 'have host threads') || ' that stop now and then' AS title,
     CASE WHEN len(f.ranks) < s.ranks THEN f.ranks END AS ranks,
     f.lost_ns / s.windows AS cost_ns,
     'kind=launch times=0' AS ceiling,

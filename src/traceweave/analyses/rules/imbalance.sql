@@ -72,6 +72,7 @@ found AS (
         e.instances,
         CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
         c.words,
+        l.cause,
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
         l.is_compute,
@@ -83,6 +84,14 @@ found AS (
     LEFT JOIN once AS i ON TRUE
 )
 SELECT
+    CASE
+        WHEN once_rank IS NOT NULL THEN format('Rank {} keeps the others waiting in step {}', once_rank, once_step)
+        WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
+        ELSE 'Ranks wait for each other in turn' || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
+            CASE cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
+                WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
+        END, '')
+    END AS title,
     cost_ns,
     CASE WHEN is_uneven THEN scenario END AS scenario,
     CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END

@@ -17,12 +17,15 @@ late AS (
     SELECT
         e.wait_ns * h.late_ns / h.all_ns AS wait_ns,
         s.unit,
-        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('ranks launch late, rank {} most', h.worst) ELSE 'ranks take turns launching late' END AS who
+        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('ranks launch late, rank {} most', h.worst) ELSE 'ranks take turns launching late' END AS who,
+        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('Ranks launch late, rank {} most, and the others wait', h.worst)
+            ELSE 'Ranks launch late in turn, and the others wait' END AS title
     FROM hosts AS h CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE h.late_ns > 0 AND 2 * h.late_ns >= h.all_ns AND 10 * (h.late_ns - h.worst_ns) >= h.late_ns
         AND e.wait_ns * h.late_ns / h.all_ns >= {{ param('min_share') }} * s.step_ns
 )
 SELECT
+    coalesce(l.title, tw_subject(i.who, 'launches late', 'launch late')) AS title,
     CASE WHEN l.wait_ns IS NULL THEN i.ranks END AS ranks,
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,

@@ -30,6 +30,8 @@ medians AS (
     WINDOW kind AS (PARTITION BY op, group_id, bytes)
 )
 SELECT
+    format('{} takes up to {}, {} at the median', t.op, tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
+        tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS title,
     t.group_id,
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
     'kind=transfer times=0' AS ceiling,

@@ -7,6 +7,11 @@ WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),
         m.has_gpu,
+        CASE
+            WHEN starts_with(w.which, 'in every') THEN 'E' || split_part(w.which, ' from ', 1)[5:] || ' idles'
+            WHEN len(i.stalled_steps) = 1 THEN format('Step {} idles', i.stalled_steps[1])
+            ELSE format('{} of {} steps idle', len(i.stalled_steps), i.steps)
+        END AS subject,
         format('In {} ({} of {}{}) the {} idles {} longer than in the others',
             CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
             CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM {{ ref('budget') }}) THEN ', the first recorded' ELSE '' END,
@@ -17,6 +22,15 @@ WITH stalled AS (
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 )
 SELECT
+    s.subject || format(' {} longer: ', tw_time(s.stall_ns * s.steps / len(s.stalled_steps))) || CASE s.cause
+        WHEN 'launch_bound' THEN 'the host launches late'
+        WHEN 'sync' THEN 'the host waits for the GPU'
+        WHEN 'data_loading' THEN 'data comes late'
+        WHEN 'allocator' THEN 'memory is reallocated'
+        WHEN 'module_loading' THEN 'code is loaded'
+        WHEN 'profiler_overhead' THEN 'the profiler writes'
+        ELSE 'launched work starts late'
+    END AS title,
     s.stall_ns AS cost_ns,
     f.stall_scenario AS scenario,
     s.opening

@@ -4,6 +4,7 @@
 -- try: More micro-batches, an interleaved schedule, balanced stages.
 -- proof: pipeline
 SELECT
+    CASE WHEN e.one_sided_ns = 0 THEN 'Ranks of pipeline stages wait for each other' ELSE 'Sends and receives run without compute' END AS title,
     e.staged_ns + e.one_sided_ns AS cost_ns,
     'info' AS severity,
     CASE

@@ -14,6 +14,8 @@ WITH buckets AS (
     LIMIT 1
 )
 SELECT
+    format('Each {} hides {} of the {} that could overlap', s.unit, tw_percent(e.hidden_share),
+        CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
     CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END AS remedy,

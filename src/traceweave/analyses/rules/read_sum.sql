@@ -19,6 +19,7 @@ every AS (
     HAVING count(*) = s.steps AND s.steps > 1
 )
 SELECT
+    format('The host reads the result of {} in every {}', e.op, s.unit) AS title,
     e.group_id,
     sum(c.exposed_ns) / any_value(s.windows) AS cost_ns,
     format('op={} group={} bytes=0-{} wait=none', e.op, e.group_id, e.bytes) AS scenario,

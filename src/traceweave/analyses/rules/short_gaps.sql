@@ -4,6 +4,7 @@
 -- try: Fewer, larger kernels; CUDA graphs.
 -- proof: idle_causes
 SELECT
+    tw_subject(i.who, 'idles in short gaps between kernels', 'idle in short gaps between kernels') AS title,
     i.ranks,
     i.cost_ns,
     i.opening || CASE i.cause WHEN 'short' THEN ' in gaps too short to classify' ELSE ' in start latency of launched work' END || i.details AS evidence,

@@ -23,6 +23,7 @@ WITH small AS (
     GROUP BY c.op, c.group_id
 )
 SELECT
+    format('{} {} per {} are small: {} on average', round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls)) AS title,
     k.group_id,
     -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
     least(

@@ -4,6 +4,22 @@
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
+    format('Rank {} {}', b.rank, CASE b.cause
+        WHEN 'compute' THEN 'computes longer'
+        WHEN 'host_bound' THEN CASE b.cause_detail
+            WHEN 'launch_bound' THEN 'launches late'
+            WHEN 'sync' THEN 'waits for its GPU'
+            WHEN 'allocator' THEN 'reallocates memory'
+            WHEN 'module_loading' THEN 'loads code'
+            ELSE 'has a late host'
+        END
+        WHEN 'data_loading' THEN 'waits for data'
+        WHEN 'copies' THEN 'copies longer'
+        WHEN 'device_delay' THEN 'starts GPU work late'
+        WHEN 'unknown_idle' THEN 'idles longer'
+        ELSE 'comes late'
+    END)
+    || CASE WHEN m.step IS NULL THEN format(', and {} for it', w.waits) ELSE format(' in step {}; {}', m.step, w.waits) END AS title,
     [b.rank] AS ranks,
     b.cost_ns,
     -- what is divided unevenly is not done by nobody when it is divided evenly
@@ -54,4 +70,5 @@ LEFT JOIN (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
 ) AS d ON d.rank = b.rank AND 2 * d.excess_ns >= b.cost_ns
 CROSS JOIN {{ ref('mean_step') }} AS s
+CROSS JOIN LATERAL (SELECT tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits) AS w
 WHERE b.is_straggler

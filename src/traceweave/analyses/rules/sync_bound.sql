@@ -4,6 +4,7 @@
 -- try: No `.item()`, `.cpu()` or printing in the loop; see `syncs`. Less work of the host between a wait and the next launch.
 -- proof: idle_causes
 SELECT
+    tw_subject(i.who, 'launches late after waiting for the GPU', 'launch late after waiting for the GPU') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -39,6 +39,9 @@ pipelines AS (
     GROUP BY stages
 )
 SELECT
+    format('{} of {} computes {} longer than the mean stage',
+        CASE p.stage WHEN 0 THEN 'The first stage' WHEN p.stages - 1 THEN 'The last stage' ELSE 'Stage ' || p.stage END,
+        p.stages, tw_percent(p.busy_ns / p.mean_ns - 1)) AS title,
     p.ranks,
     (p.busy_ns - p.mean_ns) * (p.microbatches - 1) / p.microbatches AS cost_ns,
     p.scenario,

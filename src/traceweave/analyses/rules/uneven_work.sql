@@ -5,6 +5,7 @@
 -- proof: kernels
 -- param: slow_kernels
 SELECT
+    format('Rank {} spends {} more in {} of {} kernels', k.rank, tw_time(k.excess_ns), k.heavy, k.names) AS title,
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
     format('rank={} kind=compute like=median', k.rank) AS scenario,

@@ -35,6 +35,7 @@ late AS (
     QUALIFY row_number() OVER (ORDER BY late_ns DESC, late_rank) = 1
 )
 SELECT
+    format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns)) AS title,
     t.mean_ns - t.p50_ns AS cost_ns,
     format('Steps take {} at the median, {} on average; the longest, step {}, {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
