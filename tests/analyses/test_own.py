@@ -231,9 +231,21 @@ def test_without_the_folder_all_is_as_before(
             run.analyze("late")
 
 
-def test_a_name_of_ours_is_taken(folder: Path, run: traceweave.Run) -> None:
-    (folder / "gaps.sql").write_text("-- analysis: gaps\nSELECT 1")
-    with pytest.raises(traceweave.UsageError, match=r"gaps\.sql: traceweave has such a name"):
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("gaps", "-- analysis: gaps\nSELECT 1", "gaps.sql: traceweave has such a name"),
+        ("what", "SELECT 1", "what.sql: its first line is none of '-- analysis: what'"),
+        ("What", "-- analysis: What", "What.sql: SQL cannot call it so"),
+        ("a b", "-- rule: a b", "a b.sql: SQL cannot call it so"),
+        ("what", "-- analysis: else", "what.sql: the header says it is 'else'"),
+    ],
+)
+def test_a_file_of_the_folder_that_is_none_is_named(
+    folder: Path, run: traceweave.Run, name: str, text: str, message: str
+) -> None:
+    (folder / f"{name}.sql").write_text(text)
+    with pytest.raises(traceweave.UsageError, match=re.escape(message)):
         run.gaps()
 
 
@@ -244,6 +256,8 @@ def test_a_name_of_ours_is_taken(folder: Path, run: traceweave.Run) -> None:
         ("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run"),
         ("SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT"),
         ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
+        ("FROM {{ ref() }}", "no such analysis: ''"),
+        ("FROM {{ rule('often_late') }}", "often_late reads itself, by what it reads"),
     ],
 )
 def test_a_rule_that_cannot_be_run_is_named(

@@ -19,11 +19,13 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
     verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith(
-        "; the largest cost, at most 18.5% of a step: Each step hides 12.5% of the transfers that could overlap"
+        "; the largest cost, at most 18.5% of a step: Each step hides 12.5% of the transfers that"
+        " could overlap"
     )
-    assert verdict.cards[0][:4] == (
+    assert verdict.cards[0][:5] == (
         "warning",
         "▲",
+        "Each step hides 12.5% of the transfers that could overlap",
         "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
         " step could be hidden, at most",
         # 0.185 * 4 ranks * 24 h
@@ -32,7 +34,7 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     findings = load_findings(shared_run(ranks=4, steps=3))
     slow = [row for row in findings.rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
-        "the largest cost, at most 10.6% of a step: Rank 3 takes 12.0% longer for the same kernels"
+        "the largest cost, at most 10.6% of a step: Rank 3 takes 16.7% longer for the same kernels"
     )
 
 

@@ -77,7 +77,7 @@ class Analysis(Statement):
     kind: ClassVar[str] = "analysis"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"analysis": ONCE, "caveat": REPEATED}
-        | dict.fromkeys(("answers", "topic", "grain", "order", "main"), OPTIONAL)
+        | dict.fromkeys(("answers", "topic", "grain", "order", "main", "first"), OPTIONAL)
         | _LISTS
     )
 
@@ -85,6 +85,11 @@ class Analysis(Statement):
     def answers(self) -> str:
         """The question; what its rows are if nobody says."""
         return self.text("answers") or self.summary
+
+    @property
+    def first(self) -> int | None:
+        """How many rows a table has of it unless more are asked for; None: as many as usual."""
+        return int(self.text("first")) if self.text("first") else None
 
     @property
     def topic(self) -> str:
@@ -131,6 +136,12 @@ class Library:
     """All statements that there are: traceweave's, and the user's own."""
 
     def __init__(self, own: Mapping[str, str]) -> None:
+        for name, sql in own.items():
+            if not sql.startswith(("-- analysis: ", "-- rule: ", "-- shared: ")):
+                first = f"'-- analysis: {name}', '-- rule: {name}' or '-- shared: {name}'"
+                raise UsageError(f"{name}.sql: its first line is none of {first}")
+            if not (name.isidentifier() and name.islower()):
+                raise UsageError(f"{name}.sql: SQL cannot call it so; name it in small letters")
         self._own = own
         self.mark = hashlib.sha256(repr(own).encode()).hexdigest() if own else ""
         """Tells apart what other statements of the user's make other rows of; '' without any."""
@@ -191,7 +202,14 @@ class Library:
                 hint = suggest(asked.name, self.rules)
                 raise UsageError(f"no such rule: {asked.name!r}{hint}")
             return [self.rules[asked.name]]
-        return [self.shared.get(asked.name) or find(asked.name)]
+        return [self.shared.get(asked.name) or self.analysis(asked.name)]
+
+    def analysis(self, name: str) -> Analysis:
+        """Return an analysis; raise UsageError, with the nearest name, if there is none."""
+        if name not in self.analyses:
+            hint = suggest(name, self.analyses)
+            raise UsageError(f"no such analysis: {name!r}{hint}; {LIST}")
+        return self.analyses[name]
 
 
 def library() -> Library:
@@ -221,10 +239,7 @@ def shared() -> tuple[Shared, ...]:
 
 def find(name: str) -> Analysis:
     """Return the analysis called `name`; raise UsageError, with the nearest name, if none is."""
-    known = library().analyses
-    if name not in known:
-        raise UsageError(f"no such analysis: {name!r}{suggest(name, known)}; {LIST}")
-    return known[name]
+    return library().analysis(name)
 
 
 def called(kind: str, name: str) -> Statement:

@@ -91,9 +91,12 @@ class Statement:
         analyses.
         """
         known = {parameter.name: parameter for parameter in self.own_parameters}
-        for part in self.parts:
-            for parameter in part.parameters if part.kind != "analysis" else ():
-                known.setdefault(parameter.name, parameter)
+        try:
+            theirs = [p for part in self.parts for p in part.parameters if part.kind != "analysis"]
+        except RecursionError:
+            raise QueryError(f"{self.name} reads itself, by what it reads") from None
+        for parameter in theirs:
+            known.setdefault(parameter.name, parameter)
         return tuple(known.values())
 
     @cached_property

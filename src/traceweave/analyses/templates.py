@@ -55,10 +55,10 @@ class Template:
     def render(self, param: Callable[[str], Value | Sql], rows: Rows) -> str:
         """Return the SQL. Raises QueryError for a template that cannot be rendered."""
 
-        def ref(name: str, **given: Value | Sql) -> Sql:
+        def ref(name: str = "", **given: Value | Sql) -> Sql:
             return Sql(rows(Asked("ref", name), given))
 
-        def rule(name: str) -> Sql:
+        def rule(name: str = "") -> Sql:
             return Sql(rows(Asked("rule", name), {}))
 
         def rules() -> Sql:
@@ -68,7 +68,7 @@ class Template:
 
         try:
             return self._compiled.render(param=param, ref=ref, rule=rule, rules=rules)
-        except (TemplateError, TypeError) as error:
+        except TemplateError as error:
             raise QueryError(f"{self.name}: {error}") from error
 
 
@@ -98,10 +98,12 @@ def template(name: str, text: str) -> Template:
 
 @cache
 def _environment() -> jinja2.Environment:
-    from jinja2 import StrictUndefined
+    from jinja2 import DictLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     def written(value: Value | Sql) -> str:
         return value if isinstance(value, Sql) else literal(value)
 
-    return ImmutableSandboxedEnvironment(finalize=written, undefined=StrictUndefined)
+    return ImmutableSandboxedEnvironment(
+        finalize=written, undefined=StrictUndefined, loader=DictLoader({})
+    )

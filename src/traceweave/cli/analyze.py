@@ -108,12 +108,14 @@ def analyze(
         in_blocks = _in_blocks(analysis, columns, printing)
         if not in_blocks and wanted != [column.name for column in analysis.columns]:
             rows = only_columns(rows, wanted)
+        most = analysis.first if printing.most_rows is None else printing.most_rows
+        printed = replace(printing, only_filled=columns is None, most_rows=most)
         if in_blocks:
             from traceweave.cli.blocks import print_blocks
 
-            any_rows = print_blocks(rows, database, printing)
+            any_rows = print_blocks(rows, database, printed)
         else:
-            any_rows = print_rows(rows, replace(printing, only_filled=columns is None))
+            any_rows = print_rows(rows, printed)
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
         for text in _below(analysis, name, any_rows, hidden):
