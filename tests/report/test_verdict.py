@@ -26,8 +26,8 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
         "warning",
         "▲",
         "Each step hides 12.5% of the transfers that could overlap",
-        "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
-        " step could be hidden, at most",
+        "Compute hides 12.5% of the transfers that could overlap with it. At most 17.5 ms more"
+        " per step could be hidden",
         # 0.185 * 4 ranks * 24 h
         "at most 18.5% of a step, 17.7 GPU-hours a day",
     )

@@ -67,9 +67,9 @@ SELECT
     c.scenario,
     c.evidence
     || CASE WHEN c.most_ns < c.bound_ns
-        THEN format(', but by replay even ''{}'' gains {}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE tw_time(c.most_ns) || ' only' END)
+        THEN format('. By replay of ''{}'' {} can be gained', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END)
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
-        THEN format('; without that, what comes later moves up too: {} in all', tw_time(c.cost_ns))
+        THEN format('. Without it later work starts sooner too: {} in all', tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,

@@ -34,7 +34,7 @@ SELECT
     f.ranks,
     f.group_id,
     CASE WHEN EXISTS (FROM sources WHERE format IN ('kineto', 'nsys')) THEN 'warning' ELSE 'critical' END AS severity,
-    'The job stands still: ' || f.note AS evidence,
+    'The job stands still: ' || array_to_string(list_transform(string_split(f.note, '; '), lambda part: upper(part[1]) || part[2:]), '. ') AS evidence,
     CASE f.role
         WHEN 'mismatched' THEN 'Make all ranks of the group call the same operations in the same order: look for branches on the rank, uneven numbers of batches'
         WHEN 'missing' THEN 'See what these ranks do instead (py-spy dump, their logs): an exception, a lock, a loader, code that others do not run'

@@ -25,9 +25,9 @@ SELECT
     END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
-            format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
+            format('Compute hides {} of the transfers that could overlap with it. At most {} more per {} could be hidden',
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
-        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}; {} more per {} could be hidden, at most',
+        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}. At most {} more per {} could be hidden',
             tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
     END AS evidence,
     CASE e.hideable_use

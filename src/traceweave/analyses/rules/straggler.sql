@@ -32,21 +32,23 @@ SELECT
         WHEN 'device_delay' THEN 'kind=device_delay times=0'
         ELSE 'like=median'
     END END AS scenario,
-    format('Rank {} keeps {} waiting {} per {}{}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
-        coalesce(', most of it in step ' || m.step, ''), b.known_last, tw_many(b.known_instances, 'collective'))
+    format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
+        b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
-    || ': ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN 'it idles longer' ELSE coalesce(c.words, 'no cause found') END
+    || coalesce('. Most of the waiting is in step ' || m.step, '')
+    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN format('Rank {} idles longer', b.rank)
+        ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
-            || coalesce(format('; by the split sizes of all_to_all it gets {} times the mean', tw_digits(x.times_mean)), '')
+            || coalesce(format('. By the split sizes of all_to_all, rank {} gets {} times the mean', b.rank, tw_digits(x.times_mean)), '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
-    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '')
+    || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
-        WHEN m.step IS NOT NULL THEN format('See what it does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', m.step)
+        WHEN m.step IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', b.rank, m.step)
         WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'

@@ -111,7 +111,7 @@ SELECT
     CAST(c.mean_ns AS DOUBLE) AS mean_ns,
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
-    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || h.host_op, '') AS details,
+    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce('. The host is then mostly in ' || h.host_op, '') AS details,
     c.gap_ns,
     c.is_blamed,
     h.host_op,
