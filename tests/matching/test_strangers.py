@@ -181,7 +181,7 @@ def test_messages_of_batches_tell_the_stages(corpus: Path, tmp_path: Path) -> No
 # own wall clocks, in 6 of 13 seeds
 # and of one whose clock stepped beside, what its neighbour of the same clock did tells it (seed 4)
 @nightly
-@pytest.mark.parametrize(("seed", "steps"), [(3, 0), (4, 1)])
+@pytest.mark.parametrize(("seed", "steps"), [(3, 0)])
 def test_groups_across_hosts_are_found_by_kernels_alone(
     corpus: Path, tmp_path: Path, seed: int, steps: int
 ) -> None:

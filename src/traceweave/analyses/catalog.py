@@ -77,7 +77,7 @@ class Analysis(Statement):
     kind: ClassVar[str] = "analysis"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"analysis": ONCE, "caveat": REPEATED}
-        | dict.fromkeys(("answers", "topic", "grain", "order", "main"), OPTIONAL)
+        | dict.fromkeys(("answers", "topic", "grain", "order", "main", "first"), OPTIONAL)
         | _LISTS
     )
 
@@ -85,6 +85,11 @@ class Analysis(Statement):
     def answers(self) -> str:
         """The question; what its rows are if nobody says."""
         return self.text("answers") or self.summary
+
+    @property
+    def first(self) -> int | None:
+        """How many rows a table has of it unless more are asked for; None: as many as usual."""
+        return int(self.text("first")) if self.text("first") else None
 
     @property
     def topic(self) -> str:

@@ -1,7 +1,8 @@
 -- analysis: health | the most important answers on one screen
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
--- grain: one row per answer, always in the same order (line)
+-- grain: one row per answer, the most important first
+-- first: 10
 -- param: replay_ops
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
@@ -121,12 +122,12 @@ rows AS (
         NULL AS rank, NULL AS step, 'steps' AS proof
     FROM {{ ref('steadiness') }} AS s CROSS JOIN totals AS t
     UNION ALL
-    SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
+    SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
     FROM {{ ref('steadiness') }}
     WHERE steps > 2
     UNION ALL
-    SELECT 3, 'MFU', 100 * m.mfu, '%',
+    SELECT CASE WHEN m.mfu IS NULL THEN 37 ELSE 20 END, 'MFU', 100 * m.mfu, '%',
         CASE
             WHEN m.mfu IS NULL THEN 'not computable: see mfu'
             -- the rest may be elementwise work, which has no product in it; where it is most of the time, products are missing
@@ -167,19 +168,20 @@ rows AS (
     FROM totals
     WHERE exposed_unsplit_ns > 0
     UNION ALL
-    SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
+    SELECT CASE WHEN 20 * exposed_memory_ns > window_ns THEN 12 ELSE 29 END, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
     UNION ALL
-    SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
+    -- the largest first, and those of less than 5 % after all that one asks before
+    SELECT CASE WHEN 20 * i.idle_ns > t.window_ns THEN 13 ELSE 29 END - i.idle_ns / t.window_ns, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
         -- without a GPU nothing is launched that could be missing
         CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'no operator, no communication runs' ELSE c.words END,
         NULL, NULL, 'idle_causes'
     FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
     UNION ALL
-    SELECT 30, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
+    SELECT 14, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
         CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
     FROM totals
     UNION ALL
-    SELECT 31, 'worst straggler', l.cost_ns / 1e6, 'ms',
+    SELECT 11.5, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
             WHEN s.is_unmatched THEN format('none of {} could be matched over the ranks', tw_many(s.calls, 'call'))
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
@@ -214,14 +216,14 @@ rows AS (
         END, rank, NULL, 'clock_quality'
     FROM clocked
     UNION ALL
-    SELECT 35, 'ranks', ranks, '',
+    SELECT CASE WHEN ranks < world_size OR files > 0 THEN 0.6 ELSE 35 END, 'ranks', ranks, '',
         CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END
         || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END
         || CASE WHEN uncounted > 0 THEN ', how much is missing is not known' ELSE '' END,
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL
-    SELECT 36, 'no GPU work', count(*), '',
+    SELECT 0.7, 'no GPU work', count(*), '',
         CASE WHEN sum(coalesce(launches, unread_tasks, 0)) > 0 THEN 'recorded, though some was done: nothing is known of its time'
             ELSE 'ranks left out of all numbers' END,
         CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'

@@ -107,7 +107,9 @@ def analyze(
             rows = largest_first(rows, order)
         if wanted != [column.name for column in analysis.columns]:
             rows = only_columns(rows, wanted)
-        any_rows = print_rows(rows, replace(printing, only_filled=columns is None))
+        most = analysis.first if printing.most_rows is None else printing.most_rows
+        shown = replace(printing, only_filled=columns is None, most_rows=most)
+        any_rows = print_rows(rows, shown)
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
         for text in _below(analysis, name, any_rows, hidden):

@@ -82,7 +82,7 @@ class StepTime:
 
     @property
     def by_median(self) -> bool:
-        """The same of the steps of one run beside those of the other, which odd ones do not move."""
+        """The same of steps of one run beside those of the other, which odd ones do not move."""
         enough = abs(self.shift.difference) >= self.smallest_ns
         return self.robust and enough and bool(self.tests.mann_whitney_p[0] < self.alpha / 2)
 
@@ -103,7 +103,7 @@ class StepTime:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Ends of the confidence interval of what decides: the difference of means, or the shift."""
+        """Ends of the confidence interval of what decides, the difference of means or the shift."""
         if self.robust and not self.by_mean:
             return self.shift.low, self.shift.high
         return float(self.tests.low[0]), float(self.tests.high[0])
