@@ -8,7 +8,7 @@ own lexer and parser tell.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 import duckdb
 
@@ -49,7 +49,7 @@ def tree(con: duckdb.DuckDBPyConnection, sql: str) -> str:
     return str(text)
 
 
-@cache
+@lru_cache(MOST)
 def identifiers(sql: str) -> frozenset[str]:
     """Return the identifiers in a statement, in lower case: of tables, functions, columns and its
     own names. Twenty times as fast as a syntax tree.
