@@ -1,6 +1,6 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. Where in every step it runs more often what the others run too, the advice is to divide that; the scenario takes it away. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. Where it runs in every step more often what the others run too, its scenario takes that away, and the advice says how to ask for dividing it. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
@@ -50,7 +50,7 @@ SELECT
     CASE
         WHEN m.step IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', b.rank, m.step)
         WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
-        WHEN w.is_share THEN format('Divide the work evenly, or do it once: the others run it {} times', tw_digits(d.others_count))
+        WHEN w.is_share THEN format('Divide the work evenly, or do it once: the others run it {} times. What dividing gains: what-if ''kind=compute like=mean''', tw_digits(d.others_count))
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
@@ -77,7 +77,7 @@ CROSS JOIN LATERAL (
     SELECT
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
         -- what all do, and this rank more often in every step, is work that could be divided
-        coalesce(b.cause = 'compute' AND d.kind IN ('kernel', 'operator') AND d.which = 'in every step'
+        coalesce(b.cause = 'compute' AND d.kind IN ('kernel', 'operator') AND d.is_always_more
             AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_share
 ) AS w
 WHERE b.is_straggler
