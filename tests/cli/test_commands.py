@@ -113,7 +113,7 @@ def test_findings_need_no_pandas(database: Path) -> None:
 
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
-    assert "severity" in ran.stdout
+    assert "  Next: traceweave " in ran.stdout
     assert ran.stderr.strip().endswith("False")
 
 

@@ -176,7 +176,7 @@ def test_google_and_azure_keep_traces_runs_and_results(
     assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
     assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
     assert main(["analyze", "health", f"{url}/run.tw", "-o", f"{url}/health.csv"]) == 0
-    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw"]) == 3
+    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw", "--replace"]) == 3
     with traceweave.open(database_of(traces)) as one, traceweave.open(f"{url}/run.tw") as other:
         assert set(differing_tables(one, other)) <= {"sources"}
     stored = contents(url)
