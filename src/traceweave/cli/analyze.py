@@ -135,9 +135,11 @@ def _wanted(
 
 def _in_blocks(analysis: Analysis, columns: str | None, printing: Printing) -> bool:
     """Tell whether somebody reads findings, and asks for no columns of theirs."""
+    if analysis.name != "findings" or columns is not None:
+        return False
     from traceweave.cli.blocks import FORMATS
 
-    return analysis.name == "findings" and columns is None and printing.format_ in FORMATS
+    return printing.format_ in FORMATS
 
 
 def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from traceweave.analyses.blocks import Block, block
 from traceweave.cli.cells import printable
 from traceweave.cli.colour import painter
 from traceweave.cli.layout import Paint, escaped, plain
-from traceweave.cli.options import KINDS, MOST_ROWS
+from traceweave.cli.options import KINDS
 from traceweave.cli.output import destination, note, page_width
 from traceweave.locations import shown
 
@@ -29,7 +29,7 @@ FORMATS = ("table", "markdown")
 def print_blocks(reader: pa.RecordBatchReader, database: Path, printing: Printing) -> bool:
     """Print the rows of `findings`, all their columns given; return whether there were any."""
     rows = [dict(row) for batch in records.batches(reader) for row in batch.to_pylist()]
-    chosen = rows[: _most(printing)]
+    chosen = rows[: printing.limit]
     with destination(printing.output, KINDS[printing.format_]) as stream:
         for line in _document(chosen, named(database), printing.format_, stream):
             stream.write(f"{line}\n")
@@ -40,12 +40,6 @@ def print_blocks(reader: pa.RecordBatchReader, database: Path, printing: Printin
     if printing.output is not None:
         note(f"wrote {shown(printing.output)}")
     return bool(rows)
-
-
-def _most(printing: Printing) -> int | None:
-    if not printing.to_read:
-        return None
-    return MOST_ROWS if printing.most_rows is None else printing.most_rows or None
 
 
 def named(database: Path) -> str:

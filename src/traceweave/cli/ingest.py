@@ -219,7 +219,8 @@ def _is_under(file: str, path: str) -> bool:
     if is_elsewhere(path):
         return file.startswith(re.split(r"[*?\[]", shown(path))[0])
     file, path = os.path.realpath(file), os.path.realpath(path)
-    return file.startswith(path) or fnmatch(file, path) or fnmatch(file, f"{path}/*")
+    is_in = f"{file}/".startswith(f"{path}/")
+    return is_in or fnmatch(file, path) or fnmatch(file, f"{path}/*")
 
 
 def summarize(

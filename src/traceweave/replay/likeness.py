@@ -42,7 +42,7 @@ def factors(
     factor = np.full(count.shape, np.nan)
     alike = count if shared is None else np.where(count > 0, shared + 1, 0)
     for row in range(things):
-        for one in np.unique(alike[row] if shared is None else alike[row][count[row] > 0]).tolist():
+        for one in np.unique(alike[row]).tolist():
             peers = np.flatnonzero(alike[row] == one)
             if len(peers) > 1:
                 taken = total[row, peers]
