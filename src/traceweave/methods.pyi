@@ -321,6 +321,13 @@ class Analyses(Generic[Frame]):
         slow_factor: float = 2.0,
     ) -> Frame:
         """Bandwidth of every kind of collective, excluding waiting."""
+    def contention(
+        self,
+        *,
+        per: Literal['class', 'kernel', 'rank'] = 'class',
+    ) -> Frame:
+        """What compute loses to communication and copies that run beside it, against the same work
+            alone."""
     def exposed_comm(
         self,
         *,

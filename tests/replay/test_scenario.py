@@ -32,6 +32,8 @@ def test_what_is_meant_follows_from_what_is_said() -> None:
         "rank=1 like=fastest": {"compute", "launch", "copy", *HOLDS},
         "while=idle times=0": {"launch", *HOLDS},
         "kind=sync times=0": {"sync"},
+        "contention=none": {"compute"},
+        "class=gemm contention=none": {"compute"},
     }
     for text, expected in kinds.items():
         (one,) = parse(text, ["all_reduce"])
@@ -68,6 +70,8 @@ def test_several_at_once_are_divided_by_semicolons() -> None:
         ("overlap=half", "overlap is full, or not there"),
         ("wait=all", "wait is none, or not there"),
         ("kind=compute wait=none", "are for kind=transfer"),
+        ("kind=transfer contention=none", "contention=none is for kind=compute"),
+        ("contention=some", "contention is none, or not there"),
         ("group=tp times=0", "group is a number; the relation groups has them"),
         ("bytes=big times=0", "bytes is a range like 1e6-2e6"),
         ("times=0.5 gbps=100", "has more than one change: times, gbps"),

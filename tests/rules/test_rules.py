@@ -220,6 +220,19 @@ REAL: dict[str, Rule] = {
         # to 155 ms
         ("kineto/ns_resolution", "kineto/diff_control", "kineto/diff_test"),
     ),
+    "contention": Rule(
+        (
+            # by a sweep over its events: aten::mul of [1024, 512] takes 6 us alone, 12 beside NCCL
+            True_(
+                "kineto/diff_control",
+                None,
+                "The same kernels take 1.46 times as long .* 1.17 ms longer per step",
+                "Fewer SMs for all_to_all",
+            ),
+        ),
+        # nothing overlaps; too little can be compared, and of equal shapes some is faster
+        ("kineto/megatron_tp8", "kineto/nanogpt_8xh100", "kineto/sampled_2of128"),
+    ),
     "communication_bound": Rule(
         (
             True_("kineto/megatron_tp8", None, "50.0 ms .* is transfer", "Tensor parallelism"),

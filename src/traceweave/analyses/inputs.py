@@ -48,6 +48,9 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         "tw_critical_path": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_path_changes": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_replay_quality": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_contention": Input(
+            _of_replay("create_contention_table"), ("collectives", "gpu_ops", "host_ops", "ranks")
+        ),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )

@@ -8,6 +8,7 @@ Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a ran
 from __future__ import annotations
 
 from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, verified, what_if
+from traceweave.replay.contention import create_contention_table
 from traceweave.replay.tables import (
     create_replay_tables,
     create_slowdown_table,
@@ -18,6 +19,7 @@ from traceweave.replay.tables import (
 __all__ = [
     "WHAT_IF_COLUMNS",
     "check_scenario",
+    "create_contention_table",
     "create_replay_tables",
     "create_slowdown_table",
     "path_pieces",

@@ -13,6 +13,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.buckets import rebucketed
+from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
 from traceweave.replay.latencies import latencies
@@ -34,6 +35,7 @@ from traceweave.replay.nodes import (
     Nodes,
 )
 from traceweave.replay.prefetch import prefetched
+from traceweave.replay.rows import positions as positions_of
 from traceweave.replay.scenario import Scenario
 from traceweave.replay.single_steps import positions
 from traceweave.replay.slowdown import places_of
@@ -280,6 +282,8 @@ class Changer:
         new = old.astype(np.int64)
         if s.alone:
             new[chosen] = 0
+        elif s.uncontended:
+            new = np.rint(old * (1 - self._lost(chosen, s))).astype(np.int64)
         elif s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
@@ -291,6 +295,22 @@ class Changer:
             most = s.bucket_mb * 1e6
             new = rebucketed(self.graph, self.con, old, chosen, most, self._alpha(old))
         return new
+
+    def _lost(self, chosen: Flags, s: Scenario) -> Floats:
+        """Return which share of the length of each chosen node contention takes; 0: not known."""
+        kernels, shares = self._contention
+        place = positions_of(kernels, self.graph.nodes.op_id)
+        known = chosen & (place >= 0)
+        if not np.any(known):
+            raise UsageError(
+                f"scenario {s.text!r} selects nothing of this run: no kernel's work is known both"
+                " alone and beside communication or copies; see the analysis contention"
+            )
+        return np.where(known, np.append(shares, 0.0)[place], 0.0)
+
+    @cached_property
+    def _contention(self) -> tuple[Ints, Floats]:
+        return lost_shares(self.con)
 
     def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> tuple[Ints, Floats]:
         """Return the chosen nodes that others can be compared with, and by what factor each has to

@@ -10,7 +10,10 @@ from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
 
 SELECTORS = ("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes")
-CHANGES = ("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait")
+CHANGES = (
+    *("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait"),
+    "contention",
+)
 LIKES = ("median", "fastest", "mean")
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
@@ -44,6 +47,8 @@ class Scenario:
     overlap: bool = False
     alone: bool = False
     """Collectives are gone: nobody waits in them, and nothing is transferred."""
+    uncontended: bool = False
+    """Kernels take as long as they do with nothing beside them, where that is known."""
 
 
 def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
@@ -90,6 +95,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         _units(text, given),
         _word(text, given, "overlap", "full"),
         _word(text, given, "wait", "none"),
+        _word(text, given, "contention", "none"),
     )
     _refuse(scenario)
     return scenario
@@ -126,10 +132,10 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
     if "while" in given:
         return _WHILE_IDLE
-    if {"class", "name"} & given.keys():
+    if {"class", "name"} & given.keys() and "contention" not in given:
         # those of collectives and copies too
         return frozenset({"compute", "copy", "transfer"})
-    if "module" in given:
+    if {"module", "contention"} & given.keys():
         return frozenset({"compute"})
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
@@ -163,6 +169,8 @@ def _refuse(s: Scenario) -> None:
             f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch, overlap and wait are for"
             " kind=transfer"
         )
+    if s.uncontended and s.kinds != {"compute"}:
+        raise UsageError(f"scenario {s.text!r}: contention=none is for kind=compute")
     if "sync" in s.kinds and s.times != 0:
         raise UsageError(
             f"scenario {s.text!r}: a sync can only be removed, with times=0; its length is that of"

@@ -4,7 +4,7 @@
 -- try: Clock rates, power limit, temperature, ECC errors; else the shapes that rank works on.
 -- proof: kernels
 -- param: slow_kernels
--- param: slower_share DOUBLE = 0.8 | on a slow rank, kernels with at least this share of their time are slower
+-- param: slower_share
 SELECT
     format('Rank {} takes {} longer for the same kernels', k.rank, tw_percent(k.longer_share)) AS title,
     [k.rank] AS ranks,

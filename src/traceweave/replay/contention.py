@@ -1,0 +1,104 @@
+"""How much longer kernels take beside communication or copies than alone, on the same rank.
+
+What ran beside each kernel is measured here; which of them do the same work, so that they can be
+compared, and what is lost is in contention.sql.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import duckdb
+import numpy as np
+
+from traceweave.arrays import Floats, Ints
+from traceweave.interrupts import go_on
+from traceweave.replay.unions import Union
+from traceweave.store.rows import Columns, registered
+
+KERNEL, COMMUNICATION, COPY, OTHER = range(4)
+"""What an op is here; OTHER is compute too, but no kernel."""
+
+# an operation in two halves lasts from the start of one to the end of the other
+_OPS = f"""
+SELECT
+    g.op_id, coalesce(g.device, -1) AS device, g.start_local_ns AS start_ns,
+    greatest(g.start_local_ns + g.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
+    CASE
+        WHEN g.category = 'communication' THEN {COMMUNICATION}
+        WHEN g.category = 'memory' THEN {COPY}
+        WHEN g.kind = 'kernel' THEN {KERNEL} ELSE {OTHER}
+    END AS sort
+FROM gpu_ops AS g
+LEFT JOIN collectives AS r ON r.gpu_op_id = g.op_id AND r.receive_op_id IS NOT NULL
+WHERE g.rank = $rank
+"""
+
+_COLUMNS = (
+    "op_id BIGINT, op_ns BIGINT, communication_ns BIGINT, copy_ns BIGINT, compute_ns BIGINT,"
+    " beside_op_id BIGINT"
+)
+
+
+def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
+    """Make tw_contention: one row per kernel and what ran beside it, as contention.sql says."""
+    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_beside ({_COLUMNS})")
+    for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall():
+        go_on()
+        ops = con.execute(_OPS, {"rank": rank}).fetchnumpy()
+        for device in np.unique(ops["device"]).tolist():
+            mine = ops["device"] == device
+            of_device = {name: np.ma.getdata(values)[mine] for name, values in ops.items()}
+            with registered(con, beside(of_device)) as rows:
+                con.execute(f"INSERT INTO tw_beside BY NAME FROM {rows}")
+    script = resources.files(__package__).joinpath("contention.sql").read_text(encoding="utf-8")
+    con.execute(script)
+
+
+def beside(ops: Columns) -> Columns:
+    """Return what ran beside each kernel of a device, for how long of its `op_ns`: communication,
+    copies, other compute; and the communication (else the copy) that began last before its end.
+
+    `ops` are op_id, start_ns, end_ns, sort.
+    """
+    start, end, sort = ops["start_ns"], ops["end_ns"], ops["sort"]
+    computes = np.flatnonzero((sort == KERNEL) | (sort == OTHER))
+    computes = computes[np.argsort(start[computes], kind="stable")]
+    begin, until = start[computes], end[computes]
+    # how far earlier ones reach into each, and by how much later ones begin before its end
+    reached = np.append(begin[:1], np.maximum.accumulate(until)[:-1])
+    following = np.append(begin[1:], until[-1:])
+    crowded = np.maximum(reached - begin, 0) + np.maximum(until - following, 0)
+    kernel = sort[computes] == KERNEL
+    begin, until, crowded = begin[kernel], until[kernel], crowded[kernel]
+    communication = np.flatnonzero(sort == COMMUNICATION)
+    copies = np.flatnonzero(sort == COPY)
+    communicated = Union(start[communication], end[communication]).covered(begin, until)
+    copied = Union(start[copies], end[copies]).covered(begin, until)
+    last = np.where(communicated > 0, _last(ops, communication, until), _last(ops, copies, until))
+    return {
+        "op_id": ops["op_id"][computes[kernel]],
+        "op_ns": until - begin,
+        "communication_ns": communicated,
+        "copy_ns": copied,
+        "compute_ns": np.minimum(crowded, until - begin),
+        "beside_op_id": np.ma.masked_array(last, (last < 0) | (communicated + copied == 0)),
+    }
+
+
+def _last(ops: Columns, chosen: Ints, until: Ints) -> Ints:
+    """Return which of the chosen ops began last before each moment; -1: none."""
+    chosen = chosen[np.argsort(ops["start_ns"][chosen], kind="stable")]
+    place = np.searchsorted(ops["start_ns"][chosen], until, side="left") - 1
+    found: Ints = np.append(ops["op_id"][chosen], -1)[place]
+    return found
+
+
+def lost_shares(con: duckdb.DuckDBPyConnection) -> tuple[Ints, Floats]:
+    """Return the kernels that could be compared, ascending, and what share of each was lost."""
+    create_contention_table(con)
+    found = con.execute(
+        "SELECT op_id, lost_ns / op_ns AS share FROM tw_contention"
+        " WHERE lost_ns IS NOT NULL AND op_ns > 0 ORDER BY op_id"
+    ).fetchnumpy()
+    return np.ma.getdata(found["op_id"]), np.ma.getdata(found["share"])

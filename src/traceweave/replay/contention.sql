@@ -1,0 +1,88 @@
+-- What kernels lose to contention, from tw_beside: how long each ran beside what (see contention.py).
+--
+-- Calls of a kernel do the same work where its launch is equal (name, grid, block) and
+-- * they are the same node of a CUDA graph, or
+-- * they are the same launch, by its place, of calls of one operator with inputs of the same shapes and types, or
+-- * where shapes are not recorded, they have the same place among as many equal launches of their steps.
+-- Of work that was done alone W, in calls that communication ran beside for b of their d the share x = (d - W) / b of that
+-- time is lost: x is the median over calls beside one operation, and each call loses x b. With b = d, d / W = 1 / (1 - x).
+
+-- table: tw_contention | one row per kernel beside communication or a copy: op_id, beside ('communication' or 'copy'), operation (of the collective, or 'copy'), op_ns, beside_ns (how long of it), alone_ns (median of the same work alone), lost_ns (NULL where it cannot be compared), why (it cannot)
+CREATE OR REPLACE TEMP TABLE tw_contention AS
+WITH ops AS MATERIALIZED (
+    SELECT
+        b.*, g.rank, g.name, g.graph_node, g.launch_op_id, g.step, coalesce(g.launch_start_ns, g.start_ns) AS at_ns, g.start_ns,
+        -- a tenth of a kernel that starts before the last one ends is no concurrency
+        b.compute_ns > 0.1 * b.op_ns AS is_crowded,
+        b.communication_ns + b.copy_ns = 0 AND NOT is_crowded AS is_alone,
+        CASE WHEN b.communication_ns > 0 THEN 'communication' WHEN b.copy_ns > 0 THEN 'copy' END AS beside,
+        CASE WHEN b.communication_ns > 0 THEN b.communication_ns ELSE b.copy_ns END AS beside_ns
+    FROM tw_beside AS b JOIN gpu_ops AS g USING (op_id)
+),
+-- only what ran both alone and beside something is looked at in full
+launches AS MATERIALIZED (
+    SELECT
+        o.*, hash(o.name, a.args->>'grid', a.args->>'block') AS launch,
+        CASE WHEN regexp_matches(p.args->>'Input Dims', '[0-9]') THEN hash(p.name, p.args->>'Input Dims', p.args->>'Input type') END AS shapes,
+        p.op_id AS operator
+    FROM ops AS o
+    SEMI JOIN (SELECT rank, name FROM ops GROUP BY rank, name HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, name)
+    JOIN gpu_ops AS a USING (op_id)
+    LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
+    LEFT JOIN host_ops AS p ON p.op_id = c.parent_id AND p.kind = 'op'
+),
+works AS MATERIALIZED (
+    SELECT
+        *,
+        CASE
+            WHEN graph_node IS NOT NULL THEN hash(launch, 'graph', graph_node)
+            WHEN shapes IS NOT NULL THEN hash(launch, shapes, row_number() OVER (PARTITION BY operator, launch ORDER BY at_ns, start_ns))
+            WHEN step IS NOT NULL THEN hash(launch,
+                row_number() OVER (PARTITION BY rank, step, launch ORDER BY at_ns, start_ns), count(*) OVER (PARTITION BY rank, step, launch))
+        END AS work
+    FROM launches
+),
+alone AS (
+    SELECT
+        rank, work, count(*) AS calls, median(op_ns) AS alone_ns,
+        quantile_disc(op_ns, 0.9) / greatest(quantile_disc(op_ns, 0.1), 1) AS spread
+    FROM works
+    WHERE is_alone AND work IS NOT NULL
+    GROUP BY rank, work
+),
+operations AS (
+    SELECT gpu_op_id AS beside_op_id, op AS operation FROM collectives WHERE gpu_op_id IS NOT NULL
+    UNION ALL
+    SELECT receive_op_id, op FROM collectives WHERE receive_op_id IS NOT NULL
+),
+named AS MATERIALIZED (
+    SELECT o.*, w.work, CASE o.beside WHEN 'copy' THEN 'copy' ELSE coalesce(n.operation, 'unknown') END AS operation
+    FROM ops AS o LEFT JOIN works AS w USING (op_id)
+    LEFT JOIN (SELECT beside_op_id, min(operation) AS operation FROM operations GROUP BY beside_op_id) AS n ON n.beside_op_id = o.beside_op_id
+    WHERE o.beside IS NOT NULL
+),
+-- of a call that something ran beside for less than half of it, little is told of that
+shares AS (
+    SELECT n.rank, n.work, n.operation, count(*) AS calls, median((n.op_ns - a.alone_ns) / n.beside_ns) AS share
+    FROM named AS n JOIN alone AS a USING (rank, work)
+    WHERE n.beside_ns >= 0.5 * n.op_ns AND NOT n.is_crowded AND (n.beside = 'copy' OR n.copy_ns = 0)
+    GROUP BY n.rank, n.work, n.operation
+),
+judged AS (
+    SELECT
+        n.*, a.alone_ns, s.share,
+        CASE
+            WHEN n.is_crowded THEN 'other compute ran at the same time'
+            WHEN n.work IS NULL AND n.op_id IN (SELECT op_id FROM works) THEN 'neither shapes nor steps tell which calls do the same work'
+            WHEN a.calls IS NULL THEN 'the same work never runs alone'
+            WHEN a.calls < 3 OR coalesce(s.calls, 0) < 3 THEN 'fewer than 3 calls of the same work, alone or beside it'
+            WHEN a.spread > 1.5 THEN 'calls of equal shapes differ when alone too'
+            WHEN a.alone_ns < 5 * r.tick_ns THEN 'shorter than 5 ticks of the trace''s clock'
+        END AS why
+    FROM named AS n
+    JOIN ranks AS r USING (rank)
+    LEFT JOIN alone AS a USING (rank, work)
+    LEFT JOIN shares AS s ON s.rank = n.rank AND s.work = n.work AND s.operation = n.operation
+)
+SELECT op_id, beside, operation, op_ns, beside_ns, alone_ns, CASE WHEN why IS NULL THEN share * beside_ns END AS lost_ns, why
+FROM judged;
