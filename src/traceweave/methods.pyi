@@ -328,6 +328,13 @@ class Analyses(Generic[Frame]):
     ) -> Frame:
         """What compute loses to communication and copies that run beside it, against the same work
             alone."""
+    def exposed_causes(
+        self,
+        *,
+        window: Literal['device', 'host', 'span'] = 'device',
+        release_ns: int = 30000,
+    ) -> Frame:
+        """Why no compute hides the exposed time of each collective: a partition by cause."""
     def exposed_comm(
         self,
         *,

@@ -21,7 +21,7 @@ from traceweave.api import Run
 
 MEASURES = re.compile(
     r"\b(tw_window_times|tw_gaps|tw_busy_until|tw_computed_until|tw_collective_exposure|tw_progress"
-    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\("
+    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\(|\btw_exposed_pieces\b"
 )
 """What measures for how long something, or nothing, ran."""
 
@@ -35,6 +35,7 @@ MEASURED = {
     "shared/partition.sql": "idle time by its cause",
     "gaps.sql": "the gaps one by one",
     "exposed_comm.sql": "how much of the waiting and transfer of one call no compute hides",
+    "exposed_causes.sql": "why no compute hides a call: each moment once, as breakdown counts it",
     "ddp_buckets.sql": "the same of whole calls, where they are buckets",
     "fsdp.sql": "of gathers and scatters",
     "tp.sql": "of calls that block",
@@ -139,6 +140,19 @@ def test_origins_have_the_waiting_of_exposed_comm(run: Run) -> None:
     # a call is of the step that issued it, and may run on into the next: less, never more
     for key, ns in _sums(told, [*WINDOW, "origin_rank"], "time_ns").items():
         assert ns <= late[key], key
+
+
+def test_causes_of_exposed_communication_add_up_to_it(run: Run) -> None:
+    parts = run.accounting()
+    exposed = parts[parts["state"].isin(["transfer", "waiting", "communication"])]
+    causes, told = run.exposed_causes(), _sums(exposed, WINDOW, "time_ns")
+    assert _sums(causes, WINDOW, "time_ns") == {
+        key: ns for key, ns in told.items() if not _has_steps(parts) or key[1] >= 0
+    }
+
+
+def _has_steps(rows: pd.DataFrame) -> bool:
+    return bool(rows["step"].notna().any())
 
 
 def test_a_call_is_exposed_for_as_long_wherever_it_is_told(run: Run) -> None:

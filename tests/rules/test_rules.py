@@ -237,6 +237,13 @@ REAL: dict[str, Rule] = {
         (
             True_("kineto/megatron_tp8", None, "50.0 ms .* is transfer", "Tensor parallelism"),
             True_("kineto/diff_control", None, ".* as only one rank was recorded", "all_to_all"),
+            # kernels that run during its all-reduces start 1 us after their launches
+            True_(
+                "kineto/hta_pair_nccl2",
+                None,
+                ".* For 84.3% of it, the host has not launched the compute that follows",
+                "The host is late, not the network",
+            ),
             # two ranks of 128
             True_("kineto/sampled_2of128", None, ".* its calls could not be matched with those of"),
             # every call is on all ranks, and some could not be matched
@@ -263,6 +270,14 @@ REAL: dict[str, Rule] = {
     ),
     "poor_overlap": Rule(
         (
+            # INDEX of the corpus: 15 ms are exposed, as communication and compute share a stream
+            True_(
+                "cases/samestream",
+                None,
+                ".*15.0 ms more per step could be hidden. 100.0% of it is on the same stream as"
+                r" compute that is queued before or behind it \(stream 7\)",
+                "Give it a stream of its own",
+            ),
             # the optimizer gathers and scatters; there is no FSDP
             True_(
                 "kineto/nanogpt_8xh100", None, "Compute hides 22", "Issued inside Optimizer.step"

@@ -1,7 +1,7 @@
 -- rule: poor_overlap | poor overlap of communication
 -- topic: communication
 -- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
--- try: DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
+-- try: What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
@@ -18,7 +18,7 @@ SELECT
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
-    CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END AS remedy,
+    CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
@@ -29,14 +29,15 @@ SELECT
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
         ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}. At most {} more per {} could be hidden',
             tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
-    END AS evidence,
-    CASE e.hideable_use
+    END || coalesce('. ' || w.said, '') AS evidence,
+    CASE WHEN w.said IS NOT NULL THEN 'exposed_causes' END AS proof,
+    coalesce(w.advice, CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
         WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'
         WHEN 'optimizer' THEN 'Issued inside Optimizer.step: overlap the gathers and scatters of one parameter with the update of another, asynchronously'
         WHEN 'sharded' THEN 'Gather the next shards during the compute before them; scatter gradients during backward'
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in chunks, overlapped with compute of another chunk or micro-batch'
         ELSE 'Start them earlier and asynchronously, overlapped with compute that does not need their result: gradients during backward, parameters ahead of use'
-    END AS advice
-FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN buckets AS b ON TRUE
+    END) AS advice
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN buckets AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS w ON w.scope = 'hideable'
 WHERE e.split > 0 AND e.hidden_share < {{ param('poor_overlap') }}

@@ -7,6 +7,7 @@
 -- column: group_id INTEGER | process group
 -- column: bytes BIGINT | size
 -- column: collective_id BIGINT | the same value on all ranks of one instance
+-- column: call_id BIGINT | as in collectives
 -- column: duration_ns BIGINT | length
 -- column: wait_ns BIGINT | the wait without any clock
 -- column: exposed_ns BIGINT | how much of it no compute ran
@@ -58,6 +59,7 @@ SELECT
     e.group_id,
     e.bytes,
     e.collective_id,
+    e.call_id,
     e.duration_ns,
     e.wait_ns,
     e.exposed_ns,

@@ -1,0 +1,315 @@
+"""When a rank's communication ran and no compute did, and what kept compute away.
+
+All times of a rank are on its own clock. At every moment one call is meant: of those under way the
+one that began first. What follows it, the next compute of the rank, tells why nothing ran beside:
+it was not launched yet, it was behind the call on the same stream, or it waited for the call.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from traceweave.arrays import Flags, Ints
+from traceweave.interrupts import go_on
+from traceweave.replay.rows import DEVICE, NONE, WAIT, RankRows, Tables, positions, sorted_by
+from traceweave.replay.streams import (
+    PROMPT_NS,
+    Streams,
+    Waits,
+    in_time,
+    ordered_waits,
+    recorded_waits,
+    records,
+)
+from traceweave.replay.unions import Union
+from traceweave.store.rows import Columns, registered
+
+COMPUTE, COMMUNICATION, COPY = range(3)
+
+FAR = np.iinfo(np.int64).max
+
+# an operation in two halves lasts from the start of one to the end of the other
+_TIMELINE = """
+WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE rank = $rank AND timeline = 'cpu')
+SELECT
+    d.op_id, coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
+    d.start_local_ns AS start_ns,
+    greatest(d.start_local_ns + d.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
+    d.start_local_ns + d.duration_ns AS own_end_ns,
+    coalesce(d.launch_start_local_ns + d.launch_duration_ns, $none) AS launched_ns,
+    coalesce((hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT, -1) AS thread,
+    CASE d.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category
+FROM device_ops AS d
+LEFT JOIN gpu_ops AS g ON g.op_id = d.op_id AND d.timeline = 'gpu'
+LEFT JOIN collectives AS r ON r.gpu_op_id = d.op_id AND r.receive_op_id IS NOT NULL
+WHERE d.rank = $rank AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
+UNION ALL
+-- on the host a call may have no operation: it has a number of its own
+SELECT
+    -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns, start_local_ns + duration_ns,
+    $none, -1, 1
+FROM collectives
+WHERE rank = $rank AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
+ORDER BY start_ns, op_id
+"""
+
+_WAITING_CALLS = f"""
+SELECT
+    (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
+    h.start_local_ns + h.duration_ns AS end_ns
+FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
+WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver') AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
+ORDER BY h.start_local_ns
+"""
+
+_TABLES = {
+    "tw_exposed_pieces": (
+        "rank INTEGER, op_id BIGINT, start_ns BIGINT, end_ns BIGINT, reason VARCHAR,"
+        " other_ns BIGINT, next_op_id BIGINT"
+    ),
+    "tw_held_calls": (
+        "rank INTEGER, op_id BIGINT, held_by VARCHAR, late_ns BIGINT, after_op_id BIGINT"
+    ),
+}
+"""Of each stretch of a call in which no compute ran the reason: 'not_launched' (for other_ns of it
+the host waited in a call), 'same_stream', 'needs_it', 'kernel_delay' or 'unknown' (for other_ns of
+these, copies ran on the stream of the compute that follows). Of each call what it had to wait for
+before it began: 'compute' or 'stream' (what was before it on its stream), 'input' or 'launch', and
+how much earlier it might have begun."""
+
+
+def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Make tw_exposed_pieces and tw_held_calls; empty for a run without a timeline."""
+    for name, columns in _TABLES.items():
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
+    known = set()
+    for rows in Tables(con).ranks():
+        known.add(rows.rank)
+        _add(con, rows.rank, rows)
+    # of a job that takes down collectives alone nothing else is there
+    for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall():
+        if rank not in known:
+            _add(con, rank, None)
+
+
+def _add(con: duckdb.DuckDBPyConnection, rank: int, rows: RankRows | None) -> None:
+    """Add the rows of a rank."""
+    go_on()
+    ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
+    if not np.any(ops["category"] == COMMUNICATION):
+        return
+    edges = _edges(rows, ops) if rows is not None and len(rows.gpu["op_id"]) else _NO_EDGES
+    waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
+    found = _pieces(ops, edges, waiting), _held(ops, edges)
+    for table, made in zip(_TABLES, found, strict=True):
+        made["rank"] = np.full(len(made["op_id"]), rank)
+        with registered(con, made) as listed:
+            con.execute(f"INSERT INTO {table} BY NAME FROM {listed}")
+
+
+def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]) -> Columns:
+    found = con.execute(query, values).fetchnumpy()
+    return {name: np.ma.getdata(column) for name, column in found.items()}
+
+
+class _Edges(NamedTuple):
+    """Pairs of ops, by their places in the timeline, the second of which waited for the first."""
+
+    source: Ints
+    target: Ints
+
+
+_NO_EDGES = _Edges(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _edges(rows: RankRows, ops: Columns) -> _Edges:
+    """Return the waits between streams that are recorded, or that the order of calls tells: what
+    times alone suggest is no evidence here."""
+    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
+    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
+    streams = Streams(gpu)
+    recorded, covered = recorded_waits(records(rows.recorded, calls, streams), calls, streams)
+    told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
+    fits = in_time(told, gpu, rows.tick if rows.tick > 1 else 0)
+    waits = Waits(told.source[fits], told.target[fits])
+    place = positions(ops["op_id"], gpu["op_id"])
+    source, target = place[waits.source], place[waits.target]
+    there = (source >= 0) & (target >= 0)
+    return _Edges(source[there], target[there])
+
+
+def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
+    """Return the stretches of calls in which no compute ran, cut where what follows is launched."""
+    call, start, end, following = _stretches(ops)
+    launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
+    known = launched > NONE
+    same = known & (ops["chain"][following] == ops["chain"][call])
+    before = _before(ops)[following]
+    free = np.where(before >= 0, ops["own_end_ns"][before], NONE)
+    needs = known & ~same & _is_followed(ops, edges, call, following, free)
+    prompt = ops["start_ns"][following] - np.maximum(free, launched) <= PROMPT_NS
+    # what waits for the call would not have run beside it, had it been launched before
+    cut = np.where(known & ~needs, np.clip(launched, start, end), start)
+    reason = np.select(
+        [same, needs, known & prompt],
+        ["same_stream", "needs_it", "kernel_delay"],
+        "unknown",
+    ).astype(object)
+    # what runs within the call would hide no more of it if it began sooner: what counts is what
+    # waits for its end
+    waits, since = _ends(ops, edges)
+    pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
+    thread = np.where(known, ops["thread"][following], -1)
+    blocked = _covered(waiting, "thread", thread, start, pending)
+    copies = {name: column[ops["category"] == COPY] for name, column in ops.items()}
+    chain = np.where(known & ~same & ~needs, ops["chain"][following], -1)
+    copied = _covered(copies, "chain", chain, cut, end)
+    late = np.full(len(call), "not_launched", dtype=object)
+    parts = (
+        (start, pending, late, blocked, following),
+        (pending, cut, waits[call], np.zeros_like(blocked), _next(ops, ops["end_ns"][call])),
+        (cut, end, reason, copied, following),
+    )
+    begin, until, why, other, after = (np.concatenate(part) for part in zip(*parts, strict=True))
+    there = until > begin
+    return {
+        "op_id": np.tile(ops["op_id"][call], len(parts))[there],
+        "start_ns": begin[there],
+        "end_ns": until[there],
+        "reason": why[there],
+        "other_ns": other[there],
+        "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
+    }
+
+
+def _ends(ops: Columns, edges: _Edges) -> tuple[npt.NDArray[np.object_], Ints]:
+    """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
+
+    Compute on its stream waits since it was launched, what needs the call would have anyway.
+    """
+    call = np.flatnonzero(ops["category"] == COMMUNICATION)
+    following = _next(ops, ops["end_ns"][call])
+    launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
+    before = _before(ops)[following]
+    free = np.where(before >= 0, ops["own_end_ns"][before], NONE)
+    same = (launched > NONE) & (ops["chain"][following] == ops["chain"][call])
+    needs = (launched > NONE) & ~same & _is_followed(ops, edges, call, following, free)
+    why, since = np.full(len(ops["op_id"]), "", dtype=object), np.full(len(ops["op_id"]), FAR)
+    why[call] = np.where(same, "same_stream", "needs_it")
+    since[call] = np.select([same, needs], [launched, -FAR], FAR)
+    return why, since
+
+
+def _next(ops: Columns, at: Ints) -> Ints:
+    """Return the first compute that begins at each moment or later, -1: none."""
+    compute = np.flatnonzero(ops["category"] == COMPUTE)
+    return np.append(compute, -1)[np.searchsorted(ops["start_ns"][compute], at, side="left")]
+
+
+def _before(ops: Columns) -> Ints:
+    """Return the op before each on its stream, -1: none."""
+    order = np.lexsort((ops["start_ns"], ops["chain"]))
+    leads = np.diff(ops["chain"][order], prepend=np.nan) != 0
+    found = np.full(len(order), -1)
+    found[order] = np.where(leads, -1, np.roll(order, 1))
+    return found
+
+
+def _stretches(ops: Columns) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return calls, start, end, and the next compute (-1: none) of all stretches without compute;
+    `ops` are sorted by start."""
+    compute = np.flatnonzero(ops["category"] == COMPUTE)
+    begins = ops["start_ns"][compute]
+    until = np.maximum.accumulate(ops["own_end_ns"][compute])
+    free_from, free_until = np.append(-FAR, until), np.append(begins, FAR)
+    next_op = np.append(compute, -1)
+    gap = free_from < free_until
+    free_from, free_until, next_op = free_from[gap], free_until[gap], next_op[gap]
+    calls = np.flatnonzero(ops["category"] == COMMUNICATION)
+    covered = np.append(-FAR, np.maximum.accumulate(ops["end_ns"][calls])[:-1])
+    since, end = np.maximum(ops["start_ns"][calls], covered), ops["end_ns"][calls]
+    calls, since, end = (column[since < end] for column in (calls, since, end))
+    first = np.searchsorted(free_until, since, side="right")
+    count = np.maximum(np.searchsorted(free_from, end, side="left") - first, 0)
+    row = np.repeat(np.arange(len(calls)), count)
+    at = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + first[row]
+    return (
+        calls[row],
+        np.maximum(since[row], free_from[at]),
+        np.minimum(end[row], free_until[at]),
+        next_op[at],
+    )
+
+
+def _is_followed(ops: Columns, edges: _Edges, call: Ints, following: Ints, free: Ints) -> Flags:
+    """Return whether what follows is known to wait for communication that ran until then: by an
+    event, or as it had been launched, had no other op before it, and began when that ended.
+
+    `free` is when its stream was done with what was before it.
+    """
+    begins, launched = ops["start_ns"][following], ops["launched_ns"][following]
+    calls = np.flatnonzero(ops["category"] == COMMUNICATION)
+    until = np.append(NONE, np.maximum.accumulate(ops["end_ns"][calls]))
+    ended = until[np.searchsorted(ops["start_ns"][calls], begins, side="left")]
+    prompt = (begins >= ended) & (begins - ended <= PROMPT_NS)
+    # to begin after its launch takes as long: it has to have waited
+    prompt &= (free <= ended) & (launched <= ended - PROMPT_NS)
+    # what waits by an event holds up all that is behind it on its stream
+    held: dict[tuple[int, int], int] = {}
+    for source, target in zip(edges.source.tolist(), edges.target.tolist(), strict=True):
+        pair = source, int(ops["chain"][target])
+        held[pair] = min(int(ops["start_ns"][target]), held.get(pair, int(FAR)))
+    asked = zip(call.tolist(), ops["chain"][following].tolist(), strict=True)
+    since = np.fromiter((held.get(pair, FAR) for pair in asked), np.int64, len(call))
+    found: Flags = prompt | ((since >= ops["end_ns"][call]) & (since <= begins))
+    return found
+
+
+def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> Ints:
+    """Return how much of each time is in stretches with the same key as it."""
+    found = np.zeros(len(since), np.int64)
+    for one in np.unique(wanted[wanted != -1]).tolist():
+        mine, own = wanted == one, of[key] == one
+        if np.any(own):
+            found[mine] = Union(of["start_ns"][own], of["end_ns"][own]).covered(
+                since[mine], until[mine]
+            )
+    return found
+
+
+def _held(ops: Columns, edges: _Edges) -> dict[str, Ints]:
+    """Return what each call had to wait for before it began, and how much earlier it might have.
+
+    It is the latest of: the end of what was before it on its stream, of what its stream had to wait
+    for, and its launch; none where the call began more than PROMPT_NS later.
+    """
+    before = _before(ops)
+    ready, source = np.full(len(before), NONE), np.full(len(before), -1)
+    for one, target in sorted(zip(*edges, strict=True), key=lambda pair: ops["end_ns"][pair[0]]):
+        ready[target], source[target] = ops["end_ns"][one], one
+    call = np.flatnonzero(ops["category"] == COMMUNICATION)
+    start, launched, before = ops["start_ns"][call], ops["launched_ns"][call], before[call]
+    ready, source = ready[call], source[call]
+    queued = np.where(before >= 0, ops["own_end_ns"][before], NONE)
+    latest = np.maximum(np.maximum(queued, ready), launched)
+    held = np.select(
+        [(launched == NONE) | (start - latest > PROMPT_NS), latest == ready, latest == queued],
+        ["", "input", "stream"],
+        "launch",
+    )
+    after = np.where(held == "input", source, np.where(held == "stream", before, -1))
+    behind_compute = (held == "stream") & (ops["category"][before] == COMPUTE)
+    # without a known input it might have had to wait for one; on the stream of compute it has none
+    might = np.where(held == "stream", np.maximum(launched, ready), np.maximum(queued, ready))
+    is_known = behind_compute | ((ready > NONE) & np.isin(held, ("stream", "launch")))
+    late = np.where(is_known, np.maximum(start - might, 0), 0)
+    return {
+        "op_id": ops["op_id"][call],
+        "held_by": np.where(behind_compute, "compute", held).astype(object),
+        "late_ns": late,
+        "after_op_id": np.ma.masked_array(ops["op_id"][after], after < 0),
+    }

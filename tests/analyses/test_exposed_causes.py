@@ -1,0 +1,223 @@
+"""exposed_causes: why no compute hides what is exposed, by hand and on real runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import traceweave
+from tests.analyses.builders import Builder, rows
+
+US = 1000
+MAIN, SIDE = 7, 20
+
+
+class Op(NamedTuple):
+    """A GPU op; times in us. Its call takes 2; with a wait for an event right before it."""
+
+    name: str
+    start: int
+    end: int
+    launched: int | None
+    stream: int = MAIN
+    waits: bool = False
+
+
+def _put(build: Builder, rank: int, ops: Sequence[Op]) -> dict[str, int]:
+    """Write ops; those whose names begin with C are all-reduces, with M copies. Return op_ids."""
+    build.rank(rank)
+    found = {}
+    for number, op in enumerate(ops):
+        at = (op.start * US, op.end * US)
+        kind = {"C": "communication", "M": "memory"}.get(op.name[0], "compute")
+        call = None
+        if op.launched is not None:
+            since = op.launched * US
+            if op.waits:
+                build.launch(rank, (since - 2 * US, since - US), correlation=None)
+                wait = (since - US, since - US // 2)
+                build.host(rank, wait, "cudaStreamWaitEvent", "runtime", 9)
+            call = build.launch(rank, (since, since + 2 * US), correlation=100 + number)
+        found[op.name] = build.gpu(rank, at, kind, op.name, op.stream, launch=call)
+    return found
+
+
+def _told(build: Builder, *ops: Op) -> Counter[tuple[str, str | None]]:
+    """Return the us that each cause and detail has."""
+    build.group(0, [0])
+    for name, op_id in _put(build, 0, ops).items():
+        if name.startswith("C"):
+            (op,) = [op for op in ops if op.name == name]
+            each = {0: {"gpu_op_id": op_id, "stream": op.stream}}
+            build.collective({0: (op.start * US, op.end * US)}, each=each)
+    return _causes(rows(build.con, "exposed_causes"))
+
+
+def _causes(found: list[dict[str, Any]]) -> Counter[tuple[str, str | None]]:
+    told: Counter[tuple[str, str | None]] = Counter()
+    for row in found:
+        told[row["cause"], row["cause_detail"]] += row["time_ns"] / US
+    return told
+
+
+K1 = Op("K1", 0, 100, 0)
+
+
+def test_compute_behind_it_on_one_stream(build: Builder) -> None:
+    told = _told(build, K1, Op("C", 100, 150, 10), Op("K2", 150, 200, 20))
+    assert told == {("same_stream", "stream 7"): 50}
+
+
+def test_compute_before_it_on_one_stream_held_it_up(build: Builder) -> None:
+    # K2 is launched later, but C lay behind K1 from 12 on
+    told = _told(build, K1, Op("C", 100, 150, 10), Op("K2", 190, 200, 180))
+    assert told == {("same_stream", "stream 7"): 50}
+
+
+def test_no_more_is_due_to_the_stream_than_it_waited_there(build: Builder) -> None:
+    # launched at 70, 30 us before it began
+    told = _told(build, K1, Op("C", 100, 150, 68), Op("K2", 190, 200, 180))
+    assert told == {
+        ("same_stream", "stream 7"): 30,
+        ("launched_late", "the compute that follows"): 20,
+    }
+
+
+def test_compute_that_is_launched_after_it(build: Builder) -> None:
+    told = _told(build, K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160))
+    assert told == {("launched_late", "the compute that follows"): 50}
+
+
+def test_a_host_that_waits_launches_nothing(build: Builder) -> None:
+    build.host(0, (95 * US, 130 * US), "cudaStreamSynchronize", "runtime", 9)
+    told = _told(build, K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160))
+    assert told == {
+        ("blocked", None): 30,
+        ("launched_late", "the compute that follows"): 20,
+    }
+
+
+def test_input_that_came_just_before_and_a_result_needed_at_once(build: Builder) -> None:
+    told = _told(
+        build, K1, Op("C", 101, 150, 10, SIDE, waits=True), Op("K2", 151, 200, 20, waits=True)
+    )
+    assert told == {("input_ready_late", "K1"): 49}
+
+
+def test_a_result_needed_at_once_whose_input_is_not_known(build: Builder) -> None:
+    told = _told(build, K1, Op("C", 140, 190, 10, SIDE), Op("K2", 191, 200, 20))
+    assert told == {("nothing_left", "K2"): 50}
+
+
+def test_it_was_launched_later_than_its_input_was_there(build: Builder) -> None:
+    told = _told(
+        build,
+        Op("K1", 0, 40, 0),
+        Op("C", 70, 150, 66, SIDE, waits=True),
+        Op("K2", 151, 200, 80, waits=True),
+    )
+    # 30 us earlier it could have begun; the other 50 compute waits for it all the same
+    assert told == {("launched_late", "its own launch"): 30, ("nothing_left", "K2"): 50}
+
+
+def test_it_was_queued_behind_another(build: Builder) -> None:
+    told = _told(
+        build,
+        Op("K1", 0, 40, 0),
+        Op("C1", 42, 100, 10, SIDE, waits=True),
+        Op("C2", 100, 150, 20, SIDE, waits=True),
+        Op("K2", 151, 200, 30, waits=True),
+    )
+    assert told == {
+        ("input_ready_late", "K1"): 58,
+        ("launched_late", "queued behind all_reduce"): 50,
+    }
+
+
+def test_small_work_within_it_is_not_what_it_lacks(build: Builder) -> None:
+    """K2 waits for it since 20; that S on another stream is launched late hides no more of it."""
+    told = _told(
+        build,
+        K1,
+        Op("C", 101, 200, 10, SIDE, waits=True),
+        Op("K2", 201, 250, 20, waits=True),
+        Op("S", 160, 165, 155, 30),
+    )
+    assert told == {("input_ready_late", "K1"): 91, ("kernel_delay", None): 3}
+
+
+def test_copies_and_start_latency_on_the_stream_of_compute(build: Builder) -> None:
+    told = _told(
+        build,
+        Op("K1", 0, 40, 0),
+        Op("C", 0, 100, 1, SIDE),
+        Op("M", 42, 58, 3),
+        Op("K2", 60, 110, 5),
+    )
+    assert told == {("copies", None): 16, ("kernel_delay", None): 4}
+
+
+def test_without_launches_nothing_is_known(build: Builder) -> None:
+    told = _told(build, Op("K1", 0, 100, None), Op("C", 100, 150, None), Op("K2", 150, 200, None))
+    assert told == {("unknown", "no launch of the compute that follows"): 50}
+
+
+def test_waiting_for_other_ranks_comes_first(build: Builder) -> None:
+    build.group(0, [0, 1])
+    ops = {}
+    for rank, start in ((0, 100), (1, 130)):
+        ops[rank] = _put(
+            build,
+            rank,
+            (Op("K1", 0, start, 0), Op("C", start, 150, 10), Op("K2", 150, 200, 20)),
+        )["C"]
+    each = {rank: {"gpu_op_id": op_id, "stream": MAIN} for rank, op_id in ops.items()}
+    build.collective({0: (100 * US, 150 * US), 1: (130 * US, 150 * US)}, each=each)
+    found = rows(build.con, "exposed_causes")
+    assert _causes([row for row in found if row["rank"] == 0]) == {
+        ("other_ranks", None): 30,
+        ("same_stream", "stream 7"): 20,
+    }
+    assert _causes([row for row in found if row["rank"] == 1]) == {("same_stream", "stream 7"): 20}
+
+
+def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
+    build.step(0, 1, (0, 120 * US), (0, 120 * US))
+    build.step(0, 2, (120 * US, 240 * US), (120 * US, 240 * US))
+    _told(build, K1, Op("C", 100, 150, 10), Op("K2", 150, 200, 20))
+    found = rows(build.con, "exposed_causes")
+    assert {row["step"]: row["time_ns"] for row in found} == {1: 20 * US, 2: 30 * US}
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "cause", "detail", "ms_per_step"),
+    [
+        # INDEX: communication and compute on one stream, 15 ms exposed for that reason
+        ("cases/samestream", "all_to_all", "same_stream", "stream 7", 15.0),
+        # row-parallel products, whose sums are needed at once, by the events of raw traces
+        ("kineto/megatron_tp8", "all_reduce", "input_ready_late", "void cutlass::Kernel2", 16.5),
+        # rank 2 launches its exchange 10 ms after its input was there, in each of three steps
+        ("kineto/torchrec_4", "all_to_all", "launched_late", "its own launch", 2.41),
+        # in CUDA graphs no events are seen: the kernel after it starts 0.6 us after its end
+        ("kineto/deepep8", "combine", "nothing_left", "void at::native::vectorized", 31.3),
+    ],
+)
+def test_real_causes(
+    corpus: Path,
+    database_of: Callable[..., Path],
+    name: str,
+    op: str,
+    cause: str,
+    detail: str,
+    ms_per_step: float,
+) -> None:
+    with traceweave.open(database_of(corpus / name)) as run:
+        found, whole = run.exposed_causes(), run.breakdown()
+    windows = len(whole[whole["step"].notna()]) or len(whole)
+    said = found["cause_detail"].fillna("").str.startswith(detail)
+    chosen = found[(found["op"] == op) & (found["cause"] == cause) & said]
+    assert chosen["time_ns"].sum() / windows / 1e6 == pytest.approx(ms_per_step, rel=0.01)
