@@ -54,6 +54,9 @@ cut AS MATERIALIZED (
     SELECT p.rank, w.step, p.op_id, p.reason, p.next_op_id, p.other_share, tw_shared_ns(p.from_ns, p.until_ns, w.start_ns, w.end_ns) AS time_ns
     FROM (SELECT *, unnest(range(first, last + 1)) AS number FROM placed) AS p JOIN windows AS w USING (rank, number)
 ),
+held AS (
+    SELECT DISTINCT op_id, held_by, late_ns, after_op_id FROM tw_exposed_pieces
+),
 -- what begins earlier shortens no more of what is exposed than there is
 shares AS (
     SELECT
@@ -65,7 +68,7 @@ shares AS (
         CASE WHEN any_value(h.held_by) IN ('stream', 'launch') AND NOT coalesce(bool_or(k.waits), FALSE)
             THEN least(1, any_value(h.late_ns) / nullif(sum(c.time_ns) FILTER (WHERE c.reason = 'needs_it'), 0)) END AS of_needed
     FROM (FROM cut WHERE reason <> 'other_ranks' AND time_ns > 0) AS c
-    LEFT JOIN tw_held_calls AS h USING (op_id)
+    LEFT JOIN held AS h USING (op_id)
     LEFT JOIN calls AS k USING (op_id)
     GROUP BY c.op_id
 ),

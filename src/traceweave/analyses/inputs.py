@@ -51,8 +51,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         "tw_contention": Input(
             _of_replay("create_contention_table"), ("collectives", "gpu_ops", "host_ops", "ranks")
         ),
-        "tw_exposed_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
-        "tw_held_calls": Input(_of_replay("create_exposed_tables"), _REPLAYED),
+        "tw_exposed_pieces": Input(_of_replay("create_exposed_table"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )

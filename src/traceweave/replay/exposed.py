@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
-from traceweave.replay.rows import DEVICE, NONE, WAIT, RankRows, Tables, positions, sorted_by
+from traceweave.replay.rows import DEVICE, NONE, WAIT, OfStreams, Tables, positions, sorted_by
 from traceweave.replay.streams import (
     PROMPT_NS,
     Streams,
@@ -66,49 +66,35 @@ WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver') AND c.sort BETWEEN {DEV
 ORDER BY h.start_local_ns
 """
 
-_TABLES = {
-    "tw_exposed_pieces": (
-        "rank INTEGER, op_id BIGINT, start_ns BIGINT, end_ns BIGINT, reason VARCHAR,"
-        " other_ns BIGINT, next_op_id BIGINT"
-    ),
-    "tw_held_calls": (
-        "rank INTEGER, op_id BIGINT, held_by VARCHAR, late_ns BIGINT, after_op_id BIGINT"
-    ),
-}
-"""Of each stretch of a call in which no compute ran the reason: 'not_launched' (for other_ns of it
-the host waited in a call), 'same_stream', 'needs_it', 'kernel_delay' or 'unknown' (for other_ns of
-these, copies ran on the stream of the compute that follows). Of each call what it had to wait for
-before it began: 'compute' or 'stream' (what was before it on its stream), 'input' or 'launch', and
-how much earlier it might have begun."""
+_COLUMNS = (
+    "rank INTEGER, op_id BIGINT, start_ns BIGINT, end_ns BIGINT, reason VARCHAR, other_ns BIGINT,"
+    " next_op_id BIGINT, held_by VARCHAR, late_ns BIGINT, after_op_id BIGINT"
+)
 
 
-def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Make tw_exposed_pieces and tw_held_calls; empty for a run without a timeline."""
-    for name, columns in _TABLES.items():
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({columns})")
-    known = set()
-    for rows in Tables(con).ranks():
-        known.add(rows.rank)
-        _add(con, rows.rank, rows)
-    # of a job that takes down collectives alone nothing else is there
+def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
+    """Make tw_exposed_pieces: one row per stretch of a call in which no compute ran, with the
+    reason: 'not_launched' (for other_ns of it the host waited in a call), 'same_stream',
+    'needs_it', 'kernel_delay' or 'unknown' (for other_ns of these, copies ran on the stream of the
+    compute that follows, next_op_id).
+
+    Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
+    before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
+    It is empty for a run without a timeline.
+    """
+    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_exposed_pieces ({_COLUMNS})")
+    tables = Tables(con)
     for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall():
-        if rank not in known:
-            _add(con, rank, None)
-
-
-def _add(con: duckdb.DuckDBPyConnection, rank: int, rows: RankRows | None) -> None:
-    """Add the rows of a rank."""
-    go_on()
-    ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
-    if not np.any(ops["category"] == COMMUNICATION):
-        return
-    edges = _edges(rows, ops) if rows is not None and len(rows.gpu["op_id"]) else _NO_EDGES
-    waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
-    found = _pieces(ops, edges, waiting), _held(ops, edges)
-    for table, made in zip(_TABLES, found, strict=True):
-        made["rank"] = np.full(len(made["op_id"]), rank)
-        with registered(con, made) as listed:
-            con.execute(f"INSERT INTO {table} BY NAME FROM {listed}")
+        go_on()
+        ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
+        if not np.any(ops["category"] == COMMUNICATION):
+            continue
+        edges = _edges(tables.of_streams(rank), ops) if tables.has_gpu else _NO_EDGES
+        waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
+        found = _pieces(ops, edges, waiting)
+        found["rank"] = np.full(len(found["op_id"]), rank)
+        with registered(con, found) as listed:
+            con.execute(f"INSERT INTO tw_exposed_pieces BY NAME FROM {listed}")
 
 
 def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]) -> Columns:
@@ -126,15 +112,18 @@ class _Edges(NamedTuple):
 _NO_EDGES = _Edges(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _edges(rows: RankRows, ops: Columns) -> _Edges:
+def _edges(of_streams: OfStreams, ops: Columns) -> _Edges:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
     times alone suggest is no evidence here."""
-    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
-    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
+    gpu = sorted_by(of_streams.gpu, "chain", "start_ns", "op_id")
+    if not len(gpu["op_id"]):
+        return _NO_EDGES
+    calls = sorted_by(of_streams.calls, "chain", "start_ns", "op_id")
     streams = Streams(gpu)
-    recorded, covered = recorded_waits(records(rows.recorded, calls, streams), calls, streams)
+    found = records(of_streams.recorded, calls, streams)
+    recorded, covered = recorded_waits(found, calls, streams)
     told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
-    fits = in_time(told, gpu, rows.tick if rows.tick > 1 else 0)
+    fits = in_time(told, gpu, of_streams.tick if of_streams.tick > 1 else 0)
     waits = Waits(told.source[fits], told.target[fits])
     place = positions(ops["op_id"], gpu["op_id"])
     source, target = place[waits.source], place[waits.target]
@@ -183,6 +172,10 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
         "reason": why[there],
         "other_ns": other[there],
         "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
+        **{
+            name: column[np.tile(call, len(parts))[there]]
+            for name, column in _held(ops, edges).items()
+        },
     }
 
 
@@ -282,7 +275,7 @@ def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> I
 
 
 def _held(ops: Columns, edges: _Edges) -> dict[str, Ints]:
-    """Return what each call had to wait for before it began, and how much earlier it might have.
+    """Return by op what a call had to wait for before it began, and how much earlier it might have.
 
     It is the latest of: the end of what was before it on its stream, of what its stream had to wait
     for, and its launch; none where the call began more than PROMPT_NS later.
@@ -291,9 +284,7 @@ def _held(ops: Columns, edges: _Edges) -> dict[str, Ints]:
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
     for one, target in sorted(zip(*edges, strict=True), key=lambda pair: ops["end_ns"][pair[0]]):
         ready[target], source[target] = ops["end_ns"][one], one
-    call = np.flatnonzero(ops["category"] == COMMUNICATION)
-    start, launched, before = ops["start_ns"][call], ops["launched_ns"][call], before[call]
-    ready, source = ready[call], source[call]
+    start, launched = ops["start_ns"], ops["launched_ns"]
     queued = np.where(before >= 0, ops["own_end_ns"][before], NONE)
     latest = np.maximum(np.maximum(queued, ready), launched)
     held = np.select(
@@ -308,7 +299,6 @@ def _held(ops: Columns, edges: _Edges) -> dict[str, Ints]:
     is_known = behind_compute | ((ready > NONE) & np.isin(held, ("stream", "launch")))
     late = np.where(is_known, np.maximum(start - might, 0), 0)
     return {
-        "op_id": ops["op_id"][call],
         "held_by": np.where(behind_compute, "compute", held).astype(object),
         "late_ns": late,
         "after_op_id": np.ma.masked_array(ops["op_id"][after], after < 0),

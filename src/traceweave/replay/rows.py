@@ -230,6 +230,16 @@ class RankRows:
 
 
 @dataclass(frozen=True)
+class OfStreams:
+    """What orders the streams of a rank, as RankRows has it."""
+
+    tick: int
+    gpu: Columns
+    calls: Columns
+    recorded: Columns
+
+
+@dataclass(frozen=True)
 class Names:
     """What numbers in the columns stand for."""
 
@@ -293,6 +303,15 @@ class Tables:
             rows = self._rank(rank, tick, format_)
             if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
                 yield rows
+
+    def of_streams(self, rank: int) -> OfStreams:
+        """Return what orders the streams of a rank with a GPU."""
+        ticks = self._con.execute(
+            "SELECT coalesce(tick_ns, 1) FROM ranks WHERE rank = $rank", {"rank": rank}
+        ).fetchone()
+        (tick,) = ticks or (1,)
+        queries = (_GPU_OPS, _HOST_CALLS, _RECORDED)
+        return OfStreams(tick, *(self._columns(query, rank=rank) for query in queries))
 
     def _rank(self, rank: int, tick: int, format_: str) -> RankRows:
         def ask(query: str, wanted: bool = True) -> Columns:
