@@ -16,7 +16,8 @@ from traceweave.report.sections.findings import (
 def test_the_headline_and_paragraph_tell_the_costliest_finding(
     shared_run: MakeRun, report_of: MakeReport
 ) -> None:
-    # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
+    # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others;
+    # that of the next step is launched as it starts, and after the last of three steps comes none
     verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith(
         "; the largest cost, at most 18.5% of a step: Each step hides 12.5% of the transfers that"
@@ -27,7 +28,8 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
         "▲",
         "Each step hides 12.5% of the transfers that could overlap",
         "Compute hides 12.5% of the transfers that could overlap with it. At most 17.5 ms more"
-        " per step could be hidden",
+        " per step could be hidden. For 66.7% of it, the host has not launched the compute that"
+        " follows",
         # 0.185 * 4 ranks * 24 h
         "at most 18.5% of a step, 17.7 GPU-hours a day",
     )
