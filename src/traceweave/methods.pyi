@@ -328,6 +328,9 @@ class Analyses(Generic[Frame]):
     ) -> Frame:
         """What compute loses to communication and copies that run beside it, against the same work
             alone."""
+    def exchanges(self) -> Frame:
+        """How unevenly all_to_all, dispatch and combine divide what they move, and what that
+            costs."""
     def exposed_causes(
         self,
         *,

@@ -52,62 +52,11 @@ sent AS (
     FROM messages
     GROUP BY message_id
 ),
-exchanges AS MATERIALIZED (
-    SELECT
-        k.call_id,
-        k.op,
-        k.group_id,
-        k.rank,
-        k.bytes,
-        k.duration_ns,
-        s.transfer_ns,
-        g.size,
-        CASE WHEN len(g.ranks) = g.size THEN list_sort(g.ranks) END AS members,
-        -- the list is cut with '...' after 30 items, which becomes a NULL
-        TRY_CAST(coalesce(o.args ->> 'In split size', h.args ->> 'In split size') AS BIGINT[]) AS splits,
-        TRY_CAST(coalesce(o.args ->> 'In msg nelems', h.args ->> 'In msg nelems') AS BIGINT) AS elements_in,
-        TRY_CAST(coalesce(o.args ->> 'Out msg nelems', h.args ->> 'Out msg nelems') AS BIGINT) AS elements_out
-    FROM collectives AS k
-    LEFT JOIN groups AS g USING (group_id)
-    LEFT JOIN shared AS s USING (collective_id)
-    LEFT JOIN gpu_ops AS o ON o.op_id = k.gpu_op_id
-    LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id
-    WHERE k.op IN ('all_to_all', 'dispatch', 'combine')
-),
-sized AS (
-    SELECT
-        *,
-        -- bytes is the larger of both buffers; what is sent is the one that goes in
-        CASE WHEN greatest(elements_in, elements_out) > 0
-            THEN CAST(bytes AS DOUBLE) * elements_in / greatest(elements_in, elements_out) ELSE bytes END AS bytes_in,
-        len(splits) = size AND list_count(splits) = size AND list_sum(splits) > 0 AS has_splits
-    FROM exchanges
-),
 exchanged AS (
     SELECT
-        group_id,
-        op,
-        rank AS from_rank,
-        pair.to_rank AS to_rank,
-        CAST(round(bytes_in * pair.share) AS BIGINT) AS bytes,
-        FALSE AS is_buffered,
-        transfer_ns,
-        duration_ns AS busy_ns,
-        CASE WHEN has_splits AND members IS NOT NULL THEN 'split sizes' ELSE 'equal parts' END AS parts,
-        members IS NULL AS is_open
-    FROM (
-        SELECT
-            *,
-            unnest(CASE
-                WHEN members IS NULL THEN [{'to_rank': NULL::INTEGER, 'share': (size - 1) / size}]
-                ELSE list_transform(members, lambda m, i: {
-                    'to_rank': m,
-                    'share': CASE WHEN has_splits THEN splits[i] / list_sum(splits) ELSE 1 / size END
-                })
-            END) AS pair
-        FROM sized
-    )
-    WHERE pair.to_rank IS DISTINCT FROM rank
+        e.group_id, e.op, e.from_rank, e.to_rank, e.bytes, FALSE AS is_buffered, s.transfer_ns, e.duration_ns AS busy_ns, e.parts,
+        e.to_rank IS NULL AS is_open
+    FROM {{ ref('exchanged') }} AS e LEFT JOIN shared AS s USING (collective_id)
 ),
 everything AS (
     SELECT * FROM sent UNION ALL SELECT * FROM exchanged

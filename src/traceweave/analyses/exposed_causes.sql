@@ -2,7 +2,6 @@
 -- answers: Why is communication not hidden: a shared stream, a late launch, an input that came just before, nothing else to run, other ranks?
 -- topic: communication
 -- grain: one row per rank, collective, step in which it ran, and cause
--- within: rank
 -- param: window
 -- param: release_ns
 -- column: rank INTEGER | global rank

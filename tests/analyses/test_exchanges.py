@@ -1,0 +1,60 @@
+"""exchanges: how unevenly exchanges of experts divide what they move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from tests.analyses.builders import Builder, rows
+
+
+def _exchange(build: Builder, splits: dict[int, list[int] | None]) -> None:
+    """An all_to_all of three ranks with these elements of 1 byte for each; the last comes at 40."""
+    ops = {}
+    for rank, parts in splits.items():
+        build.rank(rank)
+        args = {"In msg nelems": sum(parts or [30]), "Out msg nelems": sum(parts or [30])}
+        args |= {"In split size": str(parts)} if parts else {}
+        at = (10 * rank, 100)
+        ops[rank] = build.gpu(rank, at, "communication", "SendRecv", args=json.dumps(args))
+    build.group(0, list(splits))
+    each = {rank: {"gpu_op_id": op, "bytes": sum(splits[rank] or [30])} for rank, op in ops.items()}
+    build.collective({rank: (10 * rank, 100) for rank in splits}, "all_to_all", each=each)
+
+
+def test_the_busiest_rank_bounds_it(build: Builder) -> None:
+    # rank 2 receives 40 and 20, and sends 6; all send 40 + 5, 20 + 1 and 6: 72, 24 if it were even
+    _exchange(build, {0: [7, 5, 40], 1: [1, 9, 20], 2: [2, 4, 8]})
+    (row,) = rows(build.con, "exchanges")
+    assert (row["ranks"], row["bytes"], row["even_bytes"]) == (3, 72, 24)
+    assert (row["peak_rank"], row["peak_bytes"], row["peak_is"]) == (2, 60, "receives")
+    assert row["peak_to_mean"] == pytest.approx(2.5)
+    assert (row["heaviest_from"], row["heaviest_to"], row["heaviest_bytes"]) == (0, 2, 40)
+    # from 20, when the last begins, to 100
+    assert (row["transfer_ns"], row["even_transfer_ns"], row["uneven_ns"]) == (80, 32, 48)
+
+
+def test_an_even_one_costs_nothing(build: Builder) -> None:
+    _exchange(build, {rank: [10, 10, 10] for rank in range(3)})
+    (row,) = rows(build.con, "exchanges")
+    assert (row["peak_to_mean"], row["uneven_ns"]) == (1, 0)
+
+
+def test_without_all_split_sizes_nothing_is_said(build: Builder) -> None:
+    _exchange(build, {0: [7, 5, 40], 1: [1, 9, 20], 2: None})
+    assert rows(build.con, "exchanges") == []
+
+
+def test_experts_of_rank_3_get_most(corpus: Path, database_of: Callable[..., Path]) -> None:
+    with traceweave.open(database_of(corpus / "cases/moe")) as run:
+        found = run.exchanges()
+    # tokens go to rank 3 (6963200 + 6144000 + 5734400 elements of 2 bytes), and come back from it
+    assert len(found) == 10
+    assert set(found["peak_rank"]) == {3}
+    assert set(found["peak_bytes"]) == {2 * (6963200 + 6144000 + 5734400)}
+    assert sorted(found["peak_is"]) == ["receives"] * 5 + ["sends"] * 5
+    assert found["peak_to_mean"].to_list() == pytest.approx([37683200 * 4 / 52019200] * 10)
