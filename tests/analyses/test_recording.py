@@ -70,7 +70,9 @@ def test_steps_whose_launches_have_no_records_are_unknown(corpus: Path, tmp_path
     assert health["compute"]["value"] == pytest.approx(85.9, rel=0.01)
     assert health["step time"]["value"] == pytest.approx(23.29, rel=0.01)
     assert all(row["value"] < 1 for answer, row in health.items() if answer.startswith("idle"))
-    assert not findings["evidence"].str.contains("140 ms|sync").any()
+    # each recorded step ends with an all-reduce that the host waits for: the loss has no part in it
+    assert not findings["evidence"].str.contains("140 ms").any()
+    assert "sync_bound" not in set(findings["rule"])
 
 
 def test_times_that_cannot_be_are_left_out(corpus: Path, tmp_path: Path) -> None:
