@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from traceweave._version import __version__
 
 if TYPE_CHECKING:
-    from traceweave.api import align, check, compare, install_analyses, open, verify
+    from traceweave.api import (
+        align,
+        check,
+        compare,
+        install_analyses,
+        keep_answers,
+        open,
+        verify,
+    )
     from traceweave.capturing import capture
     from traceweave.errors import (
         DatabaseError,
@@ -44,6 +52,7 @@ __all__ = [
     "compare",
     "ingest",
     "install_analyses",
+    "keep_answers",
     "open",
     "verify",
 ]
@@ -63,6 +72,7 @@ _HOMES = {
     "compare": "traceweave.api",
     "ingest": "traceweave.ingestion",
     "install_analyses": "traceweave.api",
+    "keep_answers": "traceweave.api",
     "open": "traceweave.api",
     "verify": "traceweave.api",
 }

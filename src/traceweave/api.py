@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
     Annotations: TypeAlias = tuple[Literal["github", "gitlab"], str | Path]
 
-__all__ = ["Run", "align", "check", "compare", "install_analyses", "open", "verify"]
+__all__ = ["Run", "align", "check", "compare", "install_analyses", "keep_answers", "open", "verify"]
+
+VERDICT = ("health", "findings", "fixes")
+"""The analyses whose answers `ingest` keeps, with all that they start from."""
 
 
 @overload
@@ -113,9 +116,32 @@ def install_analyses(path: str | Path) -> tuple[str, ...]:
     return tuple(analysis.name for analysis in analyses.as_macros())
 
 
+def keep_answers(path: str | Path) -> None:
+    """Work out what `health`, `findings` and `fixes` say of a run, and keep it in the run with all
+    that it starts from: asked with the usual values of their parameters, they only read it then.
+
+    What is kept holds until the run is changed, by whatever. A kill leaves the run as it was.
+    Raises DatabaseError, QueryError if an analysis cannot be computed, InputError if the run cannot
+    be written.
+    """
+    with _writing(path) as con:
+        analyses.keep_answers(con, VERDICT)
+
+
 @contextmanager
 def _changing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield the database of a run for changing what it has of all ranks together."""
+    """Yield the database of a run for changing what it has of all ranks together; if it keeps
+    answers, it keeps those of what it has become.
+    """
+    with _writing(path) as con:
+        kept = analyses.keeps_answers(con)
+        yield con
+        if kept:
+            analyses.keep_answers(con, VERDICT)
+
+
+@contextmanager
+def _writing(path: str | Path) -> Iterator[duckdb.DuckDBPyConnection]:
     place = place_of(path)
     if is_run_folder(place):
         with drafting_folder(place, os.cpu_count() or 1, keep=True) as draft:

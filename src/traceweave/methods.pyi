@@ -26,6 +26,7 @@ class Analyses(Generic[Frame]):
         poor_overlap: float = 0.5,
         tail_factor: float = 2.0,
         tail_share: float = 0.25,
+        read_bytes: int = 64,
         slow_link: float = 1.3,
         bucket_bytes: int = 25000000,
         stall_share: float = 0.05,
@@ -33,6 +34,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         replay_ops: int = 1000000,
     ) -> Frame:
@@ -55,6 +57,7 @@ class Analyses(Generic[Frame]):
         poor_overlap: float = 0.5,
         tail_factor: float = 2.0,
         tail_share: float = 0.25,
+        read_bytes: int = 64,
         slow_link: float = 1.3,
         bucket_bytes: int = 25000000,
         stall_share: float = 0.05,
@@ -62,6 +65,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         warning_share: float = 0.05,
     ) -> Frame:
@@ -85,6 +89,7 @@ class Analyses(Generic[Frame]):
         poor_overlap: float = 0.5,
         tail_factor: float = 2.0,
         tail_share: float = 0.25,
+        read_bytes: int = 64,
         slow_link: float = 1.3,
         bucket_bytes: int = 25000000,
         stall_share: float = 0.05,
@@ -92,6 +97,7 @@ class Analyses(Generic[Frame]):
         host_stall_factor: float = 100.0,
         compute_bound_share: float = 0.8,
         fragmentation: float = 0.2,
+        idle_cache_bytes: int = 1000000000,
         gpu_memory_bytes: int | None = None,
         warning_share: float = 0.05,
     ) -> Frame:

@@ -119,13 +119,13 @@ class Run(Analyses[Frame]):
         """Return what steps would take if something were otherwise: one row per scenario.
 
         A scenario is a text of KEY=VALUE pairs: what is meant (`rank step kind class op group name
-        module bytes`) and one change to it (`times like gbps alpha_us overlap`), such as "rank=3
-        kind=compute like=median" or "kind=data_loading times=0". Each is replayed alone, and if
-        there are several, all together in the last row: gains do not add. `by` is 'scenario', or
-        'rank' for the mean step of each rank, or 'path' for what the critical path is then made of.
-        `verify` is the run that was recorded after the fix: its step is put beside the prediction.
-        Raises UsageError for a scenario that makes no sense or selects nothing, QueryError where
-        replay is refused.
+        module bytes`) and one change to it (`times like gbps alpha_us bucket_mb prefetch
+        overlap`), such as "rank=3 kind=compute like=median" or "kind=data_loading times=0". Each is
+        replayed alone, and if there are several, all together in the last row: gains do not add.
+        `by` is 'scenario', or 'rank' for the mean step of each rank, or 'path' for what the
+        critical path is then made of. `verify` is the run that was recorded after the fix: its step
+        is put beside the prediction. Raises UsageError for a scenario that makes no sense or
+        selects nothing, QueryError where replay is refused.
         """
         return self._framed(self.stream_what_if(*scenarios, by=by, verify=verify).read_all())
 

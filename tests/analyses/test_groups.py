@@ -199,6 +199,15 @@ def test_groups_of_one_role_are_taken_together(build: Builder) -> None:
     ]
 
 
+def test_where_some_calls_say_how_many_bytes_the_others_are_counted(build: Builder) -> None:
+    issue = _world(build)
+    for n in range(17):
+        issue.collective("all_gather", {0: (100 * n, 100 * n + 50)}, bytes_=8 if n < 12 else None)
+    (row,) = rows(build.con, "groups")
+    assert (row["calls"], row["bytes"]) == (17, 96)
+    assert "5 of 17 calls do not say how many bytes: bytes is of the others" in row["note"]
+
+
 def test_operations_of_no_known_group_have_a_row(build: Builder) -> None:
     issue = _world(build)
     issue.collective("all_reduce", {0: (0, 100)}, group_id=None)

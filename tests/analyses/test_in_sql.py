@@ -124,7 +124,7 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
         ("FROM tw_only_run_sql_computes_gaps_00", "gaps_00 does not exist"),
         ("FROM tw_only_run_sql_computes_gaps_7BFF7D", "gaps_7BFF7D does not exist"),
         ("FROM gaps(min_gap_ns = 9)", "gaps(min_gap_ns = …) compares; write gaps(min_gap_ns := …)"),
-        ("FROM gaps(step = 5)", "gaps has no parameter 'step'; its parameters: per, min_gap_ns"),
+        ("FROM gaps(step = 5)", "gaps has no parameter 'step': it is a column; traceweave query"),
         ("FROM ranks, (FROM gaps(per == 'stream'))", "write gaps(per := …)"),
     ],
 )

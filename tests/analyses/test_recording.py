@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -181,25 +184,169 @@ def _damaged(traces: Path, to: Path, damage: Damage, only: str = "", seed: int =
     return folder
 
 
-@nightly
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("damage", [_drop_a_burst, _stretch])
-@pytest.mark.parametrize("name", ["cases/overrun_ref", "cases/samestream", "kineto/torchrec_4"])
-def test_damage_never_changes_an_answer_in_silence(
-    corpus: Path, tmp_path: Path, name: str, damage: Damage, seed: int
+def _shift(events: Events, chance: random.Random) -> None:
+    """The clock of one rank is another: that is no damage."""
+    by = chance.uniform(1e3, 1e8)
+    for event in events:
+        if "ts" in event:
+            event["ts"] += by
+
+
+def _start_before_launch(events: Events, chance: random.Random) -> None:
+    for event in chance.sample(_device_events(events), 2):
+        event["ts"] -= chance.uniform(1e4, 1e6)
+
+
+def _no_launches(events: Events, chance: random.Random) -> None:
+    launches = [e for e in events if e.get("cat") == "cuda_runtime"]
+    gone = {id(e) for e in chance.sample(launches, len(launches) // 2)}
+    events[:] = [e for e in events if id(e) not in gone]
+
+
+def _no_metadata(events: Events, chance: random.Random) -> None:
+    told = [e for e in _device_events(events) if "Collective name" in e["args"]]
+    for kernel in chance.sample(told, 3):
+        of = kernel["args"]["External id"]
+        for event in events:
+            if (
+                event.get("args", {}).get("External id") == of
+                and "Collective name" in event["args"]
+            ):
+                kept = ("External id", "device", "context", "stream", "correlation")
+                event["args"] = {k: v for k, v in event["args"].items() if k in kept}
+
+
+def _one_long_op(events: Events, chance: random.Random) -> None:
+    computing = (e for e in _device_events(events) if "nccl" not in e["name"])
+    last = max(computing, key=lambda e: e["ts"])
+    last["dur"] = 1e7
+
+
+def _one_step_less(events: Events, chance: random.Random) -> None:
+    steps = [e for e in events if e.get("name", "").startswith("ProfilerStep")]
+    gone = max(e["ts"] for e in steps)
+    events[:] = [e for e in events if e not in steps or e["ts"] != gone]
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "says"),
+    [
+        (_start_before_launch, "impossible times", "GPU ops in step"),
+        (_no_launches, "no launches", "have no record of the call that launched them"),
+        (_no_metadata, "no metadata", "3 of 6 NCCL kernels tell neither group nor size"),
+        (_one_long_op, "one op", "of the time that the GPU is busy"),
+        (_one_step_less, "fewer steps", "recorded 5 of 6 steps that other ranks did"),
+    ],
+)
+def test_what_is_damaged_is_named(
+    corpus: Path, tmp_path: Path, damage: Damage, kind: str, says: str
 ) -> None:
-    """One rank is damaged: shares stay within 1 % of the step, or steps or a rank are unknown."""
+    """On the rank that is damaged alone; the sound run is fit to judge."""
+    traces = _damaged(corpus / "cases" / "overrun_ref", tmp_path, damage, only="rank1.json.gz")
+    with _ingested(traces, tmp_path) as run:
+        rows = run.stream_analysis("recording").read_all().to_pylist()
+        findings = run.findings()
+    verdict = "unknown" if kind in ("impossible times", "one op") else "with care"
+    assert {(row["rank"], row["verdict"]) for row in rows} == {(1, verdict)}
+    assert {row["kind"] for row in rows} == {kind}
+    assert any(says in row["message"] for row in rows)
+    assert findings["evidence"].str.contains(says).any()
+
+
+def test_an_op_before_its_launch_counts_nowhere(corpus: Path, tmp_path: Path) -> None:
+    """Two kernels of an nsys report that its device never gave a start: the run lasted longer."""
+    traces = tmp_path / "times0.sqlite"
+    traces.write_bytes((corpus / "nsys" / "mordred__pre2021.sqlite").read_bytes())
+    with closing(sqlite3.connect(traces)) as report:
+        report.execute(
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 0 WHERE rowid IN"
+            " (SELECT rowid FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start LIMIT 2 OFFSET 5)"
+        )
+        report.commit()
+    for name in ("whole", "damaged"):
+        (tmp_path / name).mkdir()
+    span = "SELECT min(start_ns) FROM device_ops"
+    with _ingested(corpus / "nsys" / "mordred__pre2021.sqlite", tmp_path / "whole") as run:
+        [[whole]] = run.sql(span).to_numpy().tolist()
+    with _ingested(traces, tmp_path / "damaged") as run:
+        [[damaged]] = run.sql(span).to_numpy().tolist()
+        records = _records(run)
+    assert damaged == whole
+    assert ("with care", "impossible times", 2) in {(row[1], row[2], row[4]) for row in records}
+
+
+def test_steps_are_compared_with_those_before_the_profiler(fixtures: Path, tmp_path: Path) -> None:
+    """What capture measured is written into a real trace by hand."""
+    mean_ns = 0
+    for name, share in (("alike", 1), ("slowed", 2)):
+        folder = tmp_path / name / "traces"
+        folder.mkdir(parents=True)
+        for path in sorted((fixtures / "captured_gloo").glob("*.json.gz")):
+            document = json.loads(gzip.decompress(path.read_bytes()))
+            if mean_ns:
+                document["traceweave"]["unprofiled_step_ns"] = mean_ns // share
+            (folder / path.name).write_bytes(gzip.compress(json.dumps(document).encode(), 1))
+        with _ingested(folder, tmp_path / name) as run:
+            [[mean_ns]] = run.sql("SELECT median(duration_ns)::BIGINT FROM base.steps").to_numpy()
+            mean_ns = int(mean_ns)
+            kinds = [row["kind"] for row in run.stream_analysis("recording").read_all().to_pylist()]
+        assert ("slowed" in kinds) == (name == "slowed")
+
+
+DAMAGES = int(os.environ.get("TRACEWEAVE_DAMAGES", "4"))
+"""How often each kind of damage is done at random places to each run."""
+
+
+@nightly
+@pytest.mark.parametrize(
+    "damage", [_drop_a_burst, _stretch, _shift, _start_before_launch, _no_launches]
+)
+@pytest.mark.parametrize("name", ["cases/overrun_ref", "cases/samestream"])
+def test_damage_never_changes_an_answer_in_silence(
+    corpus: Path, tmp_path: Path, name: str, damage: Damage
+) -> None:
+    """One rank is damaged: shares stay within 1 % of the step, or steps or a rank are unknown. What
+    was cut to the next op's start counts with the pause before that, and says so.
+    """
     (tmp_path / "whole").mkdir()
     with _ingested(corpus / name, tmp_path / "whole") as run:
-        whole = _health(run)
+        whole = _shares(run)
     first = min(path.name for path in (corpus / name).iterdir())
-    traces = _damaged(corpus / name, tmp_path, damage, first, seed)
-    with _ingested(traces, tmp_path) as run:
-        health = _health(run)
-        unknown = any(row[1] == "unknown" for row in _records(run))
-    alike = [
-        health.get(answer, {"value": None})["value"] == pytest.approx(whole[answer]["value"], abs=1)
-        for answer in ("compute", "exposed transfer")
-        if answer in whole
-    ]
-    assert all(alike) or unknown
+    for seed in range(DAMAGES):
+        to = tmp_path / str(seed)
+        to.mkdir()
+        traces = _damaged(corpus / name, to, damage, first, seed)
+        with _ingested(traces, to) as run:
+            records = _records(run)
+            within = 0.03 if any(row[2] == "overruns" for row in records) else 0.01
+            unknown = any(row[1] == "unknown" for row in records)
+            assert unknown or _shares(run) == pytest.approx(whole, abs=within), seed
+
+
+@nightly
+@pytest.mark.parametrize("name", ["cases/overrun_ref", "cases/samestream"])
+def test_ranks_of_one_file_are_ranks(corpus: Path, tmp_path: Path, name: str) -> None:
+    """As a merger writes them: pids set apart, the rest left."""
+    for folder in ("whole", "merged"):
+        (tmp_path / folder).mkdir()
+    with _ingested(corpus / name, tmp_path / "whole") as run:
+        whole = _shares(run)
+    merged: Events = []
+    for rank, path in enumerate(sorted((corpus / name).iterdir())):
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        for event in document["traceEvents"]:
+            event["pid"] = f"[{rank}] {event['pid']}"
+        merged += document["traceEvents"]
+    both = tmp_path / "merged" / "all.json"
+    both.write_text(json.dumps(document | {"traceEvents": merged, "distributedInfo": None}))
+    with _ingested(both, tmp_path / "merged") as run:
+        assert _shares(run) == pytest.approx(whole, abs=0.01)
+
+
+def _shares(run: traceweave.Run) -> list[float]:
+    """Of the mean step: compute, exposed communication, idle time."""
+    [row] = run.sql(
+        "SELECT sum(compute_ns) / sum(window_ns), sum(exposed_comm_ns) / sum(window_ns),"
+        " sum(idle_ns) / sum(window_ns) FROM breakdown()"
+    ).to_numpy()
+    return [float(share) for share in row]

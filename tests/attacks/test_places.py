@@ -163,8 +163,19 @@ def rank_files(fixtures: Path) -> list[Path]:
 
 
 def added(trace: Path, run: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "traceweave", "ingest", str(trace), "-o", str(run), "--add"]
-    return subprocess.Popen([*command, "-q"], stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "traceweave",
+        "ingest",
+        "--no-verdict",
+        str(trace),
+        "-o",
+        str(run),
+        "--add",
+    ]
+    command += ["-q", str(trace), "-o", str(run)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def ranks_of(run: str | Path) -> list[int]:

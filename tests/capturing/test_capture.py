@@ -75,6 +75,25 @@ def test_every_rank_records_the_same_steps(job: Path) -> None:
         assert steps(job / "all_well" / name) == [f"ProfilerStep#{n}" for n in (3, 4, 5)]
 
 
+def test_a_trace_says_how_long_steps_take_without_the_profiler(tmp_path: Path) -> None:
+    """Steps that sleep 20 ms: 9 before the profiler is made ready, the first of them 300 ms."""
+    code = (
+        "import time, traceweave\n"
+        f"with traceweave.capture({str(tmp_path)!r}, range(10, 12), warmup=1) as capture:\n"
+        "    for step in range(12):\n"
+        "        time.sleep(0.02 if step else 0.3)\n"
+        "        capture.step()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"RANK": "0"})
+    [path] = tmp_path.iterdir()
+    assert 18e6 < trace(path)["traceweave"]["unprofiled_step_ns"] < 60e6
+    assert traceweave.ingest([path], tmp_path / "run.duckdb").ok
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        assert not run.sql("SELECT * FROM job_settings WHERE kind = 'measured'").to_numpy().size
+        [[told]] = run.sql("SELECT value FROM base.job_settings WHERE kind = 'measured'").to_numpy()
+    assert int(told) == trace(path)["traceweave"]["unprofiled_step_ns"]
+
+
 def test_a_trace_says_what_its_process_is(job: Path) -> None:
     top = trace(job / "all_well" / "rank2_step3-5.json.gz")
     said = top["traceweave"]
@@ -202,16 +221,18 @@ def calls_of(capture: traceweave.capture, times: int) -> Counter[str]:
     return seen
 
 
-def test_outside_the_window_a_step_does_nothing_but_count(tmp_path: Path) -> None:
+def test_outside_the_window_a_step_is_counted_and_timed_before_it(tmp_path: Path) -> None:
     with traceweave.capture(tmp_path, range(2000, 2002), warmup=5) as capture:
         before = calls_of(capture, 1900)
         for _ in range(105):
             capture.step()
         after = calls_of(capture, 100)
-    for seen, times in ((before, 1900), (after, 100)):
+    # before it, the time is taken too, and put to the latest ones
+    for seen, times, taken in ((before, 1900, 3800), (after, 100, 0)):
         own = {what: n for what, n in seen.items() if "capture." in what}
-        assert own == {"call capture.step": times, "return capture.step": times}
-        assert not [what for what in seen if what.startswith("c_") and "capture." in what]
+        counted = {"call capture.step": times, "return capture.step": times}
+        timed = {"c_call capture.step": taken, "c_return capture.step": taken}
+        assert own == counted | (timed if taken else {})
     assert names(tmp_path) == ["rank0_step2000-2001.json.gz"]
 
 

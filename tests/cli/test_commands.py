@@ -194,7 +194,9 @@ def test_ingest_says_what_it_did_on_stderr_only(
 ) -> None:
     target = tmp_path / "run.duckdb"
 
-    code, out, err = call(capsys, "ingest", FIXTURES / "ddp_gloo_4ranks", "-o", target)
+    code, out, err = call(
+        capsys, "ingest", "--no-verdict", FIXTURES / "ddp_gloo_4ranks", "-o", target
+    )
 
     assert (code, out) == (0, "")
     traces = sum(path.stat().st_size for path in (FIXTURES / "ddp_gloo_4ranks").glob("*.json.gz"))
@@ -669,3 +671,27 @@ def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, err) == (0, "")
     assert out.startswith(f"traceweave {__version__}\n")
     assert call(capsys, "--version") == (0, f"traceweave {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gaps", "--rank", "0"], "'FROM gaps() WHERE rank = 0'"),
+        (["gaps", "--where", "rank=0"], "'FROM gaps() WHERE rank = 0'"),
+        (
+            ["gaps", "-p", "rank=0"],
+            "it is a column; traceweave query run.duckdb 'FROM gaps() WHERE",
+        ),
+        (
+            ["kernels", "-p", "rank=9"],
+            "parameter rank cannot be 9: no rank of this run, it has ranks",
+        ),
+    ],
+)
+def test_who_wants_some_rows_only_is_told_how(
+    database: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    name, *rest = arguments
+    code, _, err = call(capsys, "analyze", name, database, *rest)
+    assert code == 2
+    assert says in err

@@ -37,6 +37,8 @@ class Cause:
     """Among how many of the first findings it has to be."""
     says: str = ""
     """Words that the evidence holds."""
+    advises: str = ""
+    """What the advice begins with, where replay has to agree with it."""
     tolerance: float | None = 0.05
     """How far the cost may be from the truth; None: what removing it would save is not known."""
     window: str = "device"
@@ -72,7 +74,13 @@ CAUSES = {
         "sync_bound", replace(TWO_RANKS, gaps=(Gap("sync", 3 * MS),)), TWO_RANKS
     ),
     "small buckets": Cause(
-        "small_collectives", replace(SLOW_START, bucket_parts=50), SLOW_START, place=2
+        "small_collectives",
+        replace(SLOW_START, bucket_parts=50),
+        SLOW_START,
+        place=2,
+        advises="Merge them: coalesced collectives",
+        # merged up to 25 MB: the run without it has other buckets
+        tolerance=0.1,
     ),
     # the last bucket cannot be hidden: the cost is an upper bound
     "no overlap": Cause(
@@ -125,6 +133,7 @@ def test_an_injected_cause_is_found_with_its_rank_and_cost(
     row = first[first["rule"] == cause.rule].iloc[0]
     assert (None if row["ranks"] is None else list(row["ranks"])) == cause.ranks
     assert cause.says in row["evidence"]
+    assert row["advice"].startswith(cause.advises)
     assert row["severity"] in ("warning", "critical")
     if cause.tolerance is not None:
         with_it, without = (mean_step_ns(c, cause.window) for c in (cause.config, cause.base))

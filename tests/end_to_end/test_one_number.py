@@ -5,22 +5,29 @@ Held on real runs. Whoever answers from rows of its own instead of an analysis i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import traceweave
+from tests.end_to_end.test_one_partition import STATES
 from tests.export.reading import Timeline
 from tests.export.reading import read as read_timeline
 from tests.marks import at_once
 from tests.report.reading import Page
 from tests.report.reading import read as read_page
-from traceweave.checks import check_run, read_rules
+from traceweave.agents.runs import Runs
+from traceweave.agents.tools import Tools
+from traceweave.analyses import rules
+from traceweave.checks import check_run, read_rules, starter_rules
+from traceweave.cli import main
 from traceweave.comparison import Comparison
 from traceweave.export import Selection, write_perfetto
 from traceweave.replay.graph import graph_of
@@ -30,9 +37,12 @@ from traceweave.words import count, duration, percent, size
 RUNS = (
     "fixtures/ddp_gloo_straggler",
     "fixtures/ddp_gloo_4ranks",
+    "fixtures/metric_read_gloo",
+    "corpus/kineto/deepep8",
     "corpus/kineto/deepseek_train",
     "corpus/kineto/megatron_tp2",
     "corpus/kineto/nanogpt_8xh100",
+    "corpus/kineto/resnet_hipfree_mi300x",
     "corpus/kineto/torchrec_4",
     "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
 )
@@ -101,6 +111,20 @@ class Answers:
         assert outcome.value is not None
         return outcome.value
 
+    @property
+    def starters(self) -> dict[str, float]:
+        """What check measures by its own rules, by their names."""
+        path = self.folder / "starters.toml"
+        path.write_text(starter_rules(self.run.con))
+        outcomes = check_run(self.run.con, read_rules(path)).outcomes
+        return {one.rule.name: one.value for one in outcomes if one.value is not None}
+
+    def printed(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+        """Return what a command prints of the run."""
+        command, *rest = arguments
+        assert main([command, *rest[:1], str(self.run.path), *rest[1:]]) == 0
+        return capsys.readouterr().out
+
     def samples(self, rank: int, track: str) -> list[float]:
         """Return the values of a counter of the Perfetto export."""
         return [
@@ -154,6 +178,7 @@ def test_the_length_of_a_step(answers: Answers) -> None:
     where = "device_ranks > 0" if has_gpu else "TRUE"
     assert answers.checked("steps", "length_ns", "mean", where) == pytest.approx(mean)
     assert f"A step takes {duration(round(mean))}" in page.text
+    assert answers.starters["step time"] == pytest.approx(mean)
     # what is gained by fixes is taken from it
     fixes = answers.run.fixes()
     if len(fixes) and pd.notna(fixes["step_ns"].iloc[0]):
@@ -205,7 +230,7 @@ def check_tables_of_steps(answers: Answers, labels: list[str]) -> None:
     by_step = answers.windows.set_index(["rank", "step"])
     for table in ("budget-steps", "timeline"):
         for row in answers.page.tables.get(table, []):
-            rank, step = int(row["Rank"]), row["Step"]
+            rank, step = int(row["Rank"]), row.get("Step", "")
             expected = by_step.loc[(rank, int(step))] if step else by_step.loc[rank].iloc[0]
             for label in labels:
                 assert int(row[HEADS.get(label, label)]) == expected[PARTS[label]], (table, label)
@@ -215,8 +240,13 @@ def test_what_compare_and_the_export_say_of_the_budget(answers: Answers) -> None
     parts = dict(answers.itself.table("budget").select(["part", "base_ns"]).to_pandas().values)
     kept = answers.compared
     means = kept[[*PARTS.values(), "exposed_comm_ns"]].mean()
-    exposed = sum(ns for part, ns in parts.items() if part.startswith("exposed ")
-                  and part not in ("exposed memory", "exposed copies"))  # fmt: skip
+    copied = ("exposed memory", "exposed copies")
+    communicating = [
+        part
+        for part in parts
+        if part == "waiting or transfer" or (part.startswith("exposed ") and part not in copied)
+    ]
+    exposed = sum(parts[part] for part in communicating)
     assert parts["compute"] == pytest.approx(means["compute_ns"], abs=1)
     assert exposed == pytest.approx(means["exposed_comm_ns"], abs=3)
     if "exposed waiting" in parts:
@@ -442,6 +472,98 @@ def test_what_fixing_is_worth(answers: Answers) -> None:
         assert answers.run.what_if(scenario)["gain_ns"].iloc[0] == replayed["alone_ns"].iloc[0]
 
 
+def _told(found: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return findings that have a card on the page, in their order."""
+    return [row for row in found.to_dict("records") if row["severity"] != "info"][:3]
+
+
+def _cost(row: dict[str, Any]) -> str:
+    """Write what a finding costs as the page does."""
+    most = "" if row["cost_is"] == "replayed" else "at most "
+    return f"{most}{percent(row['step_share'])} of a step"
+
+
+def test_headline_and_cards_have_the_costs_of_findings(answers: Answers) -> None:
+    found, text = answers.run.findings(), answers.page.text
+    for row in _told(found):
+        assert row["evidence"] in text
+        assert row["advice"] in text
+        if pd.notna(row["step_share"]):
+            assert _cost(row) in text
+    costly = found[found["cost_ns"] > 0].to_dict("records")
+    if costly and costly[0]["step_share"] >= 0.05 and "hang" not in set(found["rule"]):
+        [title] = [rule.summary for rule in rules() if rule.name == costly[0]["rule"]]
+        headlines = re.findall(r"the largest cost is (.*?), ((?:at most )?[\d.]+%) of a step", text)
+        assert {(said.partition(" (rank")[0], f"{cost} of a step") for said, cost in headlines} == {
+            (title, _cost(costly[0]))
+        }
+
+
+def test_costs_are_those_of_findings_for_check_agents_and_the_command_line(
+    answers: Answers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = answers.run
+    tools = Tools(Runs(Path(str(run.path)).parent), 60)
+    name = Path(str(run.path)).name
+    for analysis in ("findings", "fixes", "health", "accounting"):
+        rows = run.stream_analysis(analysis).read_all().to_pylist()
+        served = tools.analyze(name, analysis)["rows"]
+        printed = json.loads(answers.printed(capsys, "analyze", analysis, "--format", "json"))
+        for told in (served, printed[: len(served)]):
+            for one, other in zip(told, rows, strict=False):
+                for column, value in one.items():
+                    if isinstance(value, int | float):
+                        assert value == pytest.approx(other[column]), (analysis, column)
+    costs = run.findings()["cost_ns"].dropna()
+    if len(costs):
+        assert answers.checked("findings", "cost_ns", "max") == costs.max()
+        assert answers.checked("findings", "cost_ns", "sum") == costs.sum()
+
+
+def test_a_bound_is_called_one_wherever_it_stands(
+    answers: Answers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answers.run.findings().dropna(subset="cost_ns")
+    text = answers.printed(capsys, "analyze", "findings")
+    assert text.count("at most") >= (found["cost_is"] == "at most").sum()
+    # what is replayed is no more than the run gains without anything that could be removed
+    for row in found[found["cost_is"] == "replayed"].to_dict("records"):
+        alone = answers.run.what_if(row["scenario"])["gain_ns"].iloc[0]
+        assert row["cost_ns"] == max(alone, 0), row["scenario"]
+    largest = answers.health.get("largest finding")
+    if largest is not None and pd.notna(largest):
+        assert largest * 1e6 == pytest.approx(found["bound_ns"].max())
+
+
+def test_fixes_are_numbered_alike_everywhere(answers: Answers) -> None:
+    fixes = answers.run.fixes()
+    chosen = fixes[fixes["n"] > 0]
+    assert chosen["n"].tolist() == list(range(1, len(chosen) + 1))
+    assert (chosen["gain_ns"] > 0).all()
+    assert chosen["together_ns"].tolist() == chosen["gain_ns"].cumsum().tolist()
+    shares = chosen["together_ns"] / fixes["step_ns"].iloc[0] if len(fixes) else []
+    assert chosen["together_share"].tolist() == pytest.approx(list(shares))
+    asked = answers.run.health()
+    told = asked[asked["answer"].str.startswith("fix ") & asked["value"].notna()]
+    for row in told.to_dict("records"):
+        [fix] = chosen[chosen["n"] == int(row["answer"].removeprefix("fix "))].to_dict("records")
+        assert row["verdict"].startswith(fix["rule"].replace("_", " "))
+        assert f"leaves {duration(fix['step_ns'])}" in row["verdict"]
+
+
+def test_who_is_late_is_one_rank(answers: Answers) -> None:
+    asked = answers.run.health().set_index("answer")
+    found = answers.run.findings()
+    blamed = found[found["rule"] == "straggler"]
+    if "worst straggler" not in asked.index or not len(blamed):
+        return
+    worst = asked.loc["worst straggler"]
+    [row] = [row for row in blamed.to_dict("records") if list(row["ranks"]) == [worst["rank"]]]
+    # what others wait is the bound of what is gained
+    assert worst["value"] * 1e6 == pytest.approx(row["bound_ns"], abs=1)
+    assert duration(row["bound_ns"]) in row["evidence"]
+
+
 def test_the_critical_path(answers: Answers) -> None:
     """Its pieces as the export draws them add up to what the analysis has of each rank."""
     path = answers.run.critical_path().groupby("rank")["path_ns"].sum()
@@ -478,15 +600,7 @@ def test_every_moment_has_one_state_one_cause_and_one_origin(answers: Answers) -
     assert (whole["time_ns"] == whole["window_ns"]).all()
     states = parts.pivot_table("time_ns", by, "state", "sum", 0, dropna=False, observed=True)
     known = run.breakdown().set_index(by)
-    columns = {
-        "compute": "compute_ns",
-        "transfer": "exposed_transfer_ns",
-        "waiting": "exposed_wait_ns",
-        "communication": "exposed_unsplit_ns",
-        "copy": "exposed_memory_ns",
-        "idle": "idle_ns",
-    }
-    for state, column in columns.items():
+    for state, column in STATES.items():
         assert states.get(state, known[column] * 0).sum() == known[column].sum(), state
     idle = parts[parts["state"] == "idle"].groupby([*by, "cause"], dropna=False)["time_ns"].sum()
     causes = run.idle_causes().groupby([*by, "cause"], dropna=False)["idle_ns"].sum()

@@ -93,7 +93,7 @@ WHERE getvariable('collectives');
 INSERT INTO base.collective_calls
 SELECT
     id + 3, rank, rank, CASE WHEN getvariable('gpu') THEN id + 12 END, NULL, id + 3,
-    'all_reduce', '0', 'default_pg', (SELECT list(rank ORDER BY rank) FROM r), getvariable('ranks'), NULL, NULL, NULL, round,
+    'all_reduce', NULL, '0', 'default_pg', (SELECT list(rank ORDER BY rank) FROM r), getvariable('ranks'), NULL, NULL, NULL, round,
     'float', 64_000_000, NULL, 20, began + arrival_ns, 80_000_000 - arrival_ns, step, 'metadata'
 FROM t WHERE getvariable('collectives');
 

@@ -75,6 +75,43 @@ def test_communication_is_never_told_by_an_operator_nor_is_a_copy(load: Any) -> 
     ]
 
 
+ROWS = "broadcast_add_all_reduce_rows_kernel"
+
+
+def test_a_kernel_that_an_operator_launched_is_no_communication_for_a_word_in_its_name(
+    load: Any,
+) -> None:
+    _, query = load(
+        [
+            span("aten::add", 0, 20),
+            launch(5, 5, 1),
+            span("aten::mm", 20, 20),
+            launch(25, 5, 2),
+            kernel(ROWS, 50, 5, 1),
+            kernel(ROWS, 60, 5, 2),
+        ]
+    )
+    assert query(CLASSES) == [("compute", "elementwise", "name"), ("compute", "gemm", "operator")]
+    assert query("SELECT count(*) FROM collectives") == [(0,)]
+
+
+@pytest.mark.parametrize("around", [("custom::add", 0, 20), ("aten::add", 0, 3)])
+def test_outside_of_such_an_operator_the_name_decides(
+    load: Any, around: tuple[str, int, int]
+) -> None:
+    _, query = load(
+        [
+            span(*around),
+            launch(5, 5, 1),
+            span("aten::add", 20, 20),
+            launch(25, 5, 2),
+            kernel(ROWS, 50, 5, 1),
+            kernel(ROWS, 60, 5, 2),
+        ]
+    )
+    assert query(CLASSES) == [("communication", "collective", "name")] * 2
+
+
 def test_elementwise_work_inside_an_optimizer_is_the_optimizers_a_product_is_not(load: Any) -> None:
     step = span("Optimizer.step#Muon.step", 0, 100, cat="user_annotation")
     inner = span("Optimizer.step#Adam.step", 5, 10, cat="user_annotation")

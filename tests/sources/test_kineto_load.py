@@ -277,6 +277,26 @@ def test_marks_counters_memory_and_metadata_are_kept(load: Any) -> None:
     ) == [("cuda:2", "free", -512, 4096, 1024, 2048)]
 
 
+@pytest.mark.parametrize(
+    ("models", "name"), [(("H100", "H100"), "H100"), (("H100", "T4"), None), ((), None)]
+)
+def test_a_device_that_is_not_listed_has_the_model_that_all_have(
+    load: Any, models: tuple[str, ...], name: str | None
+) -> None:
+    listed = [{"id": n, "name": model} for n, model in enumerate(models)]
+    work = [launch(0, 5, 1), kernel("gemm", 10, 5, 1, device=6)]
+    _, query = load(work, deviceProperties=listed)
+    assert query("SELECT device, gpu_name FROM ranks") == [(6, name)]
+
+
+@pytest.mark.parametrize(("kind", "device"), [(0, "cpu"), (6, "hip:2"), (20, "20:2")])
+def test_memory_is_of_the_device_that_the_event_names(load: Any, kind: int, device: str) -> None:
+    memory = {"Bytes": 8, "Total Allocated": 8, "Device Type": kind, "Device Id": 2}
+    event = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 3, "args": memory}
+    _, query = load([event])
+    assert query("SELECT device FROM memory_events") == [(device,)]
+
+
 NCCL_KEYS = {
     "Collective name": "_allgather_base",
     "In msg nelems": 100,

@@ -123,8 +123,8 @@ class Tools:
 
         A scenario is KEY=VALUE pairs: which work (rank= step= kind= class= op= group= name= module=
         bytes=; kinds are compute, transfer, launch, data_loading, sync, copy, device_delay) and one
-        change (times= like=median|fastest gbps= alpha_us= overlap=full), such as "rank=3
-        kind=compute like=median". `by` is scenario, rank, or path (what the critical
+        change (times= like=median|fastest gbps= alpha_us= bucket_mb= prefetch= overlap=full), such
+        as "rank=3 kind=compute like=median". `by` is scenario, rank, or path (what the critical
         path is then made of).
         """
         with self._open(run) as opened:

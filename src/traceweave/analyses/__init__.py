@@ -14,7 +14,15 @@ from traceweave.analyses.reference import (
     findings_markdown,
     signature,
 )
-from traceweave.analyses.runner import analysis_relation, create_macros, prepare, run, shared_rows
+from traceweave.analyses.runner import (
+    analysis_relation,
+    create_macros,
+    keep_answers,
+    prepare,
+    run,
+    shared_rows,
+)
+from traceweave.analyses.stored import keeps_answers
 from traceweave.analyses.table_macros import as_macros, create_statements
 
 __all__ = [
@@ -32,6 +40,8 @@ __all__ = [
     "find",
     "findings_markdown",
     "gap_causes",
+    "keep_answers",
+    "keeps_answers",
     "late_causes",
     "prepare",
     "read_own",

@@ -19,18 +19,8 @@
 -- order: rank, step NULLS FIRST, time_ns DESC, state, cause NULLS LAST, origin_rank NULLS LAST
 -- caveat: states are those of breakdown, compute before communication before copies; what each idle time is due to is idle_causes'.
 -- caveat: time in which a rank waits for several that are late together has no origin: stragglers shares it among them.
-WITH windows AS MATERIALIZED (
-    FROM analysis_breakdown(p_window := $window) WHERE window_ns > 0
-),
-states AS (
-    UNPIVOT (
-        SELECT
-            rank, step, window_ns,
-            compute_ns AS compute, exposed_transfer_ns AS transfer, exposed_unsplit_ns AS communication, exposed_memory_ns AS copy
-        FROM windows
-    )
-    ON compute, transfer, communication, copy
-    INTO NAME state VALUE time_ns
+WITH parts AS MATERIALIZED (
+    FROM shared_partition() WHERE window_ns > 0
 ),
 -- for whom each rank waited, in each step and in all
 late AS (
@@ -46,16 +36,18 @@ late AS (
 given AS MATERIALIZED (
     SELECT
         w.rank, w.step, w.window_ns, l.late_rank AS origin_rank,
-        CAST(floor(l.late_ns * least(w.exposed_wait_ns / sum(l.late_ns) OVER (PARTITION BY w.rank, w.step), 1)) AS BIGINT) AS time_ns
-    FROM windows AS w JOIN late AS l ON l.rank = w.rank AND l.step IS NOT DISTINCT FROM w.step
+        CAST(floor(l.late_ns * least(w.time_ns / sum(l.late_ns) OVER (PARTITION BY w.rank, w.step), 1)) AS BIGINT) AS time_ns
+    FROM parts AS w JOIN late AS l ON l.rank = w.rank AND l.step IS NOT DISTINCT FROM w.step
+    WHERE w.state = 'waiting'
 ),
 waiting AS (
     FROM given
     UNION ALL
-    SELECT w.rank, w.step, w.window_ns, NULL, w.exposed_wait_ns - coalesce(g.time_ns, 0)
-    FROM windows AS w
+    SELECT w.rank, w.step, w.window_ns, NULL, w.time_ns - coalesce(g.time_ns, 0)
+    FROM parts AS w
     LEFT JOIN (SELECT rank, step, sum(time_ns) AS time_ns FROM given GROUP BY rank, step) AS g
         ON g.rank = w.rank AND g.step IS NOT DISTINCT FROM w.step
+    WHERE w.state = 'waiting'
 ),
 reasons AS (
     SELECT rank, step, cause, cause_detail
@@ -65,15 +57,11 @@ reasons AS (
     SELECT rank, NULL, cause, cause_detail
     FROM analysis_stragglers(p_queued_ns := $queued_ns, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
 ),
-parts AS (
-    SELECT rank, step, window_ns, state, NULL AS cause, NULL AS cause_detail, NULL AS origin_rank, time_ns FROM states
+divided AS (
+    SELECT rank, step, window_ns, state, cause, NULL AS cause_detail, NULL AS origin_rank, time_ns FROM parts WHERE state <> 'waiting'
     UNION ALL
     SELECT w.rank, w.step, w.window_ns, 'waiting', r.cause, r.cause_detail, w.origin_rank, w.time_ns
     FROM waiting AS w LEFT JOIN reasons AS r ON r.rank = w.origin_rank AND r.step IS NOT DISTINCT FROM w.step
-    UNION ALL
-    SELECT rank, step, window_ns, 'idle', cause, NULL, NULL, idle_ns
-    FROM analysis_idle_causes(p_window := $window, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
-    WHERE window_ns > 0
 )
 SELECT
     rank,
@@ -85,6 +73,6 @@ SELECT
     CAST(time_ns AS BIGINT) AS time_ns,
     window_ns,
     tw_ratio(time_ns, window_ns) AS window_share
-FROM parts
+FROM divided
 WHERE time_ns > 0
 ORDER BY rank, step NULLS FIRST, time_ns DESC, state, cause NULLS LAST, origin_rank NULLS LAST

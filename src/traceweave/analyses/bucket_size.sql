@@ -14,7 +14,7 @@
 -- column: bytes_max BIGINT | size of the largest of them; NULL if the trace does not say how many bytes
 -- column: reduce_ns BIGINT | predicted time of all reductions of a step, alpha + effective bytes / beta each: median over the steps; NULL: see note
 -- column: tail_ns BIGINT | predicted time from the last gradients' readiness to the end of the last reduction, if each bucket starts when it is ready on every rank and the one before it is done: median over the steps; NULL: see note
--- column: saved_ns BIGINT | tail_ns of the recorded buckets minus this one; negative: it gets worse
+-- column: saved_ns BIGINT | tail_ns of the recorded buckets minus this one, but no more than the tail that was measured; negative: it gets worse
 -- column: measured_tail_ns BIGINT | of merged = 1: the time from the last gradients' readiness on any rank to the end of the last reduction as measured, median over the steps, to compare with tail_ns; NULL otherwise
 -- column: steps BIGINT | steps used
 -- column: alpha_ns BIGINT | latency of the group's all-reduce, from alpha_beta
@@ -119,7 +119,7 @@ SELECT
     s.bytes_max,
     s.reduce_ns,
     s.tail_ns,
-    first(s.tail_ns) OVER (PARTITION BY s.group_id ORDER BY s.merged) - s.tail_ns AS saved_ns,
+    CASE WHEN s.tail_ns IS NOT NULL THEN least(first(s.tail_ns) OVER whole - s.tail_ns, first(s.measured_tail_ns) OVER whole) END AS saved_ns,
     s.measured_tail_ns,
     s.steps,
     f.alpha_ns,
@@ -134,4 +134,5 @@ SELECT
         WHEN s.is_unready THEN 'not computable: in some step it is unknown when the gradients were ready'
     END AS note
 FROM summed AS s LEFT JOIN fits AS f ON f.group_id IS NOT DISTINCT FROM s.group_id
+WINDOW whole AS (PARTITION BY s.group_id ORDER BY s.merged)
 ORDER BY s.group_id NULLS LAST, s.merged

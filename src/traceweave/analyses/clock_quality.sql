@@ -23,7 +23,7 @@
 -- order: rank, from_local_ns NULLS FIRST
 -- caveat: a violation is counted for the rank that ended too early; the wrong clock may be that of the rank that began too late.
 -- caveat: a disagreement means that the split of this rank's time into wait and transfer is unreliable: its clock is wrong, or its ends come much later than the others'.
--- caveat: all_reduce, all_gather, reduce_scatter, all_to_all and barrier synchronize; the others may end on one rank before another begins.
+-- caveat: all_reduce, all_gather, reduce_scatter, all_to_all (dispatch, combine) and barrier synchronize; the others may end on one rank before another begins.
 WITH residuals AS (
     SELECT rank, max(residual_p95_ns) AS residual_ns
     FROM clocks

@@ -4,7 +4,7 @@
 -- grain: one row per process group, operation, sender and receiver
 -- reads: collective_instances, collectives, gpu_ops, groups, host_ops
 -- column: group_id INTEGER | process group; NULL if the operations could not be assigned to one
--- column: op VARCHAR | 'send_recv' or 'all_to_all'
+-- column: op VARCHAR | 'send_recv', 'all_to_all', or of experts 'dispatch' or 'combine'
 -- column: from_rank INTEGER | the rank that sends; NULL if the traces do not say
 -- column: to_rank INTEGER | the rank that receives; NULL: all other members of the group together, which the traces do not list
 -- column: messages BIGINT | operations
@@ -56,6 +56,7 @@ sent AS (
 exchanges AS MATERIALIZED (
     SELECT
         k.call_id,
+        k.op,
         k.group_id,
         k.rank,
         k.bytes,
@@ -72,7 +73,7 @@ exchanges AS MATERIALIZED (
     LEFT JOIN shared AS s USING (collective_id)
     LEFT JOIN gpu_ops AS o ON o.op_id = k.gpu_op_id
     LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id
-    WHERE k.op = 'all_to_all'
+    WHERE k.op IN ('all_to_all', 'dispatch', 'combine')
 ),
 sized AS (
     SELECT
@@ -86,7 +87,7 @@ sized AS (
 exchanged AS (
     SELECT
         group_id,
-        'all_to_all' AS op,
+        op,
         rank AS from_rank,
         pair.to_rank AS to_rank,
         CAST(round(bytes_in * pair.share) AS BIGINT) AS bytes,

@@ -22,6 +22,7 @@
 -- main: severity, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
 -- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
+-- caveat: advice on buckets and on gathering ahead is given only where it gains min_share or more by replay.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.
 -- caveat: in a run without steps, the whole recording of a rank counts as one step.
 -- caveat: the wait of a pipeline's stages for each other is pipeline_wait, never a straggler: sends, recvs and collectives over several stages are left out of the other rules about waiting.
@@ -31,6 +32,7 @@ WITH costly AS (
         f.*,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
+        f.remedy IS NOT NULL AND coalesce(m.alone_ns < $min_share * s.step_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
@@ -42,6 +44,7 @@ WITH costly AS (
     FROM shared_found() AS f
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS r USING (scenario)
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS c ON c.scenario = f.ceiling
+    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS m ON m.scenario = f.remedy
     LEFT JOIN (FROM shared_replayed() WHERE scenario IS NULL) AS w ON TRUE
     LEFT JOIN shared_mean_step() AS s ON TRUE
 )
@@ -68,7 +71,7 @@ SELECT
         THEN format('; without that, what comes later moves up too: {} in all', tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
-    c.advice,
+    CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,
     c.note
 FROM costly AS c LEFT JOIN shared_mean_step() AS s ON TRUE
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

@@ -19,7 +19,7 @@
 -- column: ranks_seen BIGINT | ranks whose operations are in the traces
 -- column: ops VARCHAR | their operations, by name
 -- column: calls BIGINT | operations, counted once per rank
--- column: bytes BIGINT | sum of their sizes, counted once per rank; NULL if the size of any is unknown
+-- column: bytes BIGINT | sum of their sizes, counted once per rank, as far as they are known (note says of how many they are not); NULL if none is
 -- column: comm_ns BIGINT | time in which they ran, summed over the ranks
 -- column: overlap_ns BIGINT | part of it in which compute ran on the same rank
 -- column: exposed_ns BIGINT | the rest
@@ -62,7 +62,8 @@ counted AS (
         count(DISTINCT rank) AS ranks_seen,
         string_agg(DISTINCT op, ', ' ORDER BY op) AS ops,
         count(*) AS calls,
-        CASE WHEN count(bytes) = count(*) THEN CAST(sum(bytes) AS BIGINT) END AS bytes
+        CAST(sum(bytes) AS BIGINT) AS bytes,
+        count(bytes) AS said
     FROM calls
     GROUP BY group_id, role, role_source, used_for, used_source
 ),
@@ -144,7 +145,7 @@ SELECT
             WHEN c.ranks_seen < g.size AND r.recorded = g.size THEN format('operations of {} of {} ranks seen', c.ranks_seen, g.size)
             WHEN c.ranks_seen < g.size THEN c.ranks_seen || ' of ' || g.size || ' ranks recorded'
         END,
-        CASE WHEN c.bytes IS NULL THEN 'the traces do not say how many bytes' END
+        tw_unsaid_bytes(c.said, c.calls)
     ), '') AS note
 FROM counted AS c
 LEFT JOIN summed AS s

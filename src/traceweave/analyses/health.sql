@@ -94,9 +94,8 @@ hung AS (
 ),
 judged AS (
     SELECT
-        any_value(verdict ORDER BY verdict = 'unknown' DESC, kind, rank) AS verdict,
-        any_value(message ORDER BY verdict = 'unknown' DESC, kind, rank) AS message,
-        count(DISTINCT message) AS messages,
+        any_value(message ORDER BY verdict = 'unknown' DESC, kind, rank) FILTER (rank IS NOT NULL) AS message,
+        count(DISTINCT message) FILTER (rank IS NOT NULL) AS messages,
         bool_or(verdict = 'fit to judge') AS is_fit,
         list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks
     FROM analysis_recording()

@@ -31,6 +31,10 @@ RULE_COLUMNS = (
     Column("cost_ns", "DOUBLE", "what it costs per step, at most; NULL: time is not what it costs"),
     Column("scenario", "VARCHAR", "what fixing it is for what-if; NULL: it cannot be said so"),
     Column("ceiling", "VARCHAR", "a scenario that gains at least what fixing it can; NULL: none"),
+    Column("remedy", "VARCHAR", "what the advice does, for what-if; NULL: it cannot be said so"),
+    Column(
+        "otherwise", "VARCHAR", "advice where remedy gains nothing by replay, or is not replayed"
+    ),
     Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
     Column("evidence", "VARCHAR", "what was found, in words with its numbers"),
     Column("proof", "VARCHAR", "NULL: the analysis that the header names"),

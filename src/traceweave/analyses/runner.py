@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import resources
@@ -31,12 +31,14 @@ from traceweave.analyses.parsed import parsed
 from traceweave.analyses.rules import union_of_rules
 from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
+from traceweave.analyses.stored import pass_over, restore, store, stored
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
-from traceweave.store.database import asked_of, first_line
+from traceweave.store.database import asked_of, first_line, unchanging
 from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
+from traceweave.words import name_ranks
 
 _NAME = re.compile(r"\btw_\w+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -67,7 +69,8 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
-        if divide(con, analysis):
+        _check_rank(con, values)
+        if _table_of(analysis, values) in stored(con) or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
         sql, left = prepare(con, analysis, values)
         return con.sql(parsed(con, sql), params=left or None)
@@ -82,7 +85,31 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
+        _check_rank(con, values)
         return materialize(con, analysis, values)
+
+
+def _check_rank(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> None:
+    """Raise QueryError for a rank that the run does not have."""
+    if (rank := values.get("rank")) is None:
+        return
+    ranks = [number for (number,) in con.execute("SELECT DISTINCT rank FROM ranks").fetchall()]
+    if rank not in ranks:
+        has = f"it has {name_ranks(sorted(ranks))}" if ranks else "it has none"
+        raise QueryError(f"parameter rank cannot be {rank}: no rank of this run, {has}")
+
+
+def keep_answers(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Compute analyses, with the usual values of their parameters, and keep what they say and start
+    from in the database behind `con`, which is written to disk; what it kept before is replaced.
+
+    Raises what `run` does.
+    """
+    with unchanging(con):
+        pass_over(con)
+        for name in names:
+            analysis_relation(con, name)
+        store(con)
 
 
 def shared_rows(con: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRelation:
@@ -152,9 +179,8 @@ def materialize(
     """
     go_on()
     made = _kept(con) if made is None else made
-    asked = repr((statement.kind, sorted(values.items())))
-    name = f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-    if name not in made:
+    name = _table_of(statement, values)
+    if name not in made and not restore(con, statement, name):
         if batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
@@ -165,6 +191,11 @@ def materialize(
             con.execute(parsed(con, create), left or None).fetchall()
     made.add(name)
     return name
+
+
+def _table_of(statement: Statement, values: dict[str, Value]) -> str:
+    asked = repr((statement.kind, sorted(values.items())))
+    return f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 def _write_batches(
@@ -231,9 +262,9 @@ def _write_through(
         return con.sql(sql, params=left).to_arrow_table()
 
     found = THROUGH[statement.through](con, values, selected)
-    columns = ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in statement.columns)
     with registered(con, found) as rows:
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM {rows}")
+        select = f"SELECT {statement.typed()} FROM {rows}"
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:

@@ -84,8 +84,12 @@ class Statement:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of its rows."""
-        return tuple(parse_column(text) for text in self.fields["column"])
+        """The columns of its rows; none where its kind has them in common, as rules do."""
+        return tuple(parse_column(text) for text in self.fields.get("column", ()))
+
+    def typed(self) -> str:
+        """Return what selects its columns, by name, from rows whose types are about theirs."""
+        return ", ".join(f"CAST({c.name} AS {c.type}) AS {c.name}" for c in self.columns) or "*"
 
     def text(self, key: str) -> str:
         """Return a field that occurs once; '' if it is optional and not there."""
@@ -100,7 +104,7 @@ class Statement:
         for name in values:
             if name not in known:
                 listed = ", ".join(known) or "none"
-                hint = suggest(name, known)
+                hint = self._of_a_column(name) or suggest(name, known)
                 raise QueryError(
                     f"{self.name} has no parameter {name!r}{hint}; its parameters: {listed}"
                 )
@@ -108,6 +112,14 @@ class Statement:
             name: parameter.check(values[name]) if name in values else parameter.default
             for name, parameter in known.items()
         }
+
+    def _of_a_column(self, name: str) -> str:
+        """Say how rows are chosen by a column, if that is what a name is of."""
+        if not any(column.name == name for column in self.columns):
+            return ""
+        return (
+            f": it is a column; traceweave query run.duckdb 'FROM {self.name}() WHERE {name} = …'"
+        )
 
 
 def names(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@
 -- column: group_id INTEGER | process group
 -- column: window_ns BIGINT | length of the step's device window (of its range on the host without a GPU); of the rank's span outside steps
 -- column: calls BIGINT | the group's operations
--- column: bytes BIGINT | sum of their sizes; NULL if the size of any is unknown
+-- column: bytes BIGINT | sum of their sizes, as far as they are known (note says of how many they are not); NULL if none is
 -- column: comm_ns BIGINT | sum of their durations, waiting for other ranks included
 -- column: wait_ns BIGINT | of that, the time until the last rank had started; NULL if no other rank was seen
 -- column: same_stream_ns BIGINT | of comm_ns, the part on the rank's busiest compute stream: no compute of that stream can hide it
@@ -53,7 +53,8 @@ summed AS (
         k.group_id,
         any_value(k.used_source) AS used_source,
         count(*) AS calls,
-        CASE WHEN count(k.bytes) = count(*) THEN CAST(sum(k.bytes) AS BIGINT) END AS bytes,
+        CAST(sum(k.bytes) AS BIGINT) AS bytes,
+        count(k.bytes) AS said,
         CAST(sum(k.duration_ns) AS BIGINT) AS comm_ns,
         CASE WHEN count(w.wait_ns) FILTER (WHERE n.ranks_seen > 1) = count(*) THEN CAST(sum(w.wait_ns) AS BIGINT) END AS wait_ns,
         CAST(sum(CASE WHEN k.stream = s.stream THEN k.duration_ns ELSE 0 END) AS BIGINT) AS same_stream_ns,
@@ -91,7 +92,7 @@ SELECT
     s.used_source,
     nullif(concat_ws('; ',
         CASE WHEN s.step IS NULL THEN 'outside any step: the window is the span of the rank' END,
-        CASE WHEN s.bytes IS NULL THEN 'the trace does not say how many bytes' END,
+        tw_unsaid_bytes(s.said, s.calls),
         CASE WHEN s.wait_ns IS NULL THEN 'some were seen on one rank only' END
     ), '') AS note
 FROM summed AS s LEFT JOIN windows AS w ON w.rank = s.rank AND w.step IS NOT DISTINCT FROM s.step

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import statistics
+import time
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 NEVER = -1
 """No step has this number."""
+
+USUAL_STEPS = 20
+"""The steps before the profiler is made ready, whose median is how long one takes without it."""
 
 log = logging.getLogger("traceweave.capture")
 
@@ -97,6 +103,9 @@ class capture:
         self._number = next(_numbers)
         self._meeting: Meeting | None = None
         self._tree: ProbeTree | None = None
+        self._begun: deque[int] | None = deque(maxlen=USUAL_STEPS + 1)
+        """When the latest steps began, by the monotonic clock, ns; None: that is known."""
+        self._usual_ns: int | None = None
         self._note = ""
         self._done = self._failed = False
         self._script = self._run()
@@ -124,6 +133,8 @@ class capture:
     def step(self) -> None:
         """Tell that a step is over and the next one begins."""
         self._now += 1
+        if self._begun is not None:
+            self._begun.append(time.perf_counter_ns())
         if self._now == self._next:
             self._go_on()
 
@@ -140,6 +151,7 @@ class capture:
         if not steps or steps.step != 1 or steps[0] < self._first:
             raise ValueError(f"{steps} is not a range of steps from {self._first} on")
         yield max(self._first, steps[0] - self._warmup)
+        self._usual_ns = self._usual_step()
         process = this_process()
         recorder = self._recorder()
         if not self._agree(process, recorder):
@@ -151,6 +163,12 @@ class capture:
             yield from self._record(process, recorder)
         finally:
             recorder.close()
+
+    def _usual_step(self) -> int | None:
+        """How long a step takes before there is a profiler; None where too few were seen."""
+        took = [after - before for before, after in itertools.pairwise(self._begun or ())]
+        self._begun = None
+        return int(statistics.median(took)) if len(took) > 2 else None
 
     def _agree(self, process: Process, recorder: Recorder) -> bool:
         """Whether all ranks record; says why not."""
@@ -193,6 +211,7 @@ class capture:
                 | {
                     "steps": [self._steps[0], number],
                     "note": self._note,
+                    "unprofiled_step_ns": self._usual_ns,
                     "probes": [{"peer": one.peer, "times": one.times} for one in before + after],
                 }
             )

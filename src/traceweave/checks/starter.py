@@ -54,7 +54,7 @@ def _like_before(_: float, __: str) -> dict[str, str | int]:
 
 
 _RULES: tuple[tuple[Rule, Limited], ...] = (
-    (Rule("step time", (), "ns", analysis="steps", column="length_ns", aggregate="median"),
+    (Rule("step time", (), "ns", analysis="steps", column="length_ns", aggregate="mean"),
      _with_room),
     (Rule("exposed waiting and transfer", (), "ns", analysis="breakdown", column="exposed_comm_ns"),
      _with_room),

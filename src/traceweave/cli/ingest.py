@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -90,6 +91,12 @@ MOST_ALIKE = 3
     help="Add to the run folder that is there; ranks that it has already are replaced.",
 )
 @on_dask("Load a run folder on Dask's workers", "job")
+@click.option(
+    "--verdict/--no-verdict",
+    default=True,
+    help="Work out what health, findings and fixes say, keep it in the database, and print the"
+    " costliest of it.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
 @click.pass_context
@@ -106,6 +113,7 @@ def ingest(
     jobs: int | None,
     add: bool,
     dask: str | None,
+    verdict: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -118,9 +126,13 @@ def ingest(
     """
     target = output or _no_output(paths)
 
+    from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
+    from traceweave.cli.verdict import keep_verdict, print_verdict
     from traceweave.ingestion import ingest as read
     from traceweave.ingestion.room import fitting_jobs
+    from traceweave.places import place_of
+    from traceweave.store.manifest import size_of_run
 
     jobs = fitting_jobs(jobs)
     replaced = None if add else _what_is_there(target)
@@ -139,7 +151,13 @@ def ingest(
             dask=dask,
             progress=bars,
         )
+        failure = keep_verdict(target, bars) if verdict else None
+    result = replace(result, size_bytes=size_of_run(place_of(target)))
     summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
+    if failure is not None:
+        note(f"no verdict: {failure}")
+    elif verdict and not quiet:
+        print_verdict(target)
     if not result.ok:
         context.exit(PARTLY_LOADED)
 

@@ -175,6 +175,12 @@ def _usage_message(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "traceweave"
+    if isinstance(error, click.NoSuchOption) and path == "traceweave analyze":
+        return (
+            f"no option {error.option_name}: rows are chosen in SQL, traceweave query run.duckdb"
+            " 'FROM gaps() WHERE rank = 0', and parameters are given with -p; see"
+            " 'traceweave analyze --help'"
+        )
     return f"{message}; see '{path} --help'"
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
@@ -99,9 +100,11 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(records.batches(reader), reader.schema)
 
 
-def note(text: str) -> None:
-    """Tell the user something that is not a result."""
-    tell(cells.printable(" ".join(without_secrets(text).split())))
+def note(text: str, *, wrapped: bool = False, indent: str = "") -> None:
+    """Tell the user something that is not a result: on one line, or wrapped to what is read."""
+    line = cells.printable(" ".join(without_secrets(text).split()))
+    width = page_width(sys.stderr) if wrapped else 0
+    tell(textwrap.fill(line, width, subsequent_indent="  ") if wrapped else indent + line)
 
 
 def page_width(stream: IO[str]) -> int:

@@ -1,5 +1,6 @@
 """What the recordings of all ranks show only beside each other, as rows of base.doubts: ranks that
-started apart, that recorded different times, or with different settings.
+started apart, that recorded different times or steps, or with different settings; and beside what
+capture measured before the profiler.
 """
 
 from __future__ import annotations
@@ -97,10 +98,47 @@ WHERE bits > 0
 GROUP BY rank
 """
 
+# steps that were left out were recorded
+_FEWER = """
+INSERT INTO base.doubts BY NAME
+WITH recorded AS (
+    SELECT rank, source_id, step FROM base.steps
+    UNION SELECT rank, source_id, step FROM base.doubts WHERE is_unknown AND step IS NOT NULL
+),
+counted AS (
+    SELECT rank, min(source_id) AS source_id, count(DISTINCT step) AS count
+    FROM recorded GROUP BY rank
+)
+SELECT rank, source_id, NULL AS step, 'fewer steps' AS kind, count, m.total, FALSE AS is_unknown
+FROM counted CROSS JOIN (SELECT max(count) AS total FROM counted) AS m
+WHERE count < m.total
+"""
+
+# a profiler that costs less than a tenth is what all of them cost
+_SLOWED = """
+INSERT INTO base.doubts BY NAME
+WITH usual AS (
+    SELECT rank, median(CAST(value AS BIGINT)) AS ns
+    FROM base.job_settings WHERE kind = 'measured' AND name = 'unprofiled_step_ns'
+    GROUP BY rank
+),
+profiled AS (
+    SELECT rank, min(source_id) AS source_id, median(duration_ns) AS ns
+    FROM base.steps GROUP BY rank
+)
+SELECT
+    rank, source_id, NULL AS step, 'slowed' AS kind,
+    (p.ns - u.ns)::BIGINT AS count, u.ns::BIGINT AS total, FALSE AS is_unknown
+FROM profiled AS p JOIN usual AS u USING (rank)
+WHERE 10 * p.ns > 11 * u.ns
+"""
+
 _BY_KIND = {
     "late start": _LATE_START,
     "recorded apart": _APART,
     "other settings": _SETTINGS,
+    "fewer steps": _FEWER,
+    "slowed": _SLOWED,
 }
 
 

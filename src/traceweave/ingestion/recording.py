@@ -50,6 +50,11 @@ _KINDS = {
         " be: each counts until the next one starts",
         "their durations are wrong in the trace: record again, with a newer profiler or driver",
     ),
+    "impossible times": _Kind(
+        "{share} GPU ops in {steps} start before the call that launched them",
+        "{share} GPU ops in {steps} start before the call that launched them: they are left out",
+        "their times are wrong in the trace: record again, with a newer profiler or driver",
+    ),
     "late start": _Kind(
         "ranks began to record, or to work, {time} apart: {steps} began with waiting for the last",
         "",
@@ -61,6 +66,35 @@ _KINDS = {
         " causes are known in this part",
         "start and stop the profiler at the same step on every rank",
     ),
+    "fewer steps": _Kind(
+        "",
+        "it recorded {share} steps that other ranks did",
+        "start and stop the profiler at the same step on every rank",
+    ),
+    "slowed": _Kind(
+        "",
+        "its steps take {time} ({percent}) longer than those before the profiler was made ready:"
+        " time of the host is part the profiler's",
+        "record less (no stacks, no shapes, no memory), and judge the step time without it",
+    ),
+    "no launches": _Kind(
+        "",
+        "{share} GPU ops have no record of the call that launched them: why the GPU idled before"
+        " them is not known",
+        "record CUDA calls with CUDA activity, and fewer steps at a time",
+    ),
+    "one op": _Kind(
+        "one op takes {percent} of the time that the GPU is busy in the recording, in {steps}",
+        "one op takes {percent} of the time that its GPU is busy: shares of time tell little of"
+        " the rest",
+        "if no op of this run can be as long, record again; else record a window without it",
+    ),
+    "no metadata": _Kind(
+        "",
+        "{share} NCCL kernels tell neither group nor size, as the others do: they are matched by"
+        " their order, if at all",
+        "record operators too, and no step that replays a CUDA graph",
+    ),
     "other settings": _Kind(
         "",
         "it lacks {missing}, which other ranks recorded: recording them takes time of the host, by"
@@ -70,7 +104,9 @@ _KINDS = {
 }
 """By kind of doubt."""
 
-_COUNTED = frozenset({"lost records", "no device records", "overruns"})
+_COUNTED = frozenset(
+    kind for kind, of in _KINDS.items() if "{share}" in of.counts or "{of}" in of.unknown
+)
 """Those whose counts are of records."""
 
 KINDS = frozenset(_KINDS)

@@ -12,8 +12,10 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
+from traceweave.replay.buckets import rebucketed
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
+from traceweave.replay.latencies import latencies
 from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered
 from traceweave.replay.nodes import (
     ARRIVAL,
@@ -30,10 +32,14 @@ from traceweave.replay.nodes import (
     Edges,
     Nodes,
 )
+from traceweave.replay.prefetch import prefetched
 from traceweave.replay.scenario import Scenario
 from traceweave.replay.single_steps import positions
 from traceweave.replay.slowdown import places_of
-from traceweave.words import named
+from traceweave.words import named, plural
+
+_LAUNCHED = (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)
+"""What a call launches."""
 
 COLUMNS = {
     "compute": (("length", (COMPUTE,)),),
@@ -42,10 +48,10 @@ COLUMNS = {
     "launch": (
         ("delay", (CALL, ENTER)),
         ("length", (CALL,)),
-        ("launch_lag", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),
+        ("launch_lag", _LAUNCHED),
     ),
     "sync": (("length", (EXIT,)),),
-    "device_delay": (("delay", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),),
+    "device_delay": (("delay", _LAUNCHED),),
 }
 """By kind: the columns of nodes that it is, and of which sorts of nodes."""
 
@@ -58,7 +64,7 @@ ON_CPU = {
 _HELD = (
     ("held", (CALL, ENTER)),
     ("length", (CALL,)),
-    ("launch_lag", (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)),
+    ("launch_lag", _LAUNCHED),
 )
 """The same of what keeps a host thread from launching, and in a run without a GPU:"""
 _HELD_ON_CPU = (("held", (COMPUTE,)),)
@@ -71,6 +77,8 @@ _UNKNOWN_STAGE = """
 SELECT DISTINCT rank FROM collectives
 WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
 """
+
+_UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"
 
 
 @dataclass
@@ -103,9 +111,23 @@ class Changer:
             edges = edges.where(~removed)
         if scenario.overlap:
             nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
+        if scenario.prefetch is not None:
+            nodes, edges = self._prefetched(nodes, edges, selected, scenario)
         if not found:
-            raise UsageError(f"scenario {scenario.text!r} selects nothing of this run")
+            raise UsageError(
+                f"scenario {scenario.text!r} selects nothing of this run{self._unmatched(scenario)}"
+            )
         return Changed(nodes, edges)
+
+    def _unmatched(self, scenario: Scenario) -> str:
+        """Return why a collective operation that was recorded is not selected; '' if it was not."""
+        (calls,) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchone() or (0,)
+        if not calls:
+            return ""
+        return (
+            f": of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
+            " so that their waiting and transfer are not known"
+        )
 
     def _is_of(self, kind: str, column: str) -> Flags:
         """Return of which nodes a column is that kind of time: what launching is to one, the loader
@@ -159,6 +181,10 @@ class Changer:
         if s.bytes is not None:
             size = self.graph.instances["bytes"]
             chosen &= self._of_instance((size >= s.bytes[0]) & (size <= s.bytes[1]))
+        if s.bucket_mb is not None:
+            chosen &= self._of_instance(self.graph.instances["op"] == "all_reduce")
+        if s.prefetch is not None:
+            chosen &= self._of_instance(self.graph.instances["op"] == "all_gather")
         return chosen
 
     def _named(self, pattern: str, known: tuple[str, ...], column: Ints, what: str) -> Flags:
@@ -212,7 +238,7 @@ class Changer:
     # -- what changes
 
     def _with(self, nodes: Nodes, kind: str, column: str, chosen: Flags, s: Scenario) -> Nodes:
-        if s.overlap or not np.any(chosen):
+        if s.overlap or s.prefetch is not None or not np.any(chosen):
             return nodes
         if column == "held" or (column == "delay" and kind == "launch"):
             # the part of a delay that `held` says is not launching
@@ -256,6 +282,9 @@ class Changer:
             nodes = self.graph.nodes
             chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
+        elif s.bucket_mb is not None:
+            most = s.bucket_mb * 1e6
+            new = rebucketed(self.graph, self.con, old, chosen, most, self._alpha(old))
         return new
 
     def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> tuple[Ints, Floats]:
@@ -325,14 +354,20 @@ class Changer:
         nodes, of = self.graph.nodes, self.graph.instances
         instance = nodes.instance
         size = np.maximum(of["bytes"], 0) * of["factor"]
-        whole = (nodes.sort == TRANSFER) & (instance >= 0)
-        alpha = _latencies(of["size"], size, instance[whole], old[whole])
+        alpha = self._alpha(old)
         at = instance[chosen]
         unknown = of["bytes"][at] < 0
         least = alpha[at] if s.alpha_us is None else np.full(len(at), s.alpha_us * 1000)
         kept = np.maximum(old[chosen] - alpha[at], 0)
         moved = kept if s.gbps is None else size[at] / s.gbps
         return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
+
+    def _alpha(self, old: Ints) -> Floats:
+        """Return the latency of each instance, ns."""
+        nodes, of = self.graph.nodes, self.graph.instances
+        whole = (nodes.sort == TRANSFER) & (nodes.instance >= 0)
+        size = np.maximum(of["bytes"], 0) * of["factor"]
+        return latencies(of["size"], size, nodes.instance[whole], old[whole])
 
     def _overlapped(self, nodes: Nodes, chosen: Flags, s: Scenario) -> Nodes:
         """Let collectives arrive as soon as what they wait for on other streams is done."""
@@ -349,6 +384,17 @@ class Changer:
         lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
 
+    def _prefetched(
+        self, nodes: Nodes, edges: Edges, selected: Flags, s: Scenario
+    ) -> tuple[Nodes, Edges]:
+        found = prefetched(self.graph, nodes, edges, selected, s.prefetch or 1)
+        if found is None:
+            raise UsageError(
+                f"scenario {s.text!r} selects nothing of this run: no compute is known to wait for"
+                " an all_gather"
+            )
+        return found
+
 
 def _depends(nodes: Nodes) -> Flags:
     """Whether each node follows something, so that its delay is no date."""
@@ -364,26 +410,3 @@ def _known(what: str, wanted: frozenset[int], known: Collection[int]) -> None:
 def _codes(column: Ints) -> Ints:
     codes: Ints = np.unique(column.astype(str), return_inverse=True)[1]
     return codes
-
-
-def _latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
-    """Return the latency in groups as large as that of each instance: where a line through the
-    medians by size begins; of all groups where those have one size only."""
-    alpha = np.full(len(size), _latency(size[instance], transfer) or 0.0)
-    for one in np.unique(what[instance]).tolist():
-        mine = what[instance] == one
-        found = _latency(size[instance[mine]], transfer[mine])
-        if found is not None:
-            alpha[what == one] = found
-    return alpha
-
-
-def _latency(size: Floats, transfer: Ints) -> float | None:
-    sizes, number = np.unique(size, return_inverse=True)
-    if len(sizes) < 2:
-        return None
-    order = np.lexsort((transfer, number))
-    count = np.bincount(number)
-    middle = np.cumsum(count) - count + count // 2
-    slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
-    return max(float(intercept), 0.0) if slope > 0 else None

@@ -20,6 +20,7 @@ from traceweave.replay.rows import (
     sorted_by,
 )
 from traceweave.replay.streams import Records, Streams
+from traceweave.replay.unions import Union
 
 
 @dataclass(frozen=True)
@@ -224,13 +225,6 @@ def _covered(ranges: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
     for one in chains.tolist():
         mine = chain == one
         own = anyone | (ranges["chain"] == one)
-        starts, ends = ranges["start_ns"][own], ranges["end_ns"][own]
-        until = np.maximum.accumulate(np.concatenate([[begin.min(initial=0)], ends]))
-        starts = np.maximum(starts, until[:-1])
-        ends = np.maximum(starts, ends)
-        edges = np.stack([starts, ends], axis=1).ravel()
-        total = np.concatenate([[0], np.cumsum(ends - starts)])
-        total = np.repeat(total, 2)[:-1]
-        both = [np.interp(at[mine], edges, total[1:]) for at in (begin, end)]
-        found[mine] = np.rint(both[1] - both[0]).astype(np.int64)
+        within = Union(ranges["start_ns"][own], ranges["end_ns"][own])
+        found[mine] = within.covered(begin[mine], end[mine])
     return found

@@ -7,6 +7,7 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import ARRIVAL, CALL, Nodes
+from traceweave.replay.unions import Union
 
 
 class Idle:
@@ -32,7 +33,7 @@ class Idle:
         # what has arrived runs until its transfer, which follows it, begins
         arrived = np.flatnonzero(nodes.sort[ops] == ARRIVAL)
         end[arrived] = nodes.start[ops[arrived] + 1]
-        busy = _Union(start, end)
+        busy = Union(start, end)
         at = nodes.start[host]
         self.before[host] = busy.gaps(at - np.maximum(nodes.delay[host], 0), at)
         self.within[host] = busy.gaps(at, nodes.end[host])
@@ -40,27 +41,3 @@ class Idle:
         call = nodes.launch[launched]
         until = np.minimum(nodes.start[launched], nodes.end[call])
         self.to_launch[launched] = busy.gaps(nodes.start[call], until)
-
-
-class _Union:
-    """Stretches of time, those that touch or overlap as one."""
-
-    def __init__(self, start: Ints, end: Ints) -> None:
-        order = np.argsort(start, kind="stable")
-        start, until = start[order], np.maximum.accumulate(end[order])
-        first = np.append(True, start[1:] > until[:-1])[: len(start)]
-        self._begins = start[first]
-        self._ends = until[np.append(first[1:], True)[: len(start)]]
-        self._lengths = np.append(0, np.cumsum(self._ends - self._begins))
-
-    def gaps(self, since: Ints, until: Ints) -> Ints:
-        """Return how much of each time between two moments is in none of the stretches."""
-        until = np.maximum(until, since)
-        found: Ints = until - since - (self._up_to(until) - self._up_to(since))
-        return found
-
-    def _up_to(self, at: Ints) -> Ints:
-        place = np.searchsorted(self._begins, at, side="right")
-        past = np.maximum(np.append(0, self._ends)[place] - at, 0)
-        found: Ints = self._lengths[place] - past
-        return found

@@ -10,7 +10,7 @@ from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
 
 SELECTORS = ("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes")
-CHANGES = ("times", "like", "gbps", "alpha_us", "overlap")
+CHANGES = ("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap")
 LIKES = ("median", "fastest", "mean")
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
@@ -39,6 +39,8 @@ class Scenario:
     like: str | None = None
     gbps: float | None = None
     alpha_us: float | None = None
+    bucket_mb: float | None = None
+    prefetch: int | None = None
     overlap: bool = False
 
 
@@ -82,6 +84,8 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         _like(text, given),
         _number(text, "gbps", given),
         _number(text, "alpha_us", given),
+        _number(text, "bucket_mb", given),
+        _units(text, given),
         _overlap(text, given),
     )
     _refuse(scenario)
@@ -113,7 +117,7 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
             hint = suggest(kind, KINDS) or f"; there are: {', '.join(KINDS)}"
             raise UsageError(f"scenario {text!r} has an unknown kind {kind!r}{hint}")
         return kinds
-    if {"gbps", "alpha_us", "overlap", "group", "bytes"} & given.keys():
+    if _OF_TRANSFER & given.keys():
         return frozenset({"transfer"})
     if "op" in given:
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
@@ -126,6 +130,9 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return frozenset({"compute"})
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
+
+_OF_TRANSFER = frozenset({"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "group", "bytes"})
+"""Keys that only collectives have."""
 
 _COMPARABLE = frozenset({"compute", "launch", "copy", *HOLDS})
 """Kinds that are a rank's own doing, and so can be like those of others."""
@@ -143,9 +150,14 @@ def _refuse(s: Scenario) -> None:
         raise UsageError(f"scenario {s.text!r}: gbps is above 0")
     if s.alpha_us is not None and s.alpha_us < 0:
         raise UsageError(f"scenario {s.text!r}: alpha_us is at least 0")
-    only_transfer = s.gbps is not None or s.alpha_us is not None or s.overlap
-    if only_transfer and s.kinds != {"transfer"}:
-        raise UsageError(f"scenario {s.text!r}: gbps, alpha_us and overlap are for kind=transfer")
+    if s.bucket_mb is not None and s.bucket_mb <= 0:
+        raise UsageError(f"scenario {s.text!r}: bucket_mb is above 0")
+    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, s.overlap or None)
+    if s.kinds != {"transfer"} and any(change is not None for change in of_transfer):
+        raise UsageError(
+            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch and overlap are for"
+            " kind=transfer"
+        )
     if "sync" in s.kinds and s.times != 0:
         raise UsageError(
             f"scenario {s.text!r}: a sync can only be removed, with times=0; its length is that of"
@@ -181,6 +193,13 @@ def _number(text: str, key: str, given: dict[str, str]) -> float | None:
         return float(given[key]) if key in given else None
     except ValueError as error:
         raise UsageError(f"scenario {text!r}: {key} is a number, not {given[key]!r}") from error
+
+
+def _units(text: str, given: dict[str, str]) -> int | None:
+    units = given.get("prefetch")
+    if units is not None and not (units.isdecimal() and int(units)):
+        raise UsageError(f"scenario {text!r}: prefetch is a number of units, 1 or more")
+    return int(units) if units else None
 
 
 def _range(text: str, given: dict[str, str]) -> tuple[float, float] | None:

@@ -16,6 +16,8 @@ _MOST_EXCHANGES = 100_000
 _MOST_ENTRIES = 10_000
 _LATEST_NS = 4 * 10**18
 MOST_RANK = 2**31 - 1
+UNPROFILED = "unprofiled_step_ns"
+"""How long a step took before the profiler was made ready."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Setting:
     """What a rank ran with, by the columns of base.job_settings."""
 
     kind: str
-    """'version' or 'switch'."""
+    """'version', 'switch', or 'measured' for what capture measured itself."""
     name: str
     value: str
 
@@ -90,7 +92,9 @@ def parse_captured(value: object) -> Captured:
     host = value.get("host")
     exchanges = islice(_exchanges(value.get("probes")), _MOST_EXCHANGES)
     settings = chain(
-        _settings("version", value.get("versions")), _settings("switch", value.get("switches"))
+        _measured(value.get(UNPROFILED)),
+        _settings("version", value.get("versions")),
+        _settings("switch", value.get("switches")),
     )
     return Captured(
         host if isinstance(host, str) and host else None,
@@ -112,6 +116,11 @@ def _settings(kind: str, told: object) -> Iterator[Setting]:
     for name, value in told.items() if isinstance(told, dict) else ():
         if isinstance(value, str):
             yield Setting(kind, name, value)
+
+
+def _measured(step_ns: object) -> Iterator[Setting]:
+    if is_within(step_ns, _LATEST_NS) and step_ns > 0:
+        yield Setting("measured", UNPROFILED, str(step_ns))
 
 
 def _exchanges(probes: object) -> Iterator[Exchange]:

@@ -12,7 +12,7 @@ from importlib import resources
 
 import duckdb
 
-from traceweave.sources.classify import classify
+from traceweave.sources.classify import classify, reclassify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
 from traceweave.vocabulary import answered
@@ -55,6 +55,7 @@ def link(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(_script("link.sql"))
     con.execute(_script("overruns.sql"))
     classify(con)
+    reclassify(con)
 
 
 def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:

@@ -49,7 +49,10 @@ WITH calls AS (SELECT *, source_of(coalesce(gpu_op_id, host_op_id)) AS source_id
 SELECT
     c.source_id::BIGINT * 1000000000
         + row_number() OVER (PARTITION BY c.source_id ORDER BY c.rank, c.start_local_ns, c.gpu_op_id, c.host_op_id, c.op, c.peer, c.bytes) AS call_id,
-    c.rank, c.source_id, c.gpu_op_id, c.receive_op_id, c.host_op_id, c.op, c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
+    c.rank, c.source_id, c.gpu_op_id, c.receive_op_id, c.host_op_id,
+    CASE WHEN c.op IN ('dispatch', 'combine') THEN 'all_to_all' ELSE c.op END AS op,
+    CASE WHEN c.op IN ('dispatch', 'combine') THEN c.op END AS kind,
+    c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
     c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
     CASE WHEN c.gpu_op_id IS NULL THEN h.step ELSE l.step END AS step, c.evidence
 FROM calls AS c
@@ -91,7 +94,12 @@ devices AS (
 )
 SELECT
     r.rank, r.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
-    coalesce(r.gpu_name, list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name) AS gpu_name,
+    coalesce(
+        r.gpu_name,
+        list_filter(r.gpu_names, lambda n: n.device = coalesce(r.device, d.device))[1].name,
+        -- numbers of one list need not be those of the other (CUDA_VISIBLE_DEVICES); all of one model are that one
+        CASE WHEN len(list_distinct(list_transform(r.gpu_names, lambda n: n.name))) = 1 THEN r.gpu_names[1].name END
+    ) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
     e.tick_ns, r.base_ns,
     CASE WHEN d.rank IS NULL THEN l.launches END AS launches, CASE WHEN d.rank IS NULL THEN t.tasks END AS unread_tasks

@@ -34,6 +34,20 @@ JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_op
 JOIN placed AS l ON l.op_id = g.launch_op_id
 LEFT JOIN operators AS o ON o.op_id = l.parent_id;
 
+-- Nothing runs before it is launched: in recorded runs ops start 43 us before the call at most, as clocks go. What starts a
+-- millisecond before has no time that can be used (0, or damaged), unless so many do that the device has a clock of its own.
+CREATE OR REPLACE TEMP TABLE early_ops AS
+WITH early AS (
+    SELECT g.rank, g.op_id, g.launch_op_id, l.step, l.launch_start_local_ns > g.start_local_ns + 1000000 AS is_early
+    FROM (SELECT rank, op_id, launch_op_id, start_local_ns FROM new_gpu_ops) AS g JOIN launched AS l USING (op_id)
+)
+SELECT rank, op_id, launch_op_id, step FROM early WHERE is_early
+QUALIFY 20 * count(*) OVER (PARTITION BY rank) <= (SELECT count(*) FROM early AS e WHERE e.rank = early.rank);
+
+DELETE FROM new_gpu_ops WHERE op_id IN (SELECT op_id FROM early_ops);
+DELETE FROM new_collective_calls WHERE gpu_op_id IN (SELECT op_id FROM early_ops);
+DELETE FROM launched WHERE op_id IN (SELECT op_id FROM early_ops);
+
 -- What a kernel computes is told by its operator, else by its name.
 INSERT INTO base.gpu_ops BY NAME
 WITH told AS (

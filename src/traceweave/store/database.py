@@ -167,7 +167,20 @@ def asked_of(con: duckdb.DuckDBPyConnection) -> tuple[int, bool]:
         "SELECT database_oid, readonly FROM duckdb_databases()"
         " WHERE database_name = current_database()"
     ).fetchall()
-    return number, read_only
+    return number, read_only or con in _unchanging
+
+
+_unchanging: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+
+@contextmanager
+def unchanging(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Say that the database behind a connection does not change meanwhile, though it could."""
+    _unchanging.add(con)
+    try:
+        yield
+    finally:
+        _unchanging.discard(con)
 
 
 # an alias of these types would keep them alive at exit, of which DuckDB complains

@@ -185,6 +185,8 @@ CREATE TABLE base.collective_calls (
     receive_op_id BIGINT,
     host_op_id BIGINT,
     op VARCHAR NOT NULL,
+    -- of an all_to_all that is one of two kinds, 'dispatch' or 'combine': to match calls, all that counts is what they exchange
+    kind VARCHAR,
     group_name VARCHAR,
     group_desc VARCHAR,
     group_ranks INTEGER[],

@@ -301,7 +301,7 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: rank INTEGER | global rank
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: group_id INTEGER | process group
--- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
+-- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
 -- column: seq BIGINT | sequence number in the group, from the trace
 -- column: dtype VARCHAR | element type as the trace names it
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
@@ -323,7 +323,7 @@ SELECT
     k.rank,
     m.collective_id,
     m.group_id,
-    k.op,
+    coalesce(k.kind, k.op) AS op,
     k.seq,
     k.dtype,
     k.bytes,
@@ -831,4 +831,4 @@ FROM base.clock_probes;
 -- column: value VARCHAR | its value
 -- column: source_id INTEGER | file it comes from
 CREATE VIEW job_settings AS
-SELECT rank, kind, name, value, source_id FROM base.job_settings;
+SELECT rank, kind, name, value, source_id FROM base.job_settings WHERE kind IN ('version', 'switch');

@@ -9,7 +9,14 @@ CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_s
 
 -- macro: tw_synchronizes(op) | whether a collective cannot end on any rank before the last one has begun: not broadcast, reduce, gather and scatter
 CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
-    op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier');
+    op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'dispatch', 'combine', 'barrier');
+
+-- macro: tw_unsaid_bytes(said, calls) | a note where only some calls say how many bytes they carry, as '5 of 17 calls do not say how many bytes: bytes is of the others'; NULL if all do
+CREATE TEMP MACRO IF NOT EXISTS tw_unsaid_bytes(said, calls) AS
+    CASE
+        WHEN said = 0 THEN 'the traces do not say how many bytes'
+        WHEN said < calls THEN format('{} of {} calls do not say how many bytes: bytes is of the others', calls - said, calls)
+    END;
 
 -- macro: tw_buffered(buffered, operations) | a note where some of the operations are messages that were buffered (is_buffered of collective_instances), whose transfer says nothing of the link; NULL if none is
 CREATE TEMP MACRO IF NOT EXISTS tw_buffered(buffered, operations) AS

@@ -168,7 +168,7 @@ WITH traffic AS (
     SELECT
         k.group_id,
         bool_and(k.op IN ('send', 'recv')) AS is_p2p,
-        bool_or(k.op = 'all_to_all') AS has_all_to_all,
+        bool_or(k.op IN ('all_to_all', 'dispatch', 'combine')) AS has_all_to_all,
         bool_or(k.op = 'all_gather') AND bool_or(k.op = 'reduce_scatter') AS is_sharded,
         bool_or(k.op = 'all_reduce') AS has_all_reduce,
         bool_or(i.asked_by = 'gradient') AS has_gradients,

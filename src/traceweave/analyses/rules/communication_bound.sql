@@ -21,8 +21,8 @@ SELECT
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls, or not in every step',
-        tw_size($small_bytes))
+    CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
+        tw_size($small_bytes), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
     ELSE CASE e.transfer_use
         WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: send less (shards within a node only, fewer gathers, lower precision, larger batches)'

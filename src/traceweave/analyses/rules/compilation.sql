@@ -23,7 +23,7 @@ SELECT
         CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
         CASE WHEN c.has_gpu THEN coalesce('; the GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
     ) AS evidence,
-    CASE WHEN len(c.steps) < c.all_steps THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
+    CASE WHEN len(c.steps) < c.all_steps OR coalesce(c.all_steps, 0) < 2 THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
     || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
 FROM compiled AS c
 LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'

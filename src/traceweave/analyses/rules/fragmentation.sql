@@ -1,10 +1,11 @@
 -- rule: fragmentation | fragmented memory
 -- topic: what costs no time
--- finds: At least `fragmentation` (20 %) of the reserved memory is not allocated at the peak. A warning if 90 % of `gpu_memory_bytes` is reserved; traces do not have the size of the GPU's memory, so pass it.
+-- finds: At least `fragmentation` (20 %) of the reserved memory is not allocated at the peak, and no less than `idle_cache_bytes` (1 GB). A warning if 90 % of `gpu_memory_bytes` is reserved; traces do not have the size of the GPU's memory, so pass it.
 -- try: `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.
 -- proof: memory
 -- reads: memory_events
 -- param: fragmentation DOUBLE = 0.2 | memory is fragmented if at least this share of the reserved memory is not allocated at the peak
+-- param: idle_cache_bytes BIGINT = 1000000000 | less reserved memory than this that is not allocated is no fragmentation: the allocator keeps segments of 20 MB and more for what comes next
 -- param: gpu_memory_bytes BIGINT = NULL | memory of the GPU; fragmentation is a warning where 90 % of it is reserved; NULL: not known
 SELECT
     CASE WHEN max(peak_reserved_bytes) >= 0.9 * $gpu_memory_bytes THEN 'warning' END AS severity,
@@ -15,5 +16,5 @@ SELECT
         arg_max(rank, fragmentation_at_peak)) AS evidence,
     'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; fewer different sizes' AS advice
 FROM analysis_memory()
-WHERE fragmentation_at_peak >= $fragmentation
+WHERE fragmentation_at_peak >= $fragmentation AND reserved_at_peak_bytes - peak_allocated_bytes >= $idle_cache_bytes
 HAVING count(*) > 0

@@ -42,11 +42,13 @@ turns AS MATERIALIZED (
     FROM shared_late_steps() ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
 ),
 once AS (
-    SELECT l.rank, l.step, arg_max(r.host_op, r.more_ns) AS host_op
+    SELECT l.rank, l.step, arg_max(format('that rank is in ''{}'' for {} {}', tw_shortened(r.name), tw_time(r.time_ns), r.which)
+        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
     FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
     JOIN shared_steadiness() AS s ON s.steps >= 3
     -- what a rank does at the end of a step, others wait for in the next
-    LEFT JOIN shared_idle_ranges() AS r ON r.rank = l.rank AND r.step IN (l.step, l.step - 1)
+    LEFT JOIN shared_differences() AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
+        AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM shared_mean_step()) >= l.late_ns
     WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
         AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
     GROUP BY l.rank, l.step
@@ -75,7 +77,7 @@ found AS (
         l.is_compute,
         i.rank AS once_rank,
         i.step AS once_step,
-        i.host_op AS once_in
+        i.does AS once_does
     FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
     LEFT JOIN once AS i ON TRUE
@@ -94,7 +96,7 @@ SELECT
         ELSE 'their compute does not explain it'
     END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(format(': that rank idles, most in ''{}''', tw_shortened(once_in)), format(': {} late because {} ({} of the waiting whose cause is known)',
+    || CASE WHEN is_uneven THEN '' ELSE coalesce(': ' || once_does, format(': {} late because {} ({} of the waiting whose cause is known)',
             CASE WHEN share >= 0.5 THEN 'the late rank is mostly' ELSE 'more than for any other cause, the late rank is' END, words, tw_percent(share)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)

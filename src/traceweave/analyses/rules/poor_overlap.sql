@@ -1,13 +1,26 @@
 -- rule: poor_overlap | poor overlap of communication
 -- topic: communication
 -- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
--- try: DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it.
+-- try: DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
+WITH buckets AS (
+    SELECT format('group={} bucket_mb={}', group_id, tw_digits(max(bytes) / 4e6)) AS remedy
+    FROM shared_exposed_calls()
+    WHERE use = 'ddp' AND bytes > 0
+    GROUP BY group_id
+    ORDER BY sum(bare_ns) DESC, group_id
+    LIMIT 1
+)
 SELECT
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
+    CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END AS remedy,
+    CASE e.hideable_use
+        WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
+        WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
+    END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
@@ -23,5 +36,5 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in chunks, overlapped with compute of another chunk or micro-batch'
         ELSE 'Start them earlier and asynchronously, overlapped with compute that does not need their result: gradients during backward, parameters ahead of use'
     END AS advice
-FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s
+FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s LEFT JOIN buckets AS b ON TRUE
 WHERE e.split > 0 AND e.hidden_share < $poor_overlap

@@ -1,6 +1,6 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
--- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
@@ -17,13 +17,18 @@ WITH small AS (
         sum(c.bare_ns) AS exposed_ns
     FROM shared_exposed_calls() AS c JOIN analysis_alpha_beta() AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
+        -- what the host reads cannot be merged with gradients
+        AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM shared_read_calls() WHERE collective_id IS NOT NULL)
     GROUP BY c.op, c.group_id
 )
 SELECT
     k.group_id,
     -- per rank of the group; what latency costs cannot be more than what is exposed
     least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
-    format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS scenario,
+    CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits($bucket_bytes / 1e6))
+        ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
+    CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
+    'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('{} {} per {} and rank, {} on average; each has a latency of {}, the transfer time of {}',
         round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use

@@ -39,7 +39,7 @@ blocking AS MATERIALIZED (
     FROM collectives AS k
     JOIN tw_issued AS h USING (call_id)
     JOIN backward_starts AS s ON s.rank = k.rank AND s.step IS NOT DISTINCT FROM k.step
-    WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all')
+    WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all', 'dispatch', 'combine')
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= $forward_share * sum(k.bytes)
 ),
@@ -77,7 +77,7 @@ SELECT
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('FSDP|FullyShardedDataParallel')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
-        WHEN e.op = 'all_to_all' THEN 'all_to_all'
+        WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
     e.collective_id IN (SELECT collective_id FROM shared_starts()) AS is_start,

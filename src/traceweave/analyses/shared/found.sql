@@ -7,6 +7,8 @@
 -- column: bound_ns BIGINT | what it costs per step, at most; NULL: time is not what it costs
 -- column: scenario VARCHAR | what fixing it is for what-if; NULL: it cannot be said so
 -- column: ceiling VARCHAR | a scenario that gains at least what fixing it can; NULL: none is known
+-- column: remedy VARCHAR | what the advice does, for what-if; NULL: it cannot be said so
+-- column: otherwise VARCHAR | advice where remedy gains nothing by replay, or is not replayed
 -- column: at_most VARCHAR | severity that it has at most; NULL: by its cost
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
@@ -18,6 +20,8 @@ SELECT
     CAST(round(f.cost_ns) AS BIGINT) AS bound_ns,
     f.scenario,
     f.ceiling,
+    f.remedy,
+    f.otherwise,
     f.severity AS at_most,
     f.evidence,
     coalesce(f.proof, f.usual_proof) AS proof,

@@ -16,7 +16,7 @@ LEFT JOIN (
     FROM (
         SELECT scenario, TRUE AS is_fix, bound_ns FROM shared_found()
         UNION ALL
-        SELECT ceiling, FALSE, bound_ns FROM shared_found()
+        SELECT unnest([ceiling, remedy]), FALSE, bound_ns FROM shared_found()
     )
     WHERE scenario IS NOT NULL AND bound_ns IS NOT NULL
     GROUP BY scenario

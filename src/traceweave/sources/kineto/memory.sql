@@ -3,7 +3,7 @@
 INSERT INTO base.memory_events BY NAME
 SELECT
     rank, op_id, source_id,
-    CASE a."Device Type" WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a."Device Id" ELSE a."Device Type" || ':' || a."Device Id" END AS device,
+    CASE a."Device Type" WHEN '0' THEN 'cpu' WHEN '1' THEN 'cuda:' || a."Device Id" WHEN '6' THEN 'hip:' || a."Device Id" ELSE a."Device Type" || ':' || a."Device Id" END AS device,
     CASE WHEN TRY_CAST(a.Bytes AS BIGINT) < 0 THEN 'free' ELSE 'alloc' END AS name,
     start_ns AS at_local_ns,
     TRY_CAST(a.Bytes AS BIGINT) AS value,

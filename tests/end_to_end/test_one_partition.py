@@ -1,0 +1,168 @@
+"""The time of every step is divided once: all who tell states, causes and origins tell the same.
+
+What ran and what did not is measured in few files, named here with what each asks. Where two of
+them can be held against each other, they are, on every fixture and every run of the corpus.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import traceweave
+from tests.marks import at_once
+from traceweave.api import Run
+
+MEASURES = re.compile(
+    r"\b(tw_window_times|tw_gaps|tw_busy_until|tw_computed_until|tw_collective_exposure|tw_progress"
+    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\("
+)
+"""What measures for how long something, or nothing, ran."""
+
+MEASURED = {
+    "macros/intervals.sql": "defines them",
+    "macros/windows.sql": "what ran in each window: the states of breakdown and partition",
+    "macros/gaps.sql": "why a device ran nothing",
+    "macros/parallelism.sql": "how much of one call no compute hides, and how it blocks compute",
+    "breakdown.sql": "the states of each window",
+    "kernel_types.sql": "the same windows by what ran at once",
+    "shared/partition.sql": "idle time by its cause",
+    "gaps.sql": "the gaps one by one",
+    "exposed_comm.sql": "how much of the waiting and transfer of one call no compute hides",
+    "ddp_buckets.sql": "the same of whole calls, where they are buckets",
+    "fsdp.sql": "of gathers and scatters",
+    "tp.sql": "of calls that block",
+    "groups.sql": "how far compute had come when each call began, which tells what a group is for",
+    "data_loading.sql": "which gaps the loader is behind",
+    "pipeline.sql": "bubbles: whatever a stage of a pipeline does but compute",
+    "stragglers.sql": "what a rank did longer than others between two collectives",
+    "shared/wait_origins.sql": "how long it had waited without compute before it came late",
+    "copies.sql": "how much of copies compute hides",
+}
+"""The files that do, and what they ask. A further one needs a question that none of these has."""
+
+RUNS = (
+    *("fixtures/" + name for name in (
+        "broadcasts_gloo", "busy_cores_gloo", "captured_gloo", "checkpoint_once_gloo",
+        "dataloader_late_once", "ddp_gloo_4ranks", "ddp_gloo_nsys", "ddp_gloo_straggler",
+        "evaluates_once_gloo", "extra_calls_gloo", "flops_cpu", "fsdp1_gloo", "fsdp2_gloo",
+        "idle_by_turns_gloo", "late_far_gloo", "late_pairs_gloo", "messages_crossing_gloo",
+        "messages_mesh_gloo", "messages_tags_gloo", "metric_read_gloo", "odd_groups_gloo",
+        "pairs_gloo",
+        "pipeline_1f1b", "pipeline_gpipe", "range_named_gloo", "recompile_once",
+        "slow_and_uneven_gloo", "slow_rank_2x2_gloo", "tp2_dp2_gloo", "two_groups_gloo",
+        "two_interfaces_gloo", "uneven_start_gloo", "uneven_work_gloo",
+    )),
+    *("corpus/kineto/" + name for name in (
+        "amd_mi250", "cpu_gloo_1of300", "cuda_sync", "deepep8", "deepep_overlap8",
+        "deepseek_train", "diff_control", "diff_test", "ep_moe_b200_seq", "graph_capture_mi300x",
+        "hta_pair_nccl2", "megatron_tp2", "megatron_tp8", "mtia", "nanogpt_8xh100",
+        "negative_queue_1of16", "no_rank", "ns_resolution", "old_inference",
+        "resnet_hipfree_mi300x", "sampled_2of128", "sglang_prefill_mi300x",
+        "tb_resnet50_torch1.9", "torchrec_4", "torchrec_a2a", "triton", "vllm_step_mi300x",
+    )),
+    "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
+)  # fmt: skip
+
+STATES = {
+    "compute": "compute_ns",
+    "transfer": "exposed_transfer_ns",
+    "waiting": "exposed_wait_ns",
+    "communication": "exposed_unsplit_ns",
+    "copy": "exposed_memory_ns",
+    "idle": "idle_ns",
+}
+"""The columns of breakdown, of which kernel_types has combinations."""
+WINDOW = ["rank", "step"]
+
+
+@pytest.fixture(
+    scope="module",
+    params=at_once(RUNS, "fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp2"),
+)
+def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> Iterator[Run]:
+    where, name = request.param.split("/", 1)
+    with traceweave.open(database_of(request.getfixturevalue(where) / name)) as opened:
+        yield opened
+
+
+def _sums(rows: pd.DataFrame, by: list[str], column: str) -> dict[object, int]:
+    """Return what adds up to something, NULL as a step of its own."""
+    known = rows.fillna({"step": -1})
+    sums = known.groupby(by, observed=True)[column].sum()
+    return {key: int(ns) for key, ns in sums.items() if ns}
+
+
+def test_the_rows_of_a_step_add_up_to_it(run: Run) -> None:
+    whole = run.breakdown()
+    assert _sums(run.accounting(), WINDOW, "time_ns") == _sums(whole, WINDOW, "window_ns")
+    assert _sums(run.kernel_types(), WINDOW, "time_ns") == _sums(whole, WINDOW, "window_ns")
+
+
+def test_states_are_those_of_breakdown(run: Run) -> None:
+    rows, parts = run.breakdown(), run.accounting()
+    for state, column in STATES.items():
+        told = parts[parts["state"] == state]
+        assert _sums(told, WINDOW, "time_ns") == _sums(rows, WINDOW, column), state
+    kinds = run.kernel_types()
+    of = {
+        "compute_ns": kinds["kernel_type"].str.contains("compute"),
+        "exposed_memory_ns": kinds["kernel_type"] == "memory",
+        "idle_ns": kinds["kernel_type"] == "idle",
+    }
+    for column, chosen in of.items():
+        assert _sums(kinds[chosen], WINDOW, "time_ns") == _sums(rows, WINDOW, column), column
+
+
+def test_causes_are_those_of_idle_causes_and_no_gap_is_longer(run: Run) -> None:
+    parts, causes, by = run.accounting(), run.idle_causes(), [*WINDOW, "cause"]
+    idle = parts[parts["state"] == "idle"]
+    assert _sums(idle, by, "time_ns") == _sums(causes, by, "idle_ns")
+    # devices idle one by one; a rank does when all of them do
+    gaps = _sums(run.gaps(per="device"), by, "duration_ns")
+    for key, ns in _sums(causes[causes["cause"] != "short"], by, "idle_ns").items():
+        assert ns <= gaps[key], key
+
+
+def test_origins_have_the_waiting_of_exposed_comm(run: Run) -> None:
+    calls = run.exposed_comm().rename(columns={"late_rank": "origin_rank"})
+    late = _sums(calls.dropna(subset="origin_rank"), [*WINDOW, "origin_rank"], "late_ns")
+    told = run.accounting().dropna(subset="origin_rank")
+    told = told[told["step"].notna()]
+    # a call is of the step that issued it, and may run on into the next: less, never more
+    for key, ns in _sums(told, [*WINDOW, "origin_rank"], "time_ns").items():
+        assert ns <= late[key], key
+
+
+def test_a_call_is_exposed_for_as_long_wherever_it_is_told(run: Run) -> None:
+    known = run.exposed_comm().drop_duplicates(["rank", "start_ns", "op"], keep=False)
+    lengths = known.set_index(["rank", "op", "start_ns"])["exposed_ns"].to_dict()
+    found = 0
+    for rows in (run.ddp_buckets().assign(op="all_reduce"), run.fsdp()):
+        for row in rows.dropna(subset="exposed_ns").itertuples():
+            if (key := (row.rank, row.op, row.start_ns)) in lengths:
+                assert row.exposed_ns == lengths[key], key
+                found += 1
+    assert found or not len(run.ddp_buckets())
+
+
+def _files(folder: Traversable, path: str = "") -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(".sql"):
+            yield f"{path}{entry.name}", entry.read_text(encoding="utf-8")
+
+
+def test_no_other_file_measures_what_ran() -> None:
+    texts = {
+        path: re.sub(r"--[^\n]*", "", text) for path, text in _files(resources.files("traceweave"))
+    }
+    measures = {path for path, text in texts.items() if MEASURES.search(text)}
+    assert measures == {f"analyses/{path}" for path in MEASURED}
