@@ -57,7 +57,7 @@ class Answer:
         for unit, sign in both:
             total = total + sign * (fun @ model.coef[unit][: fun.shape[1]])
             for step, height in zip(model.steps, model.height, strict=True):
-                if step.unit == unit:
+                if unit in step.units:
                     total = total + sign * height * (local + first + beside >= step.at)
         return np.asarray(total + model.gpu[rank] - model.gpu[root])
 
@@ -72,7 +72,7 @@ class Answer:
         n = len(model.clock)
         row[:, :n] = fun[:, model.which] * sign
         for j, step in enumerate(model.steps):
-            side = float(step.unit == model.unit[rank]) - float(step.unit == model.unit[root])
+            side = float(model.unit[rank] in step.units) - float(model.unit[root] in step.units)
             row[:, n + j] = side * (when >= step.at)
         gpus = n + len(model.steps) + np.arange(len(model.gpus))
         row[:, gpus] = (model.gpus == rank) * 1.0 - (model.gpus == root)
@@ -100,8 +100,9 @@ class Answer:
         model, root = self.model, int(self.roots[rank])
         if model is None or model.unit[rank] == model.unit[root]:
             return []
-        mine = {int(model.unit[rank]), int(model.unit[root])}
-        return sorted((s for s in model.steps if s.unit in mine), key=lambda s: s.at)
+        mine, other = model.unit[rank], model.unit[root]
+        found = [s for s in model.steps if (mine in s.units) != (other in s.units)]
+        return sorted(found, key=lambda s: s.at)
 
     def bends(self, rank: int) -> bool:
         """Whether a rank's clock or its reference's bends."""
@@ -234,13 +235,18 @@ def _told_at(ends: Floats, tied: Flags, line: Line, lone: bool) -> float:
 
 def _lines(answer: Answer, rank: int, first: float, last: float) -> list[Line]:
     """A rank's clock as few lines, one after the other, with a line of its own wherever nobody
-    knows whether it or its reference's has stepped."""
+    knows whether it or its reference's has stepped. Where no end ties it between two steps, nothing
+    is known of it."""
     gaps = _gaps(answer, rank)
     edges = [first, *(edge for gap in gaps for edge in gap[:2]), last]
+    ends, others, _ = answer.ends_of_ranks[rank]
+    tied = ends[others]
     lines: list[Line] = []
     for number in range(0, len(edges), 2):
         low, high = edges[number], edges[number + 1]
-        lines += _smooth(answer, rank, low, max(high, low + 1))
+        told = not gaps or ((tied >= low) & (tied <= high)).any()
+        smooth = _smooth(answer, rank, low, max(high, low + 1))
+        lines += smooth if told else [replace(line, open=np.inf) for line in smooth]
         if number + 2 < len(edges):
             low, high, height = gaps[number // 2]
             lines += _in_gap(answer, rank, lines[-1], low, high, height)
@@ -391,7 +397,7 @@ def _bound(
     proven = farthest + answer.bounds.slack_ns + error + line.open + _unseen(answer, rank, local)
     if answer.start.unit[rank] != answer.start.unit[root] and not np.isfinite(answer.probed[rank]):
         proven = max(proven, _open(answer, rank, local) + _open(answer, root, when) + abs(by))
-    return int(np.ceil(proven)) + 1
+    return int(np.ceil(proven)) + 1 if np.isfinite(proven) else None
 
 
 def _row(answer: Answer, rank: int) -> Clock:

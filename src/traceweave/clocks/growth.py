@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise, product
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
-from traceweave.clocks.system import GPU_NS, LAG, TINY, WAVE, Model
+from traceweave.clocks.start import SAME_NS
+from traceweave.clocks.system import GPU_NS, LAG, NU, STEP_NS, TINY, WAVE, Model
 
 PRICE = 2.0
 """What has one more coefficient has to gain PRICE * log(instances) in log likelihood; 1 (moment and
@@ -29,6 +29,8 @@ SURE = 4.0
 """Steps that gain so many times what they cost are not tried without."""
 MOST_STEPS = 6
 """Rounds of looking for steps, in each of which every clock may get one."""
+MOST_SHARED = 8
+"""Sets of clocks that seem to step together which are looked at in a round."""
 LINE, BEND, STEP, GPU, LAGS, MATE, WAVES = range(7)
 
 
@@ -149,20 +151,48 @@ def grown(model: Model) -> Model:
         model.uneven = True
         model.settle()
         return model
-    tried: list[tuple[float, Model]] = []
-    ways = (bend, add_steps), (add_steps, bend, add_steps)
-    for uneven, order in product((False, True), ways):
+    tried: list[Model] = []
+    for order in ((bend, add_steps), (add_steps, bend, add_steps)):
         one = model.copied()
-        one.uneven = uneven
+        one.uneven = True
         one.settle(8)
         for way in order:
             way(one)
-        one = without_idle(one)
-        one.uneven = True
-        one.settle(12)
-        count = len(one.steps) + int((one.bend_var > 0).sum())
-        tried.append((one.evidence() - price(one) * count, one))
-    return max(tried, key=lambda pair: pair[0])[1]
+            one = simpler(without_idle(one))
+            one.settle(12)
+            place_steps(one)
+            tried.append(one.copied())
+    return revised(max(tried, key=worth))
+
+
+def worth(model: Model) -> float:
+    """How likely the ends are, less what steps and bends cost."""
+    count = len(model.steps) + int((model.bend_var > 0).sum())
+    return model.evidence() - price(model) * count
+
+
+def revised(model: Model) -> Model:
+    """Return the model after every clock that bends or steps was looked at once more, all others
+    being known: one that bends may have stepped, and the other way round."""
+    for unit in range(len(model.fixed)):
+        if not model.bend_var[unit] and all(step.units != (unit,) for step in model.steps):
+            continue
+        for bends in (False, True):
+            one = model.copied()
+            one.bend_var[unit] = (one.bend_var[unit] or 1e4**2) * bends
+            set_steps(one, [step for step in one.steps if step.units != (unit,)])
+            one.settle(6)
+            for _ in range(MOST_STEPS):
+                found = _candidate(one, (unit,), _told(one, _pulls(one), (unit,)))
+                if found is None or found[0] < price(one):
+                    break
+                set_steps(one, [*one.steps, found[1]])
+                one.settle(6)
+                learn_bends(one, 1)
+            place_steps(one)
+            if worth(one) > worth(model):
+                model = one
+    return without_idle(model)
 
 
 def add_steps(model: Model) -> None:
@@ -172,18 +202,20 @@ def add_steps(model: Model) -> None:
         found = [pair for pair in candidates(model) if pair[0] >= least]
         if not found:
             return
-        choices = (found, _alike(found), _apart(found), found[:1], _back(model, found[0]))
+        single = [pair for pair in found if len(pair[1].units) == 1]
+        choices = (single, _alike(single), _apart(single), _apart(found), _back(model, found[0]))
         before, tried = model.evidence(), []
         for some in {tuple(step for _, step in choice): None for choice in choices}:
             one = model.copied()
             set_steps(one, [*one.steps, *some])
             one.settle(12)
             learn_bends(one, 1)
+            place_steps(one)
             tried.append((one.evidence() - before - least * len(some), one))
         gain, best = max(tried, key=lambda pair: pair[0])
         if gain < 0:
             return
-        model.__dict__.update(best.__dict__)
+        model.__dict__.update(simpler(best).__dict__)
 
 
 def _apart(found: list[tuple[float, Step]]) -> list[tuple[float, Step]]:
@@ -199,16 +231,19 @@ def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:
     """The best step and the one with which the same clock comes back: alone, neither may pay."""
     one = model.copied()
     set_steps(one, [*one.steps, best[1]])
-    return [best, *[(gain, s) for gain, s in candidates(one) if s.unit == best[1].unit]]
+    found = _candidate(one, best[1].units, _told(one, _pulls(one), best[1].units))
+    return [best] if found is None else [best, found]
 
 
 def _alike(found: list[tuple[float, Step]]) -> list[tuple[float, Step]]:
     """The best step and all that others seem to do at its time, over the stretch of all of them:
     ranks of a host that nobody named step together, and what they share does not tell when."""
+    if not found:
+        return []
     best = found[0][1]
     some = [(gain, s) for gain, s in found if s.since <= best.until and s.until >= best.since]
     since, until = min(s.since for _, s in some), max(s.until for _, s in some)
-    return [(gain, Step(s.unit, since, until)) for gain, s in some]
+    return [(gain, Step(s.units, since, until)) for gain, s in some]
 
 
 def set_steps(model: Model, steps: list[Step]) -> None:
@@ -262,43 +297,211 @@ def _clear(model: Model) -> list[tuple[Step, float]]:
     return [(model.steps[j], float(gain)) for j, gain in zip(left, gains, strict=False)]
 
 
+def place_steps(model: Model, rounds: int = 4) -> None:
+    """Move steps to where they make ends most likely, given their heights and all else: a step was
+    placed when others that lie beside it were not known yet."""
+    for _ in range(rounds):
+        places = [_place(model, number) for number in range(len(model.steps))]
+        if places == model.steps:
+            return
+        heights = model.height
+        set_steps(model, places)
+        model.height = heights
+        model.settle(8)
+
+
+def _place(model: Model, number: int) -> Step:
+    step = model.steps[number]
+    before, after = model.beside(number)
+    row = _told(model, _pulls(model), step.units).row
+    at, gain = model.when[row], np.cumsum((before - after)[row])[:-1]
+    gain[np.diff(at) <= 0] = -np.inf
+    now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
+    if not 0 <= now < len(gain) or gain[best] < gain[now] + 1:
+        return step
+    return Step(step.units, float(at[best]), float(at[best + 1]))
+
+
+def simpler(model: Model) -> Model:
+    """Return the model with the fewest steps that say the same where several clocks step at once:
+    what all but one do is a step of that one, whose moment may be another."""
+    for step in model.steps:
+        some = [s for s in model.steps if s.since < step.until and s.until > step.since]
+        if len(some) < 2:
+            continue
+        height = np.zeros(len(model.fixed))
+        for s, by in zip(model.steps, model.height, strict=True):
+            height[list(s.units)] += by * (s in some)
+        order = np.argsort(height)
+        level = np.empty(len(order), np.int64)
+        level[order] = np.r_[0, np.cumsum(np.diff(height[order]) > SAME_NS)]
+        count = np.bincount(level)
+        if len(count) > len(some):
+            continue
+        still = int(count.argmax())
+        mean = np.bincount(level, height) / count
+        since, until = max(s.since for s in some), min(s.until for s in some)
+        if since >= until:
+            continue
+        moved = [k for k in range(len(count)) if k != still]
+        new = [Step(tuple(np.flatnonzero(level == k).tolist()), since, until) for k in moved]
+        one = model.copied()
+        set_steps(one, [*[s for s in model.steps if s not in some], *new])
+        if new:
+            one.height[-len(new) :] = mean[moved] - mean[still]
+        one.settle(8)
+        place_steps(one)
+        if worth(one) > worth(model):
+            return simpler(one)
+    return model
+
+
 def candidates(model: Model) -> list[tuple[float, Step]]:
-    """The step of each clock that gains most, by the score of Huber's weights given the clock's own
-    line, bend and steps; best first."""
-    found = [_candidate(model, unit, *of) for unit, of in enumerate(_scores(model))]
+    """The step of each clock, and of clocks that seem to step together, that gains most, by the
+    score of Huber's weights given their own line, bend and steps; best first."""
+    pulls = _pulls(model)
+    several = [(unit,) for unit in range(len(model.fixed))] + _together(model, pulls)
+    found = [_candidate(model, units, _told(model, pulls, units)) for units in several]
     return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
 
 
-def _scores(model: Model) -> Iterator[tuple[Ints, Floats, Floats]]:
-    """Per clock: instances that it shares with others, by how much the likelihood grows if it is
-    moved there alone, and how much ends say of that."""
-    rest, _ = model.weigh()
-    ends, units = model.ends, len(model.fixed)
+@dataclass(frozen=True)
+class Pulls:
+    """Sums over the ends of each clock in each instance, in this order."""
+
+    unit: Ints
+    row: Ints
+    weight: Floats
+    """What ends weigh as far as they are told from one instance to the next."""
+    ahead: Floats
+    """The same times how far they lie from the common end."""
+    score: Floats
+    """By how much the likelihood grows if the clock is moved there, no end counting as farther than
+    HUBER scales."""
+    near: Floats
+    """What ends weigh in the fit, those that lie far less."""
+    drawn: Floats
+    """The same times how far they lie from the common end."""
+
+
+def _pulls(model: Model) -> Pulls:
+    ends, (rest, near) = model.ends, model.weigh()
     scale = model.briefly(rest)[ends.cell][ends.row]
-    info = model.effect[ends.cell][ends.row] / scale**2
-    score = np.clip(rest, -HUBER * scale, HUBER * scale) * info
-    total = np.bincount(ends.row, info)
-    score -= info * (np.bincount(ends.row, score) / total)[ends.row]
+    weight = 1 / scale**2
+    score = np.clip(rest, -HUBER * scale, HUBER * scale) * weight
+    score -= weight * (np.bincount(ends.row, score) / np.bincount(ends.row, weight))[ends.row]
     key, place = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
-    scores, infos = np.bincount(place, score), np.bincount(place, info)
-    row = key % ends.rows
-    infos = infos * (total[row] - infos) / total[row]
-    edges = np.searchsorted(key // ends.rows, np.arange(units + 1))
-    for low, high in pairwise(edges):
-        told = low + np.flatnonzero(infos[low:high] > 1e-9 * infos.max())
-        yield row[told], scores[told], infos[told]
+    share = model.effect[ends.cell][ends.row]
+    sums: list[Floats] = [np.zeros(len(key)) for _ in range(5)]
+    for total, of in zip(
+        sums, (weight, weight * rest, score * share, near, near * rest), strict=True
+    ):
+        np.add.at(total, place, of)
+    return Pulls(key // ends.rows, key % ends.rows, *sums)
+
+
+def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
+    """What instances say that some clocks share with others."""
+    rows = model.ends.rows
+    low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
+    mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
+    row, place = np.unique(pulls.row[mine], return_inverse=True)
+    weight, ahead, near, drawn = (
+        np.bincount(place, of[mine]) for of in (pulls.weight, pulls.ahead, pulls.near, pulls.drawn)
+    )
+    total, beside, pulled = (
+        np.bincount(pulls.row, of, rows)[row] for of in (pulls.weight, pulls.near, pulls.drawn)
+    )
+    others = total - weight
+    told = others > ROUNDED * total
+    row, weight, others, total = (of[told] for of in (row, weight, others, total))
+    apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
+    share = model.effect[model.ends.cell[row]]
+    return Told(row, apart, weight * others / total, share)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Per instance that some clocks share with others: how far their ends lie after those of the
+    others, how exactly that is known (inverse variance), and for how much it counts."""
+
+    row: Ints
+    apart: Floats
+    info: Floats
+    share: Floats
+
+    def score(self, most: float) -> Floats:
+        """By how much the likelihood grows if they are moved, none farther than `most` scales."""
+        scale = np.sqrt(self.info)
+        return np.asarray(self.share * scale * np.clip(self.apart * scale, -most, most))
+
+    def likely(self, rest: Floats) -> Floats:
+        """Log likelihood of each, if that much of it is left."""
+        return np.asarray(-self.share * (NU + 1) / 2 * np.log1p(self.info * rest**2 / NU))
+
+    def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
+        """The most likely multiples of columns, and their log likelihood; from all ends alike to
+        those that agree."""
+        rest = np.zeros_like(self.apart)
+        for wide in (np.inf, 16.0, 4.0, 2.0, *[1.0] * 4):
+            weight = self.share * self.info * (NU + 1) / (NU + self.info * (rest / wide) ** 2)
+            value: Floats = np.linalg.solve(
+                (x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart)
+            )
+            rest[:] = self.apart - x @ value
+        return value, float(self.likely(rest).sum() - (prior * value**2).sum() / 2)
+
+
+def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
+    """Clocks that seem to step together at some moment: of the steps of all of them there, each
+    given the others and what all clocks do, those above and below the widest gain of two groups."""
+    if model.pooled or len(model.fixed) < 4:
+        return []
+    ends, (rest, _) = model.ends, model.weigh()
+    weight = (model.effect / model.briefly(rest) ** 2)[ends.cell][ends.row]
+    fun, lap = model.flat(), model.sums(weight)[0]
+    bins, units = lap.shape[:2]
+    of_bin = np.searchsorted(model.bins, pulls.row, "right") - 1
+    pull: Floats = np.zeros((bins, units))
+    np.add.at(pull, (of_bin, pulls.unit), pulls.score)
+    pull = _after(pull)
+    moving = len(model.clock) + len(model.steps)
+    factor = cho_factor(model.of_clocks(fun, lap) + np.diag(model.prior[:moving] + TINY))
+    found: dict[tuple[int, ...], float] = {}
+    crossing = model.steps_of_all(fun, lap)
+    for cross, own, right in zip(crossing, _after(lap), pull, strict=True):
+        told = own - cross.T @ cho_solve(factor, cross)
+        height = np.linalg.solve(told + np.eye(units) / STEP_NS**2, right)
+        order = np.argsort(height)
+        low = told[np.ix_(order, order)].cumsum(axis=0).cumsum(axis=1).diagonal()
+        top = np.cumsum(right[order])
+        gain = np.where(low > ROUNDED * low.max(), top**2 / np.maximum(low, 1e-30) / 2, 0.0)[:-1]
+        cut = int(np.argmax(gain)) + 1
+        some = min(order[:cut], order[cut:], key=len)
+        key = tuple(sorted(some.tolist()))
+        if len(key) > 1:
+            found[key] = max(found.get(key, 0.0), float(gain[cut - 1]))
+    return sorted(found, key=lambda key: -found[key])[:MOST_SHARED]
+
+
+def _after(values: Floats) -> Floats:
+    """Sums from each place on."""
+    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
 
 
 def _bent(model: Model, least: float = 1.0) -> Flags:
     """Which clocks seem to bend, each by itself, by a gain of `least` at least."""
     found = model.bend_var > 0
-    for unit, (row, score, info) in enumerate(_scores(model)):
+    pulls = _pulls(model)
+    for unit in range(len(model.fixed)):
+        told = _told(model, pulls, (unit,))
+        row, score, info = told.row, told.score(HUBER), told.info * told.share
         if len(row) < BENDS // 2 or found[unit]:
             continue
         steps = [
             after[row].astype(float)
             for after, step in zip(model.after, model.steps, strict=True)
-            if step.unit == unit
+            if unit in step.units
         ]
         line = np.column_stack([model.fun[row, :2], *steps])
         bends = model.fun[row, 2:]
@@ -311,32 +514,58 @@ def _bent(model: Model, least: float = 1.0) -> Flags:
     return found
 
 
-def _candidate(
-    model: Model, unit: int, told: Ints, score: Floats, info: Floats
-) -> tuple[float, Step] | None:
-    if len(told) < 8:
+def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, Step] | None:
+    if len(told.row) < 8:
         return None
-    at = model.when[told]
-    used = slice(None) if model.bend_var[unit] > 0 else slice(2)
+    at = model.when[told.row]
+    bends = float(model.bend_var[list(units)].max())
     mine = [
-        after[told].astype(float)
+        after[told.row].astype(float)
         for after, s in zip(model.after, model.steps, strict=True)
-        if s.unit == unit
+        if not set(units).isdisjoint(s.units)
     ]
-    x = np.column_stack([model.fun[told, used], *mine])
+    x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
     prior = np.full(x.shape[1], TINY)
-    if model.bend_var[unit] > 0:
-        prior[2 : 2 + BENDS] = 1 / model.bend_var[unit]
+    if bends > 0:
+        prior[2 : 2 + BENDS] = 1 / bends
+    without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
+    found = []
+    for most in (HUBER, np.inf):
+        gain, place = _moment(told, x, prior, at, most)
+        if most == HUBER:
+            found.append((gain, place))
+        gain, place = _gain(told, x, prior, at, place)
+        found.append((gain - without, place))
+    gain, place = max(found)
+    return gain, Step(units, float(at[place - 1]), float(at[place]))
+
+
+def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tuple[float, int]:
+    """What a step gains by the score, ends counting as `most` scales off at most, and the instance
+    before which it gains most."""
+    score, info = told.score(most), told.share * told.info
     inverse = np.linalg.pinv((x.T * info) @ x + np.diag(prior), hermitian=True)
-
-    def after(values: Floats) -> Floats:
-        return np.cumsum(values[::-1], axis=0)[::-1]
-
-    beyond = after(info[:, None] * x)
+    beyond = _after(info[:, None] * x)
     known = beyond @ inverse
-    top = after(score) - known @ (x.T @ score)
-    low = after(info) - (known * beyond).sum(axis=1)
-    gain = np.where(low > 0.5 * np.median(info), top**2 / np.maximum(low, 1e-30) / 2, 0.0)[1:]
-    gain[np.diff(at) <= 0] = 0.0
-    best = int(np.argmax(gain))
-    return float(gain[best]), Step(unit, float(at[best]), float(at[best + 1]))
+    top = _after(score) - known @ (x.T @ score)
+    low = _after(info) - (known * beyond).sum(axis=1)
+    gain = np.where(low > 0.5 * np.median(info), top**2 / np.maximum(low, 1e-30) / 2, 0.0)
+    gain[1:][np.diff(at) <= 0] = 0.0
+    best = int(np.argmax(gain[1:])) + 1
+    return float(gain[best]), best
+
+
+def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple[float, int]:
+    """Log likelihood with a step about there, and the instance before which it fits best."""
+    prior = np.r_[prior, 1 / STEP_NS**2]
+    for _ in range(2):
+        step = (np.arange(len(at)) >= place) * 1.0
+        value, gain = told.fit(np.column_stack([x, step]), prior)
+        rest = told.apart - x @ value[:-1]
+        moved = np.cumsum(told.likely(rest) - told.likely(rest - value[-1]))[:-1]
+        moved[np.diff(at) <= 0] = -np.inf
+        best = int(np.argmax(moved)) + 1
+        if best == place:
+            break
+        place = best
+    return gain, place

@@ -112,6 +112,9 @@ class Model:
         self.bins = np.unique(np.r_[0, np.searchsorted(self.when, edges)])
         self.bins = self.bins[self.bins < len(self.when)]
         self.after = [self.when >= s.at for s in self.steps]
+        self.steps_of = np.zeros((len(self.steps), units), np.bool_)
+        for j, step in enumerate(self.steps):
+            self.steps_of[j, list(step.units)] = True
         probed = ends.probed[ends.row]
         many = np.bincount(self.unit, minlength=units)[self.unit] > 1
         many &= self.on_gpu & (self.gpu_var > 0)
@@ -213,8 +216,8 @@ class Model:
             shift = np.zeros(len(row))
             for f in used:
                 shift += self.fun[row, f] * self.coef[of, f]
-        for step, after, height in zip(self.steps, self.after, self.height, strict=True):
-            shift += height * (after[row] & (of == step.unit))
+        for mine, after, height in zip(self.steps_of, self.after, self.height, strict=True):
+            shift += height * (after[row] & mine[of])
         constant = np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
         return np.asarray(self.base + shift + constant)
 
@@ -228,21 +231,35 @@ class Model:
         apart = np.abs(ends.place - last[ends.row])
         return np.asarray(1 - np.minimum(apart, ring - apart) / (ring // 2))
 
-    def weigh(self) -> tuple[Floats, Floats]:
-        """Distance of every end from the common end, and its weight."""
-        row, rows = self.ends.row, self.ends.rows
-        scale = self.sigma[self.ends.cell][row]
-        size_of = self.long[self.ends.cell][row]
+    def _without_lags(self) -> Floats:
+        """Ends on the common clock, less by how much later than others they are."""
+        size_of = self.long[self.ends.cell][self.ends.row]
         lags = np.r_[self.lag, 0.0][self.lag_of] + np.r_[self.mate, 0.0][self.mate_of]
         lags += np.r_[self.wave, 0.0][self.wave_of] * self.crest
-        x = self.moved() + size_of * lags
+        return np.asarray(self.moved() + size_of * lags)
+
+    def weigh(self) -> tuple[Floats, Floats]:
+        """Distance of every end from the common end, and its weight."""
+        row = self.ends.row
+        x = self._without_lags()
         if self.mid is None or self.last is None:
             mid = medians(x, row)
         else:
             weight, before = self.last
             mid = self.mid + np.bincount(row, weight * (x - before)) / np.bincount(row, weight)
+        calm = self.calm if len(self.calm) == self.ends.rows else np.ones(self.ends.rows)
+        rest, weight, self.mid, self.calm = self._around(x, mid, calm)
+        self.last = weight, x
+        return rest, weight
+
+    def _around(
+        self, x: Floats, mid: Floats, calm: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Distances of ends from the common ends near `mid`, weights, common ends, and calm."""
+        row, rows = self.ends.row, self.ends.rows
+        scale = self.sigma[self.ends.cell][row]
         size = np.bincount(row, minlength=rows) - 1
-        calm = self.calm if self.uneven and len(self.calm) == rows else np.ones(rows)
+        calm = calm if self.uneven else np.ones(rows)
         for _ in range(3):
             rest = x - mid[row]
             square = (rest / scale) ** 2
@@ -252,8 +269,27 @@ class Model:
             weight = calm[row] * near / scale**2
             ahead = np.bincount(row, weight * rest, rows) / np.bincount(row, weight, rows)
             mid = mid + ahead
-        self.mid, self.last, self.calm = mid, (weight, x), calm
-        return rest - ahead[row], weight
+        return rest - ahead[row], weight, mid, calm
+
+    def _likely(self, rest: Floats, calm: Floats) -> Floats:
+        """Log likelihood of every instance, but for the scale of its cell."""
+        row = self.ends.row
+        square = (rest / self.sigma[self.ends.cell][row]) ** 2 * calm[row]
+        tails = (NU + 1) / 2 * np.bincount(row, np.log1p(square / NU))
+        size = np.bincount(row) - 1
+        tails += (CALM * calm - (CALM + size) * np.log(calm)) / 2
+        return np.asarray(-self.effect[self.ends.cell] * tails)
+
+    def beside(self, step: int) -> tuple[Floats, Floats]:
+        """Log likelihood of every instance if it lay before a step of the model, and after."""
+        row, height = self.ends.row, self.height[step]
+        mine, after = self.steps_of[step][self.of], self.after[step][row]
+        x = self._without_lags() - height * (after & mine)
+        told = []
+        for moved in (x, x + height * mine):
+            rest, _, _, calm = self._around(moved, medians(moved, row), np.ones(self.ends.rows))
+            told.append(self._likely(rest, calm))
+        return told[0], told[1]
 
     def rescale(self, rest: Floats, weight: Floats) -> None:
         """The scale of every cell: the most likely one, drawn a little to that of all."""
@@ -275,12 +311,11 @@ class Model:
         rest, weight = self.weigh()
         self.rescale(rest, weight)
         weight = weight * self.effect[self.ends.cell][self.ends.row]
-        edges = np.r_[self.bins, self.ends.rows]
-        fun = np.add.reduceat(self.fun, self.bins) / np.diff(edges)[:, None]
-        lap, half, corner = self._sums(weight, edges)
+        fun = self.flat()
+        lap, half, corner = self.sums(weight)
         size, moving = len(self.kind), len(self.clock) + len(self.steps)
         hess = np.zeros((size, size))
-        hess[:moving, :moving] = self._of_clocks(fun, lap)
+        hess[:moving, :moving] = self.of_clocks(fun, lap)
         hess[:moving, moving:] = self._crossing(fun, half)
         hess[moving:, :moving] = hess[:moving, moving:].T
         hess[moving:, moving:] = corner
@@ -294,17 +329,23 @@ class Model:
             [np.bincount(self.of, pull * self.fun[row, f], units) for f in range(count)]
         )
         grad[: len(self.clock)] = -by_function[self.which, self.clock]
-        for j, (step, after) in enumerate(zip(self.steps, self.after, strict=True)):
-            grad[len(self.clock) + j] = -pull[after[row] & (self.of == step.unit)].sum()
+        for j, (mine, after) in enumerate(zip(self.steps_of, self.after, strict=True)):
+            grad[len(self.clock) + j] = -pull[after[row] & mine[self.of]].sum()
         consts, columns = self._consts()
         for place, x in columns:
             grad[moving:] -= np.bincount(place, pull * x, consts + 1)[:consts]
         return grad
 
-    def _sums(self, weight: Floats, edges: Ints) -> tuple[Floats, Floats, Floats]:
+    def flat(self) -> Floats:
+        """Functions as the curvature takes them: a row per stretch of time."""
+        size = np.diff(np.r_[self.bins, self.ends.rows])
+        return np.asarray(np.add.reduceat(self.fun, self.bins) / size[:, None])
+
+    def sums(self, weight: Floats) -> tuple[Floats, Floats, Floats]:
         """Weighted products of ends around their means, summed over instances: of clocks with each
         other and with what does not change, both per stretch of time, and of the latter."""
         row, rows, units = self.ends.row, self.ends.rows, len(self.fixed)
+        edges = np.r_[self.bins, rows]
         root = np.sqrt(np.bincount(row, weight, rows))
         share = weight / root[row]
         consts, columns = self._consts()
@@ -368,7 +409,7 @@ class Model:
             first += many
         return count, columns or [(np.zeros(len(long), np.int64), np.zeros(len(long)))]
 
-    def _of_clocks(self, fun: Floats, lap: Floats) -> Floats:
+    def of_clocks(self, fun: Floats, lap: Floats) -> Floats:
         """The curvature in lines, bends and steps."""
         bins, count = fun.shape
         used = count if self.bend_var.any() else 2
@@ -382,12 +423,29 @@ class Model:
             self.which[:, None], self.which[None], self.clock[:, None], self.clock[None]
         ]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
-        for j, step in enumerate(self.steps):
-            beside = fun[starts[j] :].T @ lap[starts[j] :, :, step.unit]
+        for j, mine in enumerate(self.steps_of):
+            moved = lap[starts[j] :, :, mine].sum(axis=2)
+            beside = fun[starts[j] :].T @ moved
             result[n + j, :n] = result[:n, n + j] = beside[self.which, self.clock]
             for i in range(j + 1):
-                both = lap[max(starts[i], starts[j]) :, self.steps[i].unit, step.unit].sum()
+                both = moved[max(starts[i] - starts[j], 0) :, self.steps_of[i]].sum()
                 result[n + j, n + i] = result[n + i, n + j] = both
+        return result
+
+    def steps_of_all(self, fun: Floats, lap: Floats) -> Floats:
+        """The curvature between clocks and a step of each clock at the start of each stretch."""
+        bins, units = lap.shape[:2]
+        n, used = len(self.clock), len(fun.T) if self.bend_var.any() else 2
+        result = np.zeros((bins, n + len(self.steps), units))
+        starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
+        total = np.zeros((used, units, units))
+        late = np.zeros((len(self.steps), units))
+        for b in range(bins - 1, -1, -1):
+            total = total + fun[b, :used, None, None] * lap[b]
+            result[b, :n] = total[self.which, self.clock]
+            for j, mine in enumerate(self.steps_of):
+                late[j] += (b >= starts[j]) * lap[b][mine].sum(axis=0)
+            result[b, n:] = late
         return result
 
     def _crossing(self, fun: Floats, half: Floats) -> Floats:
@@ -397,8 +455,8 @@ class Model:
         every = (fun.T @ half.reshape(bins, units * consts)).reshape(fun.shape[1], units, consts)
         result[: len(self.clock)] = every[self.which, self.clock]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
-        for j, step in enumerate(self.steps):
-            result[len(self.clock) + j] = half[starts[j] :, step.unit].sum(axis=0)
+        for j, mine in enumerate(self.steps_of):
+            result[len(self.clock) + j] = half[starts[j] :, mine].sum(axis=(0, 1))
         return result
 
     def settle(self, rounds: int = 25, tolerance: float = 50.0) -> None:
@@ -488,18 +546,14 @@ class Model:
     def evidence(self) -> float:
         """Marginal log likelihood of the ends (Laplace's): it compares steps, bends, variances."""
         rest, _ = self.weigh()
-        row, home, count = self.ends.row, self.ends.cell, len(self.sigma)
-        square = (rest / self.sigma[home][row]) ** 2 * self.calm[row]
-        tails = (NU + 1) / 2 * np.bincount(row, np.log1p(square / NU))
-        size = np.bincount(row) - 1
-        tails += (CALM * self.calm - (CALM + size) * np.log(self.calm)) / 2
-        free = np.bincount(home, size, count)
-        told = self.effect * (np.bincount(home, tails, count) + free * np.log(self.sigma))
+        home, count = self.ends.cell, len(self.sigma)
+        free = np.bincount(home, np.bincount(self.ends.row) - 1, count)
+        told = self._likely(rest, self.calm).sum() - (self.effect * free * np.log(self.sigma)).sum()
         known = self.prior > 0
         off = self.theta - self.mean
         prior = np.log(self.prior[known]).sum() - (self.prior * off**2).sum()
         turn = np.linalg.slogdet(self.hess + np.diag(self.prior + TINY))[1]
-        return float(0.5 * (prior - turn) - told.sum())
+        return float(0.5 * (prior - turn) + told)
 
     def covariance(self) -> Floats:
         """Of all unknowns, given variances and scales."""
