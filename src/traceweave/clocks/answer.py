@@ -27,6 +27,7 @@ MOMENTS = 33
 """At which a curve is looked at between two calls."""
 FAR = 99
 """Percentile of distances of ends that says how far a clock has moved unnoticed."""
+MOVED = 50
 FEW = 20
 """Fewer ends of a clock overrule no call that contradicts them: each is more than 5 % of them."""
 SIGMAS = 4.0
@@ -104,6 +105,11 @@ class Answer:
         found = [s for s in model.steps if (mine in s.units) != (other in s.units)]
         return sorted(found, key=lambda s: s.at)
 
+    def span(self, step: Step) -> tuple[float, float]:
+        """Since when and until when a step may have been."""
+        assert self.model is not None
+        return self.model.spans[self.model.steps.index(step)]
+
     def bends(self, rank: int) -> bool:
         """Whether a rank's clock or its reference's bends."""
         model, root = self.model, int(self.roots[rank])
@@ -121,7 +127,8 @@ class Answer:
                     local = of[:, column]
                     told = local + self.added(rank, local)
                     for step in self.steps_of(rank):
-                        told[(told > step.since + 1) & (told < step.until - 1)] = np.nan
+                        since, until = self.span(step)
+                        told[(told > since + 1) & (told < until - 1)] = np.nan
                     to[:, column] = told
             result.append(replace(block, start=start, end=end))
         return result
@@ -238,7 +245,7 @@ def _lines(answer: Answer, rank: int, first: float, last: float) -> list[Line]:
     knows whether it or its reference's has stepped. Where no end ties it between two steps, nothing
     is known of it."""
     gaps = _gaps(answer, rank)
-    edges = [first, *(edge for gap in gaps for edge in gap[:2]), last]
+    edges = [first, *(edge for gap in gaps for edge in (gap.low, gap.high)), last]
     ends, others, _ = answer.ends_of_ranks[rank]
     tied = ends[others]
     lines: list[Line] = []
@@ -248,43 +255,57 @@ def _lines(answer: Answer, rank: int, first: float, last: float) -> list[Line]:
         smooth = _smooth(answer, rank, low, max(high, low + 1))
         lines += smooth if told else [replace(line, open=np.inf) for line in smooth]
         if number + 2 < len(edges):
-            low, high, height = gaps[number // 2]
-            lines += _in_gap(answer, rank, lines[-1], low, high, height)
+            lines += _in_gap(answer, rank, lines[-1], gaps[number // 2])
     return lines
 
 
-def _in_gap(
-    answer: Answer, rank: int, before: Line, low: float, high: float, height: float
-) -> list[Line]:
-    """A step is told of the middle between the two calls that it lies between. Nobody knows: what
-    lies between two ends on one clock does so on the other, and that is how far a moment may be
-    off."""
-    middle = (low + high) / 2
-    goes = float(answer.added(rank, np.array([high + 1]))[0])
+@dataclass(frozen=True)
+class Gap:
+    """A stretch of a rank's own time in which its clock or its reference's steps, the likeliest
+    moment, and by how much in all."""
+
+    low: float
+    high: float
+    at: float
+    height: float
+
+    def and_then(self, other: Gap) -> Gap:
+        """Both as one."""
+        high = max(self.high, other.high)
+        return Gap(self.low, high, (self.low + high) / 2, self.height + other.height)
+
+
+def _in_gap(answer: Answer, rank: int, before: Line, gap: Gap) -> list[Line]:
+    """A step is told of the middle between the two calls that it most likely lies between. Nobody
+    knows: what lies between two ends on one clock does so on the other, and that is how far a
+    moment may be off."""
+    goes = float(answer.added(rank, np.array([gap.high + 1]))[0])
     lines = []
-    for edges, told in (((low, middle), before.high), ((middle, high), None)):
+    for edges, told in (((gap.low, gap.at), before.high), ((gap.at, gap.high), None)):
         at = (edges[0] + edges[1]) / 2
         added = goes if told is None else before.added + before.rate * (at - before.at)
-        open_ = 0.75 * (high - low) + height
+        open_ = 0.75 * (gap.high - gap.low) + gap.height
         lines.append(Line(*edges, added, before.rate if told else 0.0, at, open_, True))
     return lines
 
 
-def _gaps(answer: Answer, rank: int) -> list[tuple[float, float, float]]:
-    """Stretches of a rank's own time in which its clock or its reference's steps, and by how much
-    in all; those that overlap are one."""
+def _gaps(answer: Answer, rank: int) -> list[Gap]:
+    """Those of a rank, in order; those that overlap are one."""
     model, found = answer.model, []
     for step in answer.steps_of(rank):
         assert model is not None
-        height = float(model.height[model.steps.index(step)])
-        low, high = (_local(answer, rank, t, step.at) for t in (step.since, step.until))
-        found.append((min(low, high), max(low, high), abs(height)))
-    merged: list[tuple[float, float, float]] = []
-    for low, high, height in sorted(found):
-        if merged and low <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(high, merged[-1][1]), merged[-1][2] + height
+        height = abs(float(model.height[model.steps.index(step)]))
+        since, until = answer.span(step)
+        low, before, after, high = sorted(
+            _local(answer, rank, t, step.at) for t in (since, step.since, step.until, until)
+        )
+        found.append(Gap(low, high, (before + after) / 2, height))
+    merged: list[Gap] = []
+    for gap in sorted(found, key=lambda gap: (gap.low, gap.high)):
+        if merged and gap.low <= merged[-1].high:
+            merged[-1] = merged[-1].and_then(gap)
         else:
-            merged.append((low, high, height))
+            merged.append(gap)
     return merged
 
 
@@ -342,7 +363,7 @@ def _moved(answer: Answer, rank: int) -> tuple[float, float]:
     root = int(answer.roots[rank])
     by = float(answer.bounds.moved[rank] - answer.bounds.moved[root])
     rest = answer.ends_of_ranks[rank][2]
-    if len(rest) >= FEW and abs(by) > np.percentile(np.abs(rest), 95):
+    if len(rest) >= FEW and abs(by) > np.percentile(np.abs(rest), MOVED):
         return 0.0, abs(by)
     return by, 0.0
 

@@ -12,7 +12,7 @@ from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.ends import Ends, ends_of
-from traceweave.clocks.growth import grown, learn_constants
+from traceweave.clocks.growth import grown, learn_constants, spans
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, medians, start_from
 from traceweave.clocks.system import Model
@@ -81,6 +81,7 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
             model.constants()
         else:
             model.settle(6)
+    model.spans = spans(model)
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -29,6 +29,9 @@ SURE = 4.0
 """Steps that gain so many times what they cost are not tried without."""
 MOST_STEPS = 6
 """Rounds of looking for steps, in each of which every clock may get one."""
+UNSURE = 3.0
+"""Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
+in twenty."""
 MOST_SHARED = 8
 """Sets of clocks that seem to step together which are looked at in a round."""
 LINE, BEND, STEP, GPU, LAGS, MATE, WAVES = range(7)
@@ -312,14 +315,32 @@ def place_steps(model: Model, rounds: int = 4) -> None:
 
 def _place(model: Model, number: int) -> Step:
     step = model.steps[number]
-    before, after = model.beside(number)
-    row = _told(model, _pulls(model), step.units).row
-    at, gain = model.when[row], np.cumsum((before - after)[row])[:-1]
-    gain[np.diff(at) <= 0] = -np.inf
+    at, gain = _places(model, number)
     now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
     if not 0 <= now < len(gain) or gain[best] < gain[now] + 1:
         return step
     return Step(step.units, float(at[best]), float(at[best + 1]))
+
+
+def _places(model: Model, number: int) -> tuple[Floats, Floats]:
+    """Instances that tell when a step was, and the log likelihood of its being after each, but the
+    last, all else being as it is."""
+    before, after = model.beside(number)
+    row = _told(model, _pulls(model), model.steps[number].units).row
+    at, gain = model.when[row], np.cumsum((before - after)[row])[:-1]
+    gain[np.diff(at) <= 0] = -np.inf
+    return at, gain
+
+
+def spans(model: Model) -> list[tuple[float, float]]:
+    """Return of each step since when and until when it may have been."""
+    found = []
+    for number, step in enumerate(model.steps):
+        at, gain = _places(model, number)
+        likely = np.flatnonzero(gain > gain.max(initial=-np.inf) - UNSURE)
+        low, high = (at[likely[0]], at[likely[-1] + 1]) if len(likely) else (np.inf, -np.inf)
+        found.append((min(float(low), step.since), max(float(high), step.until)))
+    return found
 
 
 def simpler(model: Model) -> Model:
@@ -439,17 +460,32 @@ class Told:
         """Log likelihood of each, if that much of it is left."""
         return np.asarray(-self.share * (NU + 1) / 2 * np.log1p(self.info * rest**2 / NU))
 
+    def alike(self) -> Told:
+        """As if all were known as exactly as most are: of many that agree, a few that are known
+        better may say something else."""
+        return replace(self, info=np.full_like(self.info, np.median(self.info)))
+
     def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
-        """The most likely multiples of columns, and their log likelihood; from all ends alike to
+        """The most likely multiples of columns, and their log likelihood: from all ends alike to
         those that agree."""
-        rest = np.zeros_like(self.apart)
-        for wide in (np.inf, 16.0, 4.0, 2.0, *[1.0] * 4):
-            weight = self.share * self.info * (NU + 1) / (NU + self.info * (rest / wide) ** 2)
-            value: Floats = np.linalg.solve(
-                (x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart)
-            )
-            rest[:] = self.apart - x @ value
-        return value, float(self.likely(rest).sum() - (prior * value**2).sum() / 2)
+        tried = []
+        for first in (self, self.alike()):
+            value = first.weighed(x, prior, np.ones_like(self.apart))
+            for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
+                rest = self.apart - x @ value
+                near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
+                value = self.weighed(x, prior, near)
+            told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
+            tried.append((float(told), value))
+        told, value = max(tried, key=lambda pair: pair[0])
+        return value, told
+
+    def weighed(self, x: Floats, prior: Floats, near: Floats) -> Floats:
+        """Multiples of columns by weighted least squares."""
+        weight = self.share * self.info * near
+        return np.asarray(
+            np.linalg.solve((x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart))
+        )
 
 
 def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
@@ -530,9 +566,9 @@ def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float,
         prior[2 : 2 + BENDS] = 1 / bends
     without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
     found = []
-    for most in (HUBER, np.inf):
-        gain, place = _moment(told, x, prior, at, most)
-        if most == HUBER:
+    for one, most in ((told, HUBER), (told.alike(), np.inf)):
+        gain, place = _moment(one, x, prior, at, most)
+        if one is told:
             found.append((gain, place))
         gain, place = _gain(told, x, prior, at, place)
         found.append((gain - without, place))

@@ -80,6 +80,8 @@ class Model:
     effect: Floats
     steps: list[Step] = field(default_factory=list)
     height: Floats = field(default_factory=lambda: np.zeros(0))
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """Per step: since when and until when it may have been."""
     bend_var: Floats = field(default_factory=lambda: np.zeros(0))
     gpu_var: float = GPU_NS**2
     lag_var: float = LAG**2
