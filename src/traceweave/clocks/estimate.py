@@ -70,7 +70,6 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
     model.prepare()
     model.settle()
     model.pool()
-    learn_constants(model)
     model = grown(model)
     model.pool()
     learn_constants(model)
