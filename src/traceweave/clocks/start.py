@@ -268,7 +268,7 @@ def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags) -> Flags:
     distance = np.abs(apart - middle[stretch])
     farther = np.lexsort((distance, pair))[np.cumsum(count) - count + 95 * (count - 1) // 100]
     known = SIGMAS * 1.2533 * scatter * np.sqrt(parts / count)
-    limit = np.maximum(SAME_NS, np.where(threads, distance[farther], known))
+    limit = np.maximum(np.maximum(SAME_NS, known), np.where(threads, distance[farther], 0.0))
     far = np.maximum.reduceat(np.abs(middle), number)
     return np.asarray(far <= limit)
 
