@@ -28,8 +28,10 @@ MOMENTS = 33
 FAR = 99
 """Percentile of distances of ends that says how far a clock has moved unnoticed."""
 MOVED = 50
+"""Percentile of distances of a clock's ends beyond which causality does not move it: what a few
+calls say is that it has moved meanwhile, and"""
 FEW = 20
-"""Fewer ends of a clock overrule no call that contradicts them: each is more than 5 % of them."""
+"""fewer ends overrule no call that contradicts them: each is more than 5 % of them."""
 SIGMAS = 4.0
 """Standard errors that a bound allows a curve to be off."""
 

@@ -564,14 +564,14 @@ def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float,
     prior = np.full(x.shape[1], TINY)
     if bends > 0:
         prior[2 : 2 + BENDS] = 1 / bends
-    without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
-    found = []
-    for one, most in ((told, HUBER), (told.alike(), np.inf)):
-        gain, place = _moment(one, x, prior, at, most)
-        if one is told:
-            found.append((gain, place))
-        gain, place = _gain(told, x, prior, at, place)
-        found.append((gain - without, place))
+    scored = _moment(told, x, prior, at, HUBER)
+    seen = _moment(told.alike(), x, prior, at, np.inf)
+    found = [scored]
+    if max(scored, seen)[0] >= price(model):  # tails gain no more than squares
+        without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
+        for place in {scored[1], seen[1]}:
+            gain, place = _gain(told, x, prior, at, place)
+            found.append((gain - without, place))
     gain, place = max(found)
     return gain, Step(units, float(at[place - 1]), float(at[place]))
 

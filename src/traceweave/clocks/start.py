@@ -17,8 +17,8 @@ from traceweave.clocks.ends import Ends, places
 SAME_NS = 20_000.0
 """Ranks of one host whose ends lie no farther apart have one clock: CUPTI's conversion of a GPU's
 timestamps is off by some microseconds."""
-DRIFT = 1e-4
-"""Standard deviation of the rate of a clock: crystals keep to 100 ppm."""
+DRIFT = 3e-5
+"""Standard deviation of the rate of a clock: crystals keep to 100 ppm, three of it."""
 SIGMAS = 4.0
 """Standard errors that the median of a stretch lies off by chance."""
 PARTS, PART = 8, 16
