@@ -123,8 +123,7 @@ def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:
     """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls. Ends of
-    the second scatter by 16 to 25 us: how high a step is and how fast a clock are told apart by half
-    of that at best."""
+    the second scatter by 16 to 25 us: heights of steps and rates are told by half of that."""
     errors = errors_of(corpus / "kineto" / name, database_of, tmp_path, stepping)
     with traceweave.open(tmp_path / "run.duckdb") as run:
         match = run.sql(
