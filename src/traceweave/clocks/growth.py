@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
 from traceweave.clocks.start import SAME_NS
-from traceweave.clocks.system import GPU_NS, LAG, NU, STEP_NS, TINY, WAVE, Model
+from traceweave.clocks.system import GPU_NS, LAG, NU, STEP_NS, TABLE, TINY, WAVE, Model
 
 PRICE = 2.0
 """What has one more coefficient has to gain PRICE * log(instances) in log likelihood; 1 (moment and
@@ -491,7 +491,8 @@ class Told:
 def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
     """Clocks that seem to step together at some moment: of the steps of all of them there, each
     given the others and what all clocks do, those above and below the widest gain of two groups."""
-    if model.pooled or len(model.fixed) < 4:
+    size = len(model.bins) * len(model.clock) * len(model.fixed)
+    if model.pooled or len(model.fixed) < 4 or size > TABLE:
         return []
     ends, (rest, _) = model.ends, model.weigh()
     weight = (model.effect / model.briefly(rest) ** 2)[ends.cell][ends.row]
