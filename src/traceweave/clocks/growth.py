@@ -304,7 +304,8 @@ def place_steps(model: Model, rounds: int = 4) -> None:
     """Move steps to where they make ends most likely, given their heights and all else: a step was
     placed when others that lie beside it were not known yet."""
     for _ in range(rounds):
-        places = [_place(model, number) for number in range(len(model.steps))]
+        pulls = _pulls(model)
+        places = [_place(model, pulls, number) for number in range(len(model.steps))]
         if places == model.steps:
             return
         heights = model.height
@@ -313,20 +314,20 @@ def place_steps(model: Model, rounds: int = 4) -> None:
         model.settle(8)
 
 
-def _place(model: Model, number: int) -> Step:
+def _place(model: Model, pulls: Pulls, number: int) -> Step:
     step = model.steps[number]
-    at, gain = _places(model, number)
+    at, gain = _places(model, pulls, number)
     now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
     if not 0 <= now < len(gain) or gain[best] < gain[now] + 1:
         return step
     return Step(step.units, float(at[best]), float(at[best + 1]))
 
 
-def _places(model: Model, number: int) -> tuple[Floats, Floats]:
+def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
     """Instances that tell when a step was, and the log likelihood of its being after each, but the
     last, all else being as it is."""
     before, after = model.beside(number)
-    row = _told(model, _pulls(model), model.steps[number].units).row
+    row = _told(model, pulls, model.steps[number].units).row
     at, gain = model.when[row], np.cumsum((before - after)[row])[:-1]
     gain[np.diff(at) <= 0] = -np.inf
     return at, gain
@@ -334,9 +335,9 @@ def _places(model: Model, number: int) -> tuple[Floats, Floats]:
 
 def spans(model: Model) -> list[tuple[float, float]]:
     """Return of each step since when and until when it may have been."""
-    found = []
+    found, pulls = [], _pulls(model)
     for number, step in enumerate(model.steps):
-        at, gain = _places(model, number)
+        at, gain = _places(model, pulls, number)
         likely = np.flatnonzero(gain > gain.max(initial=-np.inf) - UNSURE)
         low, high = (at[likely[0]], at[likely[-1] + 1]) if len(likely) else (np.inf, -np.inf)
         found.append((min(float(low), step.since), max(float(high), step.until)))
