@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
-from traceweave.clocks.start import SAME_NS
+from traceweave.clocks.start import DRIFT, SAME_NS
 from traceweave.clocks.system import GPU_NS, LAG, NU, STEP_NS, TABLE, TINY, WAVE, Model
 
 PRICE = 2.0
@@ -395,8 +395,10 @@ class Pulls:
     row: Ints
     weight: Floats
     """What ends weigh as far as they are told from one instance to the next."""
+    count: Floats
+    """How many ends there are."""
     ahead: Floats
-    """The same times how far they lie from the common end."""
+    """The weights times how far ends lie from the common end."""
     score: Floats
     """By how much the likelihood grows if the clock is moved there, no end counting as farther than
     HUBER scales."""
@@ -414,9 +416,11 @@ def _pulls(model: Model) -> Pulls:
     score -= weight * (np.bincount(ends.row, score) / np.bincount(ends.row, weight))[ends.row]
     key, place = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
     share = model.effect[ends.cell][ends.row]
-    sums: list[Floats] = [np.zeros(len(key)) for _ in range(5)]
+    sums: list[Floats] = [np.zeros(len(key)) for _ in range(6)]
     for total, of in zip(
-        sums, (weight, weight * rest, score * share, near, near * rest), strict=True
+        sums,
+        (weight, np.ones_like(rest), weight * rest, score * share, near, near * rest),
+        strict=True,
     ):
         np.add.at(total, place, of)
     return Pulls(key // ends.rows, key % ends.rows, *sums)
@@ -428,8 +432,9 @@ def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
     low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
     mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
     row, place = np.unique(pulls.row[mine], return_inverse=True)
-    weight, ahead, near, drawn = (
-        np.bincount(place, of[mine]) for of in (pulls.weight, pulls.ahead, pulls.near, pulls.drawn)
+    weight, count, ahead, near, drawn = (
+        np.bincount(place, of[mine])
+        for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
     )
     total, beside, pulled = (
         np.bincount(pulls.row, of, rows)[row] for of in (pulls.weight, pulls.near, pulls.drawn)
@@ -438,14 +443,14 @@ def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
     told = others > ROUNDED * total
     row, weight, others, total = (of[told] for of in (row, weight, others, total))
     apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
-    share = model.effect[model.ends.cell[row]]
-    return Told(row, apart, weight * others / total, share)
+    share = model.effect[model.ends.cell[row]] * count[told] * others / total
+    return Told(row, apart, weight / count[told], share)
 
 
 @dataclass(frozen=True)
 class Told:
     """Per instance that some clocks share with others: how far their ends lie after those of the
-    others, how exactly that is known (inverse variance), and for how much it counts."""
+    others, how exactly one end is known (inverse variance), and for how many they count."""
 
     row: Ints
     apart: Floats
@@ -564,6 +569,7 @@ def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float,
     ]
     x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
     prior = np.full(x.shape[1], TINY)
+    prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2
     if bends > 0:
         prior[2 : 2 + BENDS] = 1 / bends
     scored = _moment(told, x, prior, at, HUBER)
