@@ -16,6 +16,9 @@ _URLS = re.compile(
 
 _SECRET = re.compile(r"SECRET|TOKEN|KEY|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING", re.IGNORECASE)
 """Names of environment variables whose values are not for printing."""
+OWN_ANALYSES = "TRACEWEAVE_ANALYSES"
+"""The environment variable that names a folder of analyses and rules of one's own."""
+
 SHORTEST_SECRET = 8
 """Shorter values are no secrets, and would take words apart."""
 
@@ -57,3 +60,13 @@ def without_secrets(text: str) -> str:
 def is_sql_file(name: str | Path) -> bool:
     """Tell whether an analysis is named by the file it is in, not by its name."""
     return str(name).endswith(".sql")
+
+
+def own_statements() -> dict[str, str]:
+    """Return the text of the .sql files in the folder of analyses and rules of one's own, by stem;
+    none where there is no such folder. Raises OSError for one that cannot be read.
+    """
+    if not (folder := os.environ.get(OWN_ANALYSES)):
+        return {}
+    files = [file for file in sorted(Path(folder).iterdir()) if is_sql_file(file)]
+    return {file.stem: file.read_text(encoding="utf-8", errors="replace") for file in files}

@@ -82,7 +82,9 @@ def ask(
         statements = _statements(con, query)
         for place, (kind, sql) in enumerate(statements, start=1):
             values = params if place == len(statements) else None
-            relation = analyses.with_analyses(con, sql, partial(con.sql, sql, params=values))
+            relation = analyses.with_analyses(
+                con, sql, partial(con.sql, sql, params=values), values
+            )
             if kind == "CREATE":
                 _refuse_hiding(con)
         if relation is None:
@@ -103,15 +105,15 @@ def ask_own(
     Raises QueryError, also where its rows have other columns than its header says.
     """
     try:
-        sql, values = analyses.prepare(con, analysis, analysis.bind(params))
+        sql = analyses.prepare(con, analysis, analysis.bind(params))
     except duckdb.Error as error:
         raise QueryError(f"{analysis.name}: {explain(error)}") from error
-    rows = ask(con, sql, values or None, batch_rows)
+    rows = ask(con, sql, None, batch_rows)
     said = [column.name for column in analysis.columns]
-    if rows.schema.names != said:
+    if said and rows.schema.names != said:
         raise QueryError(
             f"{analysis.name}: its rows have the columns {', '.join(rows.schema.names)}, its header"
-            f" says {', '.join(said) or 'none'}"
+            f" says {', '.join(said)}"
         )
     return rows
 

@@ -110,10 +110,11 @@ class Run(Analyses[Frame]):
 
     def stream_analysis(self, name: str | Path, **params: object) -> pa.RecordBatchReader:
         """Return the rows of the analysis `name` as Arrow batches."""
-        if is_sql_file(name):
-            return queries.ask_own(self.con, analyses.read_own(name), params, BATCH_ROWS)
-        name = str(name)
-        return analyses.run(self.con, name, **params).to_arrow_reader(BATCH_ROWS)
+        is_file = is_sql_file(name)
+        analysis = analyses.read_own(name) if is_file else analyses.find(str(name))
+        if analysis.is_own:
+            return queries.ask_own(self.con, analysis, params, BATCH_ROWS)
+        return analyses.run(self.con, analysis.name, **params).to_arrow_reader(BATCH_ROWS)
 
     def what_if(self, *scenarios: str, by: str = "scenario", verify: Run | None = None) -> Frame:
         """Return what steps would take if something were otherwise: one row per scenario.

@@ -235,8 +235,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
     """
     analysis = analyses.find(name)
     with _read_only(con):
-        sql, left = prepare(con, analysis, analysis.bind(params))
-        cursor = con.execute(parsed(con, sql), left or None)
+        cursor = con.execute(parsed(con, prepare(con, analysis, analysis.bind(params))))
         columns = [column for column, *_ in cursor.description or ()]
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 

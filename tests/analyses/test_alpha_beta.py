@@ -69,7 +69,7 @@ def test_one_size_far_off_moves_the_line_little(build: Builder) -> None:
 @pytest.mark.parametrize(
     ("transfers", "note"),
     [
-        ({400: 1100}, "not computable: there is one size only"),
+        ({800: 1100}, "not computable: there is one size only"),
         ({None: 1100}, "not computable: the trace does not say how many bytes"),
         ({400: 1100, 500: 1200}, "not computable: its sizes are too similar"),
         ({400: 1100, 4000: 1100}, "not computable: larger sizes do not take longer"),
@@ -83,6 +83,14 @@ def test_what_is_not_computable_says_why(
     (row,) = rows(build.con, "alpha_beta")
     assert (row["alpha_ns"], row["beta_gbps"], row["half_bytes"]) == (None, None, None)
     assert row["note"] == note
+
+
+def test_of_one_size_latency_is_what_no_link_explains(build: Builder) -> None:
+    """400 bytes take 400 ns at 1 GB/s, and took 1,100: where 800 did, most of it may be moving."""
+    _sizes(build, {400: 1100}, residual_ns=500)
+    (row,) = rows(build.con, "alpha_beta")
+    assert (row["alpha_ns"], row["beta_gbps"], row["half_bytes"]) == (700, None, 700)
+    assert row["note"] == "one size only: alpha_ns is what it takes beyond a bandwidth of 1 GB/s"
 
 
 def test_operations_of_one_rank_alone_have_no_transfer(build: Builder) -> None:

@@ -14,8 +14,8 @@ from tests.sharded.equal import rows, same_rows
 from tests.simulated_runs import SLOW_GPU
 from traceweave import analyses
 from traceweave.analyses import batches
-from traceweave.analyses.catalog import Analysis, Shared, called, find, shared
-from traceweave.analyses.statements import CALL, Statement, sql_files
+from traceweave.analyses.catalog import Analysis, Shared, find, shared
+from traceweave.analyses.statements import Statement, sql_files
 from traceweave.store.database import open_database
 from traceweave_simulator import Config
 
@@ -102,8 +102,7 @@ def test_a_header_that_is_wrong_is_noticed(
 def test_what_it_reads_is_within_ranks_too(statement: Statement) -> None:
     assert "rank" in [column.name for column in statement.columns]
     assert not statement.through
-    read = [called(kind, name) for kind, name, _ in CALL.findall(statement.sql)]
-    assert all(part.within_rank for part in read)
+    assert all(part.within_rank for part in statement.parts)
 
 
 def test_gaps_are_within_ranks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from tests.analyses.builders import rows
 from tests.marks import at_once
 from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
-from traceweave.analyses.catalog import TOPICS, called, parse, rules, shared
+from traceweave.analyses.catalog import TOPICS, parse, rules, shared
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
-from traceweave.analyses.runner import create_macros, macros, materialize
-from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
+from traceweave.analyses.runner import create_named, definitions, materialize, prepare
+from traceweave.analyses.statements import Statement
+from traceweave.analyses.table_macros import relations
 from traceweave.errors import QueryError, UsageError
 from traceweave.store.empty import create_tables
 from traceweave.store.schema import create_macros as create_store_macros
@@ -40,7 +42,6 @@ HEADER = """\
 -- answers: How large?
 -- topic: time
 -- grain: one row
--- reads: steps, gpu_ops
 -- param: unit VARCHAR = 'b' | what to count in
 -- choice: unit 'b' | bytes
 -- choice: unit 'k' | thousands
@@ -61,21 +62,18 @@ def _statement(sql: str) -> str:
 
 
 @every_statement
-def test_its_parameters_are_those_of_its_statement_and_of_what_it_reads(
-    statement: Statement,
+def test_its_parameters_are_those_of_its_template_and_of_what_it_reads(
+    statement: Statement, read_only_run: duckdb.DuckDBPyConnection
 ) -> None:
-    # what is read is a table when DuckDB sees it
-    bare = CALL.sub("a_table", statement.sql.replace(EVERY_RULE, "a_table"))
-    [only] = duckdb.extract_statements(bare)
+    [only] = duckdb.extract_statements(prepare(read_only_run, statement, {}))
     assert only.type == duckdb.StatementType.SELECT
-    parts = [called(kind, name) for kind, name, _ in CALL.findall(statement.sql)]
-    parts += rules() if EVERY_RULE in statement.sql else []
-    taken = [p.name for part in parts if part.kind != "analysis" for p in part.parameters]
-    given = re.findall(r":= \$(\w+)", statement.sql)
+    asked = [one.name for one in statement.template.asked if one.function == "param"]
+    parts = [part for part in statement.parts if part.kind != "analysis"]
+    taken = [parameter.name for part in parts for parameter in part.parameters]
     # what Python makes its rows of may ask for one that the statement does not
     of_python = ["replay_ops"] if statement.through else []
     names = [parameter.name for parameter in statement.parameters]
-    assert sorted(names) == sorted({*only.named_parameters, *taken, *given, *of_python})
+    assert sorted(names) == sorted({*asked, *taken, *of_python})
 
 
 @each([statement for statement in STATEMENTS if statement.parameters])
@@ -129,11 +127,11 @@ def test_its_columns_are_those_of_its_result_on_a_read_only_connection(
 def only_what_is_read(
     analysis: Analysis,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with nothing in it but an empty table for each of `reads`."""
+    """A database with nothing in it but an empty table for each relation that it reads."""
     with empty_database() as con:
         create_store_macros(con)
         for relation in public_relations():
-            if relation.name in analysis.reads:
+            if relation.name in relations(analysis):
                 columns = ", ".join(f'"{column.name}" {column.type}' for column in relation.columns)
                 con.execute(f"CREATE TABLE {relation.name} ({columns})")
         yield con
@@ -147,9 +145,8 @@ def only_what_is_read(
 def test_it_needs_what_it_reads_and_nothing_else(
     analysis: Analysis, only_what_is_read: duckdb.DuckDBPyConnection
 ) -> None:
-    assert set(analysis.reads) <= {relation.name for relation in public_relations()}
     assert run(only_what_is_read, analysis.name).fetchall() == []
-    for relation in analysis.reads:
+    for relation in relations(analysis):
         only_what_is_read.execute(f"ALTER TABLE {relation} RENAME TO away")
         with pytest.raises(QueryError, match=relation):
             run(only_what_is_read, analysis.name)
@@ -170,6 +167,9 @@ def test_it_is_described_in_full(analysis: Analysis) -> None:
     assert set(analysis.main) <= set(names)
     assert len(analysis.main) <= 13, "so many columns hardly fit a terminal"
     assert analysis.topic in TOPICS
+    assert analysis.text("topic")
+    assert analysis.grain
+    assert analysis.order
     assert analysis.answers.endswith("?")
     assert (Path(__file__).parent / f"test_{analysis.name}.py").is_file()
 
@@ -187,23 +187,21 @@ def read_only_run(
 
 def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnection) -> None:
     for _ in range(2):
-        create_macros(empty_run, " ".join(macros()))
+        create_named(empty_run, definitions(), set())
     made = empty_run.execute(
         "SELECT function_name, parameters FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_') AND contains(function_type, 'macro') ORDER BY ALL"
     ).fetchall()
-    pattern = re.compile(r"^-- macro: (\w+)\(([\w, ]*)\) \| \S", re.MULTILINE)
-    documented = [
-        (name, parameters.split(", ") if parameters else [])
-        for sql in macros().values()
-        for name, parameters in pattern.findall(sql)
-    ]
+    package = resources.files("traceweave")
+    files = [*package.joinpath("analyses/macros").iterdir(), package.joinpath("replay/holds.sql")]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    heads = re.findall(r"(?m)^-- (?:macro|rows): (\w+)\(([\w, ]*)\) \| \S", text)
+    documented = [(name, takes.split(", ") if takes else []) for name, takes in heads]
     assert sorted(documented) == made
     tables = empty_run.execute(
         "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, 'tw_')"
     ).fetchall()
-    described = [re.match(r"-- table: (\w+) \| \S", sql) for sql in macros().values()]
-    assert sorted((found[1],) for found in described if found) == sorted(tables)
+    assert sorted(re.findall(r"(?m)^-- table: (\w+) \| \S", text)) == sorted(n for (n,) in tables)
 
 
 def test_the_headline_analyses_are_there_in_the_order_of_their_topics() -> None:
@@ -223,7 +221,6 @@ def test_a_header_is_read_as_it_is_written() -> None:
     )
     assert (analysis.summary, analysis.answers) == ("how large", "How large?")
     assert (analysis.grain, analysis.order) == ("one row", "size")
-    assert analysis.reads == ("steps", "gpu_ops")
     assert [tuple(column) for column in analysis.columns] == [
         ("size", "BIGINT", "bytes, or thousands")
     ]
@@ -236,12 +233,12 @@ def test_a_header_is_read_as_it_is_written() -> None:
     ("name", "before", "after", "message"),
     [
         ("size", "", "", "size.sql: the header says it is 'sizes'"),
-        ("sizes", "-- topic: time\n", "", "sizes.sql: these belong in the header once: topic"),
+        ("sizes", "-- grain:", "-- topic: a\n-- grain:", "these belong in the header once: topic"),
         ("sizes", "-- grain:", "-- grian:", "sizes.sql: no header field: '-- grian: one row'"),
     ],
 )
 def test_a_malformed_header_is_refused(name: str, before: str, after: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse(name, HEADER.replace(before, after))
 
 
@@ -253,8 +250,8 @@ def test_a_bare_parameter_is_a_common_one() -> None:
         "BIGINT",
         30000,
     )
-    with pytest.raises(ValueError, match=r"parameters\.txt has no 'kernel_delay'"):
-        _ = parse("sizes", common.replace("kernel_delay_ns", "kernel_delay")).parameters
+    with pytest.raises(UsageError, match="a line of the header is not '-- param: name TYPE"):
+        parse("sizes", common.replace("kernel_delay_ns", "kernel_delay"))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +301,12 @@ def test_parameters_are_taken_as_values_or_as_text(
     given: dict[str, object], want: dict[str, Any]
 ) -> None:
     defaults = {"unit": "b", "least": 10, "share": 0.5, "all": False, "rank": None}
-    assert parse("sizes", HEADER).bind(given) == defaults | want
+    analysis = parse("sizes", HEADER)
+    assert analysis.filled(analysis.bind(given)) == defaults | want
+
+
+def test_what_is_given_as_it_is_anyway_makes_no_difference() -> None:
+    assert parse("sizes", HEADER).bind({"unit": "b", "least": "10", "rank": 3}) == {"rank": 3}
 
 
 @pytest.mark.parametrize(

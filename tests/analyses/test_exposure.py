@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, Interval
 from tests.marks import nightly
-from traceweave.analyses.runner import create_macros
+from traceweave.analyses.runner import provide
 from traceweave.store.empty import create_tables
 
 RELEASE = 5
@@ -42,7 +42,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         build = Builder(con)
         build.rank(0)
         build.write()
-        create_macros(con, "tw_collective_exposure")
+        provide(con, "tw_collective_exposure")
         yield con
 
 

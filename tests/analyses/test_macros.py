@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.analyses.builders import rows
 from tests.marks import nightly
-from traceweave.analyses.runner import create_macros
+from traceweave.analyses.runner import provide
 from traceweave.store.empty import create_tables
 
 Op = tuple[int, str, int, int]
@@ -59,7 +59,7 @@ def _covered(intervals: Iterable[tuple[int, int]]) -> set[int]:
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
-        create_macros(con, "tw_shared_ns tw_added_ns tw_overhang_ns tw_busy_until tw_percentile")
+        provide(con, "tw_shared_ns tw_added_ns tw_overhang_ns tw_busy_until tw_percentile")
         yield con
 
 

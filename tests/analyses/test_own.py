@@ -14,8 +14,10 @@ from traceweave import analyses
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
 from traceweave.cli.main import main
+from traceweave.locations import OWN_ANALYSES
 
 PAGE = ROOT / "docs" / "getting-started.md"
+REF = "{{ ref('gaps', min_gap_ns=param('least_ns')) }}"
 
 
 @pytest.fixture
@@ -64,8 +66,9 @@ def test_its_parameters_are_checked(late: Path, run: traceweave.Run) -> None:
 
 
 def test_other_analyses_are_functions_in_it(tmp_path: Path, run: traceweave.Run) -> None:
-    own = written(tmp_path, "long", "SELECT count(*) AS n FROM gaps(min_gap_ns := $least_ns)")
-    assert run.analyze(own)["n"].item() == len(run.gaps(min_gap_ns=1_000_000))
+    for call in ("gaps(min_gap_ns := {{ param('least_ns') }})", REF):
+        own = written(tmp_path, "long", f"SELECT count(*) AS n FROM {call}")
+        assert run.analyze(own)["n"].item() == len(run.gaps(min_gap_ns=1_000_000))
 
 
 def test_a_copy_of_ours_is_a_beginning(tmp_path: Path, run: traceweave.Run) -> None:
@@ -79,7 +82,7 @@ def written(folder: Path, name: str, sql: str) -> Path:
     path = folder / f"{name}.sql"
     path.write_text(
         f"-- analysis: {name} | one number\n-- answers: How many?\n-- topic: time\n"
-        "-- grain: one row\n-- reads: gpu_ops\n-- param: least_ns BIGINT = 1000000 | the least\n"
+        "-- grain: one row\n-- param: least_ns BIGINT = 1000000 | the least\n"
         f"-- order: n\n-- column: n BIGINT | how many\n{sql}\n"
     )
     return path
@@ -93,7 +96,7 @@ def written(folder: Path, name: str, sql: str) -> Path:
         ("DETACH run", "queries only read this database"),
         ("SELECT 1 AS m", "own: its rows have the columns m, its header says n"),
         ("SELECT 1 AS n FROM nope", "Table with name nope does not exist; 'traceweave schema'"),
-        ("SELECT 1 AS n FROM shared_nope()", "there are no shared rows or rule 'nope'"),
+        ("SELECT 1 AS n FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
     ],
 )
 def test_it_may_do_no_more_than_a_query(
@@ -108,9 +111,8 @@ def test_it_may_do_no_more_than_a_query(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT 1", "has no header ('-- analysis: own | what the rows are', then the like of"),
-        ("-- analysis: own | x\nSELECT 1", "these belong in the header once: answers, topic"),
-        ("-- analysis: other | x", "these belong in the header once"),
+        ("SELECT 1", "has no header: its first line is '-- analysis: own | what the rows are'"),
+        ("-- topic: x\nSELECT 1", "these belong in the header once: analysis"),
         ("-- colour: red\nSELECT 1", "no header field: '-- colour: red'"),
         ("", "has no header"),
     ],
@@ -131,7 +133,6 @@ def test_a_header_that_is_wrong_is_told_what_it_needs(
     [
         ("BIGINT = 1000000 | the least", "BIGINT", "'-- param: name TYPE = default | meaning'"),
         ("n BIGINT | how many", "n", "'-- column: name TYPE | meaning'"),
-        ("own | one number", "own", "'-- analysis: own | what the rows are'"),
         ("analysis: own |", "analysis: other |", "the header says it is 'other'"),
     ],
 )
@@ -157,3 +158,112 @@ def test_a_file_that_cannot_be_read_is_named(
 def test_agents_and_checks_reach_no_file(late: Path, database: Path) -> None:
     with pytest.raises(traceweave.UsageError, match="no such analysis"):
         Tools(Runs(database.parent), 60).analyze(database.name, str(late))
+
+
+@pytest.fixture
+def folder(late: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the documentation, with an analysis of which nothing but the name is said."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(r"`often_late\.sql`:\n\n```sql\n(.*?)```", text, re.S)
+    assert found is not None
+    (tmp_path / "often_late.sql").write_text(found[1])
+    (tmp_path / "lengths.sql").write_text(
+        "-- analysis: lengths\nSELECT rank, count(*) AS n FROM gaps(min_gap_ns := 0) GROUP BY rank"
+    )
+    monkeypatch.setenv(OWN_ANALYSES, str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_a_folder_has_is_asked_by_name_and_called_in_sql(
+    run: traceweave.Run, database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = run.analyze("late", least_ns=100_000)
+    assert rows["rank"].to_list() == [2]
+    assert run.sql("FROM late(least_ns := 100_000)").equals(rows)
+    gaps = run.gaps(min_gap_ns=0).groupby("rank").size()
+    for lengths in (run.analyze("lengths"), run.sql("FROM lengths()")):
+        assert lengths.set_index("rank")["n"].to_dict() == gaps.to_dict()
+    assert main(["late", str(database), "-p", "least_ns=100us", "-f", "csv"]) == 0
+    assert capsys.readouterr().out == rows.to_csv(index=False, lineterminator="\n")
+    assert main(["lengths", str(database)]) == 0
+    assert main(["lengths", "--list"]) == 0
+    assert main(["analyze", "--list"]) == 0
+    assert "late: Which rank comes last, and how late?" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_rule_is_a_finding_on_the_terminal_and_the_page(
+    run: traceweave.Run, tmp_path: Path
+) -> None:
+    def ranks(share: float) -> list[list[int]]:
+        found = run.findings(most_share=share).query("rule == 'often_late'")
+        return [list(one) for one in found["ranks"]]
+
+    (finding,) = run.findings().query("rule == 'often_late'").itertuples()
+    last, every = map(int, re.findall(r"\d+", finding.evidence)[1:])
+    assert (finding.cost_is, finding.proof) == ("at most", "findings")
+    assert last >= 0.5 * every
+    assert ranks(last / every) == [[2]]
+    assert ranks((last + 0.5) / every) == []
+    assert finding.evidence in run.report(tmp_path / "r.html").read_text()
+
+
+def test_limits_may_be_on_an_analysis_of_a_folder(
+    folder: Path, database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = folder / "limits.toml"
+    limits.write_text('[[rule]]\nname = "in time"\nanalysis = "late"\ncolumn = "times"\nmax = 0\n')
+    assert main(["check", str(database), "--rules", str(limits)]) == 1
+    assert "in time: rank 2: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_the_folder_all_is_as_before(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with traceweave.open(database) as run:
+        assert "often_late" in set(run.findings()["rule"])
+        monkeypatch.delenv(OWN_ANALYSES)
+        assert "often_late" not in set(run.findings()["rule"])
+        assert "late" not in {analysis.name for analysis in analyses.catalog()}
+        with pytest.raises(traceweave.UsageError, match="no such analysis: 'late'"):
+            run.analyze("late")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("gaps", "-- analysis: gaps\nSELECT 1", "gaps.sql: traceweave has such a name"),
+        ("what", "SELECT 1", "what.sql: its first line is none of '-- analysis: what'"),
+        ("What", "-- analysis: What", "What.sql: SQL cannot call it so"),
+        ("a b", "-- rule: a b", "a b.sql: SQL cannot call it so"),
+        ("what", "-- analysis: else", "what.sql: the header says it is 'else'"),
+    ],
+)
+def test_a_file_of_the_folder_that_is_none_is_named(
+    folder: Path, run: traceweave.Run, name: str, text: str, message: str
+) -> None:
+    (folder / f"{name}.sql").write_text(text)
+    with pytest.raises(traceweave.UsageError, match=re.escape(message)):
+        run.gaps()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT nope AS evidence", 'often_late cannot be run .*column "?nope'),
+        ("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run"),
+        ("SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT"),
+        ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
+        ("FROM {{ ref() }}", "no such analysis: ''"),
+        ("FROM {{ rule('often_late') }}", "often_late reads itself, by what it reads"),
+    ],
+)
+def test_a_rule_that_cannot_be_run_is_named(
+    folder: Path, run: traceweave.Run, sql: str, message: str
+) -> None:
+    (folder / "often_late.sql").write_text(f"-- rule: often_late\n{sql}")
+    with pytest.raises(traceweave.TraceweaveError, match=message):
+        run.findings()
+    assert not Path("x.csv").exists()

@@ -293,7 +293,7 @@ def test_steps_are_compared_with_those_before_the_profiler(fixtures: Path, tmp_p
         assert ("slowed" in kinds) == (name == "slowed")
 
 
-DAMAGES = int(os.environ.get("TRACEWEAVE_DAMAGES", "4"))
+DAMAGES = int(os.environ.get("TRACEWEAVE_DAMAGES", "1"))
 """How often each kind of damage is done at random places to each run."""
 
 

@@ -13,7 +13,7 @@ from tests.analyses.builders import Builder, rows
 from traceweave import analyses
 from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
-from traceweave.analyses.runner import create_macros, materialize, prepare
+from traceweave.analyses.runner import materialize, prepare, provide
 from traceweave.errors import QueryError
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
@@ -23,12 +23,12 @@ READER = """\
 -- answers: Which?
 -- topic: time
 -- grain: one row per gap
--- reads: device_ops
 -- param: least BIGINT = 5 | smallest
 -- param: side VARCHAR = 'stream' | unused
 -- column: start_ns BIGINT | start
 -- order: start_ns
-SELECT start_ns FROM analysis_gaps(p_window := 'span', p_min_gap_ns := $least) ORDER BY start_ns
+SELECT start_ns FROM {{ ref('gaps', window='span', min_gap_ns=param('least')) }}
+ORDER BY start_ns
 """
 
 
@@ -57,8 +57,8 @@ def _tables(con: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _read(con: duckdb.DuckDBPyConnection, analysis: Analysis, **params: object) -> list[int]:
-    sql, left = prepare(con, analysis, analysis.bind(params))
-    return [start for (start,) in con.execute(sql, left or None).fetchall()]
+    sql = prepare(con, analysis, analysis.bind(params))
+    return [start for (start,) in con.execute(sql).fetchall()]
 
 
 @pytest.mark.parametrize(("least", "starts"), [(5, [10, 30]), (11, [30]), (71, [])])
@@ -72,14 +72,11 @@ def test_an_analysis_reads_the_rows_of_another_with_its_own_parameters(
     assert sorted(row["start_ns"] for row in direct) == starts
 
 
-def test_the_statement_that_runs_names_a_table_and_keeps_only_parameters_it_still_has(
-    build: Builder,
-) -> None:
+def test_the_statement_that_runs_names_a_table_in_place_of_what_it_reads(build: Builder) -> None:
     _two_gaps(build)
-    sql, left = prepare(build.con, parse("reader", READER), {"least": 5, "side": "stream"})
-    assert "analysis_gaps" not in sql
-    assert left == {}
-    assert _tables(build.con)[0] in sql
+    sql = prepare(build.con, parse("reader", READER), {"least": 5})
+    [table] = _tables(build.con)
+    assert sql == f"SELECT start_ns FROM {table}\nORDER BY start_ns"
 
 
 def test_what_a_read_only_database_was_asked_is_not_computed_again(database: Path) -> None:
@@ -115,18 +112,16 @@ def test_what_one_question_reads_twice_is_computed_once(
     build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _two_gaps(build)
-    once = "SELECT start_ns FROM analysis_gaps(p_window := 'span', p_min_gap_ns := 5)"
+    once = "SELECT start_ns FROM {{ ref('gaps', window='span', min_gap_ns=5) }}"
     computed = []
 
-    def prepared(
-        con: duckdb.DuckDBPyConnection, analysis: Analysis, *more: Any
-    ) -> tuple[str, dict[str, Any]]:
+    def prepared(con: duckdb.DuckDBPyConnection, analysis: Analysis, *more: Any) -> str:
         computed.append(analysis.name)
         return prepare(con, analysis, *more)
 
     monkeypatch.setattr(runner, "prepare", prepared)
     twice = replace(parse("reader", READER), sql=f"{once} UNION ALL {once} ORDER BY ALL")
-    sql, _ = prepare(build.con, twice, {})
+    sql = prepare(build.con, twice, {})
     assert build.con.execute(sql).fetchall() == [(10,), (10,), (30,), (30,)]
     assert computed == ["gaps"]
 
@@ -143,32 +138,32 @@ def test_a_kept_table_has_the_columns_and_the_order_of_its_analysis(build: Build
 @pytest.mark.parametrize(
     ("call", "value"),
     [
-        ("analysis_x(p_b := NULL)", "default"),
-        ("analysis_x(p_a := 'two words')", "two words"),
-        ("analysis_x( p_a := $own )", "own's"),
-        ("analysis_x()", "default"),
+        ("ref('x', b=none)", "default"),
+        ("ref('x', a='two words')", "two words"),
+        ("ref('x', a=param('own'))", "own's"),
+        ("ref('x')", "default"),
     ],
 )
-def test_arguments_are_literals_or_parameters(
-    monkeypatch: pytest.MonkeyPatch, build: Builder, call: str, value: str
-) -> None:
+def test_arguments_are_literals_or_parameters(build: Builder, call: str, value: str) -> None:
     header = READER.split("-- param")[0].replace("reader", "x")
     parameters = "-- param: a VARCHAR = 'default' | a\n-- param: b BIGINT = NULL | b\n"
-    other = parse("x", f"{header}{parameters}-- order: a\nSELECT $a AS a, $b AS b")
-    monkeypatch.setattr("traceweave.analyses.runner.called", lambda _, name: {"x": other}[name])
-    reader = parse("reader", READER.split("SELECT")[0] + f"SELECT a, b FROM {call}")
-    sql, left = prepare(build.con, reader, {"own": "own's"})
-    assert build.con.execute(sql, left or None).fetchall() == [(value, None)]
+    select = "SELECT {{ param('a') }} AS a, {{ param('b') }} AS b"
+    other = parse("x", f"{header}{parameters}-- order: a\n{select}")
+    own = READER.split("SELECT")[0] + "-- param: own VARCHAR = 'own''s' | own\n"
+    reader = parse("reader", f"{own}SELECT a, b FROM {{{{ {call} }}}}")
+    reader = replace(reader, find=lambda _: [other])
+    sql = prepare(build.con, reader, {"own": "own's"})
+    assert build.con.execute(sql).fetchall() == [(value, None)]
 
 
 def test_a_wrong_argument_is_refused(build: Builder) -> None:
-    wrong = parse("reader", READER.replace("p_window := 'span'", "p_window := 'spam'"))
+    wrong = parse("reader", READER.replace("window='span'", "window='spam'"))
     with pytest.raises(QueryError, match="parameter window cannot be 'spam'"):
         _read(build.con, wrong)
 
 
 def test_macros_come_with_those_that_they_call(build: Builder) -> None:
-    create_macros(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, 'each')")
+    provide(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, 'each')")
     made = build.con.execute(
         "SELECT DISTINCT function_name FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_')"
@@ -180,14 +175,14 @@ def test_macros_come_with_those_that_they_call(build: Builder) -> None:
 
 def test_tables_of_macros_are_made_once_per_question(build: Builder) -> None:
     sql = "SELECT name FROM tw_call_names ORDER BY name"
-    create_macros(build.con, sql)
+    provide(build.con, sql)
     assert build.con.execute(sql).fetchall() == []
     build.host(0, (0, 10), "cudaMalloc", kind="runtime")
     made: set[str] = set()
-    create_macros(build.con, sql, made)
+    provide(build.con, sql, made)
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
     build.host(0, (20, 30), "cudaFree", kind="runtime")
-    create_macros(build.con, sql, made)
+    provide(build.con, sql, made)
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
 
 

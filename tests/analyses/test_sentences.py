@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceweave import words
-from traceweave.analyses.runner import create_macros
+from traceweave.analyses.runner import provide
 from traceweave.analyses.sentences import WRITERS
 
 values = st.one_of(
@@ -24,7 +24,7 @@ values = st.one_of(
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as con:
         for _ in range(2):  # what is there already is no error
-            create_macros(con, " ".join(WRITERS))
+            provide(con, " ".join(WRITERS))
         yield con
 
 

@@ -56,9 +56,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.mark.parametrize(
     "run",
-    first_at_once(
-        ["tp2_dp2_gloo", "kineto/megatron_tp2", "kineto/torchrec_4", "nsys/jacobi__2023.4.sqlite"]
-    ),
+    first_at_once(["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"]),
 )
 def test_what_is_kept_is_what_is_computed(
     corpus: Path, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str

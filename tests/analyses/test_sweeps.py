@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
-from traceweave.analyses.runner import create_macros
+from traceweave.analyses.runner import provide
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
 from traceweave.analyses.sweeps.times import NEVER
@@ -35,7 +35,7 @@ def test_one_connection_is_given_its_functions_once_and_cursors_share_them() -> 
     sweep = "SELECT sweep_union_until([0, 5], [3, 9], [2, 7]).union_ns"
     with duckdb.connect() as con:
         for one in (con, con, con.cursor()):
-            create_macros(one, sweep)
+            provide(one, sweep)
             assert one.execute(sweep).fetchall() == [([2, 5],)]
 
 
@@ -106,7 +106,7 @@ def test_queued_gaps_add_up_the_same_one_by_one_and_summed(build: Builder, call_
         launch = build.launch(call_rank, (called, called + 100))
         build.gpu(0, (end + gap, end + gap + 1_000), launch=launch)
         end += gap + 1_000
-    create_macros(build.con, "tw_gaps")
+    provide(build.con, "tw_gaps")
     each, summed, none = (
         build.con.execute(
             "SELECT cause, sum(gaps), sum(gaps_ns), max(longest_ns)"

@@ -195,8 +195,45 @@ def test_the_sql_is_printed_for_whoever_wants_it(
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{database_of(fixtures / 'ddp_gloo_4ranks')}' AS run (READ_ONLY)")
         con.execute("USE run")
-        con.execute(script.replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO"))
+        con.execute(script.replace("CREATE OR REPLACE", "CREATE OR REPLACE TEMP"))
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    at_once(
+        [
+            *INSTALLED,
+            "kernels rank=1 per=class",
+            "alpha_beta min_span=1.5",
+            "launches slow_call_ns=10us",
+        ],
+        *("alpha_beta min_span=1.5", "groups", "kernels rank=1 per=class", "tp"),
+    ),
+)
+def test_the_sql_of_an_analysis_gives_its_rows_in_duckdb_alone(
+    capsys: pytest.CaptureFixture[str],
+    corpus: Path,
+    database_of: Callable[..., Path],
+    words: str,
+) -> None:
+    name, *values = words.split()
+    database = database_of(corpus / "kineto" / "megatron_tp2")
+    assert main(["analyze", name, "--sql", *(word for v in values for word in ("-p", v))]) == 0
+    script = capsys.readouterr().out
+
+    with duckdb.connect(database, read_only=True) as con:
+        rows = con.sql(script).to_arrow_table()
+    with traceweave.open(database) as run:
+        params = dict(value.split("=") for value in values)
+        expected = run.stream_analysis(name, **params).read_all()
+    assert rows.schema == expected.schema
+    pd.testing.assert_frame_equal(rows.to_pandas(), expected.to_pandas())
+
+
+def test_what_needs_python_has_no_sql_for_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "gaps", "--sql"]) == 2
+    assert "gaps needs Python: its SQL alone does not run elsewhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--install"], ["run.duckdb"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from tests.robustness.all_kills import ELSEWHERE, HERE, Rounds, bucket, named_in
 from traceweave.places import place_of
 
 pytestmark = nightly
+
+KILLS = int(os.environ.get("TRACEWEAVE_KILLS", "1"))
+"""How often each of what writes is killed, at a random moment."""
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +35,10 @@ def test_a_kill_leaves_the_old_or_the_new(
     name: str, named: Mapping[str, object], tmp_path: Path
 ) -> None:
     rounds = Rounds(HERE[name], place_of(tmp_path), named, seed=name)
-    assert {rounds.round().partition(",")[0] for _ in range(2)} <= {"old", "new"}
+    assert {rounds.round().partition(",")[0] for _ in range(KILLS)} <= {"old", "new"}
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_and_so_it_does_in_object_storage(name: str, named: Mapping[str, object], url: str) -> None:
     rounds = Rounds(ELSEWHERE[name], place_of(f"{url}/there"), named, seed=name)
-    assert {rounds.round().partition(",")[0] for _ in range(2)} <= {"old", "new"}
+    assert {rounds.round().partition(",")[0] for _ in range(KILLS)} <= {"old", "new"}

@@ -280,6 +280,40 @@ def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixt
     assert quiet == (0, "", "")
 
 
+def test_ingest_replaces_another_run_only_where_that_is_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "run.duckdb"
+    for name in ("before", "after[1]"):
+        op = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rank0.json").write_text(
+            json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": [op]})
+        )
+    before, after = tmp_path / "before", tmp_path / "after[1]"
+    assert call(capsys, "ingest", before, "-o", target, "-q") == (0, "", "")
+    was = target.read_bytes()
+
+    code, _, err = call(capsys, "ingest", after, "-o", target, "-q")
+
+    assert code == 2
+    assert err == (
+        f"traceweave: error: {target} holds another run: {_there(err)}, such as"
+        f" {before / 'rank0.json'}; name another file with -o, or give --replace\n"
+    )
+    assert target.read_bytes() == was
+    for same in (before, before / "rank0.json", f"{tmp_path}/bef*/*.json", before / "rank*"):
+        assert call(capsys, "ingest", same, "-o", target, "-q") == (0, "", "")
+    assert call(capsys, "ingest", after, "-o", target, "-q", "--replace") == (0, "", "")
+    assert call(capsys, "ingest", after, "-o", target, "-q") == (0, "", "")
+
+
+def _there(text: str) -> str:
+    found = re.search(r"the database of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, 1 source", text)
+    assert found
+    return found[0]
+
+
 # ---------------------------------------------------------------------------- rows
 
 ROWS = (

@@ -137,7 +137,7 @@ def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
 def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
     arguments: list[str],
 ) -> None:
-    slow = ("pandas", "scipy", "torch", "jinja2", "rich", "traceweave.api")
+    slow = ("pandas", "scipy", "torch", "rich", "traceweave.api", "traceweave.report")
     script = (
         f"import sys; from traceweave.cli import main; code = main({arguments!r});"
         f"print(code, [m for m in {slow!r} if m in sys.modules])"

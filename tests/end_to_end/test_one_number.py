@@ -38,6 +38,7 @@ RUNS = (
     "fixtures/ddp_gloo_straggler",
     "fixtures/ddp_gloo_4ranks",
     "fixtures/metric_read_gloo",
+    "fixtures/many_buckets_gloo",
     "corpus/kineto/deepep8",
     "corpus/kineto/deepseek_train",
     "corpus/kineto/megatron_tp2",

@@ -218,6 +218,19 @@ def test_without_steps_all_calls_in_order_are_told_where_no_other_shift_is_possi
     assert shifts.choose_shift(a, b, same_clock=True)[0] == shift
 
 
+# what was wrong: of a real DDP job of two ranks on one host, 96 buckets of one size per step, no
+# call was matched
+@pytest.mark.parametrize("lost", [0, 96])
+def test_many_calls_alike_are_told_by_the_steps_that_they_are_of(lost: int) -> None:
+    """A sum of 2 ms each ms, whose ends lie up to 3 ms apart: causality allows the next one too."""
+    rng = np.random.default_rng(0)
+    turn = np.arange(96 * 8)
+    start = 1_000_000 * turn + 20_000_000 * (turn // 96)
+    a, b = (_calls(start, 2_000_000 + rng.integers(0, 3_000_000, len(turn))) for _ in range(2))
+    a, b = (replace(one, op=0 * turn, size=0 * turn, step=turn // 96) for one in (a, b))
+    assert shifts.choose_shift(a, b.take(turn[lost:]), same_clock=True) == (-lost, "")
+
+
 def test_calls_that_change_places_leave_the_order_of_the_others() -> None:
     """Two buckets of which gloo's threads begin the second first on one rank, in two steps: of all
     shifts but the right one, sizes allow only those under which next to nothing is alike."""

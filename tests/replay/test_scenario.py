@@ -66,6 +66,8 @@ def test_several_at_once_are_divided_by_semicolons() -> None:
         ("gbps=0", "gbps is above 0"),
         ("alpha_us=-1", "alpha_us is at least 0"),
         ("overlap=half", "overlap is full, or not there"),
+        ("wait=all", "wait is none, or not there"),
+        ("kind=compute wait=none", "are for kind=transfer"),
         ("group=tp times=0", "group is a number; the relation groups has them"),
         ("bytes=big times=0", "bytes is a range like 1e6-2e6"),
         ("times=0.5 gbps=100", "has more than one change: times, gbps"),

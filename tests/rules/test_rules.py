@@ -116,6 +116,19 @@ REAL: dict[str, Rule] = {
         # 4 bytes that nobody reads; that one rank of four reads; .item() of what is not summed up
         ("two_groups_gloo", "ddp_gloo_4ranks", "fsdp2_gloo"),
     ),
+    "small_collectives": Rule(
+        (
+            # 24 layers of 16 kB, each reduced by itself, and asked for long before its turn
+            True_(
+                "many_buckets_gloo",
+                None,
+                "24 all_reduce per step and rank, 16.4 kB on average",
+                r"Merge them: larger DDP buckets \(bucket_cap_mb\)",
+            ),
+        ),
+        # four buckets of 300 kB; gathers and scatters of a layer each; sums that the host reads
+        ("ddp_gloo_4ranks", "fsdp2_gloo", "metric_read_gloo"),
+    ),
     "imbalance": Rule(
         (
             # 40 times the rows, by turns
@@ -701,7 +714,7 @@ def test_a_cost_above_the_time_itself_says_why(corpus: Path, database_of: Databa
     assert row["evidence"].endswith("; without that, what comes later moves up too: 11.8 ms in all")
 
 
-BY_HAND = {"small_collectives", "slow_link", "long_tail", "fragmentation", "unequal_stages"}
+BY_HAND = {"slow_link", "long_tail", "fragmentation", "unequal_stages"}
 """Rules that test_findings.py and test_unequal_stages.py try on arithmetic by hand."""
 
 

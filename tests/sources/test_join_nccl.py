@@ -67,6 +67,24 @@ def test_processes_are_the_ranks_with_the_same_process_id(traces: Path) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("hash_", "pid", "notes"),
+    [
+        # one job that makes a further communicator; several of its processes share a GPU
+        (HASH, 76, 1), ("0x2", 75, 1),
+        # another job, later, on the same GPUs
+        ("0x2", 76, 2),
+    ],
+)  # fmt: skip
+def test_logs_of_two_jobs_are_two(tmp_path: Path, hash_: str, pid: int, notes: int) -> None:
+    """A process of another id on the same GPU, with no communicator in common."""
+    for name, process, made in (("a", 75, HASH), ("b", pid, hash_)):
+        (tmp_path / f"{name}.log").write_text(Writer(process).made("0x16", 0, 8, made))
+    said = traceweave.ingest([tmp_path], tmp_path / "run.duckdb").notes
+    assert len(said) == notes
+    assert ("processes 75 and 76 used GPU 0 of node0" in said[0]) == (notes == 2)
+
+
 @nightly
 def test_a_file_for_each_process_is_as_good_as_one_for_all(traces: Path) -> None:
     for place, line in enumerate(world().splitlines(keepends=True)):

@@ -123,9 +123,9 @@ class Tools:
 
         A scenario is KEY=VALUE pairs: which work (rank= step= kind= class= op= group= name= module=
         bytes=; kinds are compute, transfer, launch, data_loading, sync, copy, device_delay) and one
-        change (times= like=median|fastest gbps= alpha_us= bucket_mb= prefetch= overlap=full), such
-        as "rank=3 kind=compute like=median". `by` is scenario, rank, or path (what the critical
-        path is then made of).
+        change (times= like=median|fastest gbps= alpha_us= bucket_mb= prefetch= overlap=full
+        wait=none), such as "rank=3 kind=compute like=median". `by` is scenario, rank, or path (what
+        the critical path is then made of).
         """
         with self._open(run) as opened:
             return answer(opened.stream_what_if(*scenarios, by=by))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
 from traceweave.analyses.causes import gap_causes, late_causes
-from traceweave.analyses.in_sql import with_analyses
 from traceweave.analyses.own import read_own
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
@@ -16,14 +15,15 @@ from traceweave.analyses.reference import (
 )
 from traceweave.analyses.runner import (
     analysis_relation,
-    create_macros,
     keep_answers,
     prepare,
+    provide,
     run,
     shared_rows,
+    with_analyses,
 )
 from traceweave.analyses.stored import keeps_answers
-from traceweave.analyses.table_macros import as_macros, create_statements
+from traceweave.analyses.table_macros import as_macros, create_statements, script
 
 __all__ = [
     "LIST",
@@ -35,7 +35,6 @@ __all__ = [
     "catalog",
     "catalog_markdown",
     "catalog_rows",
-    "create_macros",
     "create_statements",
     "find",
     "findings_markdown",
@@ -44,9 +43,11 @@ __all__ = [
     "keeps_answers",
     "late_causes",
     "prepare",
+    "provide",
     "read_own",
     "rules",
     "run",
+    "script",
     "shared_rows",
     "signature",
     "with_analyses",

@@ -2,7 +2,6 @@
 -- answers: What is each step made of, why is time lost, and because of whom?
 -- topic: time
 -- grain: one row per rank, step, state, cause and origin with any time; the same without steps where step is NULL
--- reads: clock_spans, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: window
 -- param: queued_ns
 -- param: min_gap_ns
@@ -20,15 +19,15 @@
 -- caveat: states are those of breakdown, compute before communication before copies; what each idle time is due to is idle_causes'.
 -- caveat: time in which a rank waits for several that are late together has no origin: stragglers shares it among them.
 WITH parts AS MATERIALIZED (
-    FROM shared_partition() WHERE window_ns > 0
+    FROM {{ ref('partition') }} WHERE window_ns > 0
 ),
 -- for whom each rank waited, in each step and in all
 late AS (
     SELECT rank, step, late_rank, sum(late_ns) AS late_ns
     FROM (
-        SELECT rank, step, late_rank, late_ns FROM analysis_exposed_comm(p_queued_ns := $queued_ns) WHERE late_ns > 0
+        SELECT rank, step, late_rank, late_ns FROM {{ ref('exposed_comm', queued_ns=param('queued_ns')) }} WHERE late_ns > 0
         UNION ALL
-        SELECT rank, NULL, late_rank, late_ns FROM analysis_exposed_comm(p_queued_ns := $queued_ns) WHERE late_ns > 0
+        SELECT rank, NULL, late_rank, late_ns FROM {{ ref('exposed_comm', queued_ns=param('queued_ns')) }} WHERE late_ns > 0
     )
     GROUP BY ALL
 ),
@@ -51,11 +50,11 @@ waiting AS (
 ),
 reasons AS (
     SELECT rank, step, cause, cause_detail
-    FROM analysis_stragglers(p_per := 'step', p_queued_ns := $queued_ns, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    FROM {{ ref('stragglers', per='step', queued_ns=param('queued_ns'), min_gap_ns=param('min_gap_ns'), kernel_delay_ns=param('kernel_delay_ns')) }}
     WHERE step IS NOT NULL
     UNION ALL
     SELECT rank, NULL, cause, cause_detail
-    FROM analysis_stragglers(p_queued_ns := $queued_ns, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    FROM {{ ref('stragglers', queued_ns=param('queued_ns'), min_gap_ns=param('min_gap_ns'), kernel_delay_ns=param('kernel_delay_ns')) }}
 ),
 divided AS (
     SELECT rank, step, window_ns, state, cause, NULL AS cause_detail, NULL AS origin_rank, time_ns FROM parts WHERE state <> 'waiting'

@@ -2,7 +2,6 @@
 -- answers: What is the latency of a group's collectives, and their bandwidth beyond it?
 -- topic: communication
 -- grain: one row per operation and process group
--- reads: collective_instances, nccl_choices
 -- param: time VARCHAR = 'transfer' | which time is fitted
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
@@ -10,7 +9,7 @@
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
--- column: alpha_ns BIGINT | latency; NULL: see note
+-- column: alpha_ns BIGINT | latency; of a single size what it takes beyond 1 GB/s, if that is most of it; NULL: see note
 -- column: beta_gbps DOUBLE | bus bandwidth, decimal GB/s; NULL: see note
 -- column: half_bytes BIGINT | size whose transfer is half latency: smaller ones waste the bandwidth; NULL without alpha_ns
 -- column: sizes BIGINT | different sizes in the fit
@@ -43,12 +42,15 @@ WITH rated AS (
         ranks_seen,
         bus_factor,
         bytes * bus_factor AS effective_bytes,
-        CASE WHEN $time = 'shortest' THEN transfer_min_p50_ns
+        CASE WHEN {{ param('time') }} = 'shortest' THEN transfer_min_p50_ns
              WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns
-    FROM analysis_bandwidth()
+    FROM {{ ref('bandwidth') }}
 ),
 sizes AS MATERIALIZED (
-    SELECT op, group_id, bytes, instances, CAST(effective_bytes AS DOUBLE) AS x, CAST(time_ns AS DOUBLE) AS y
+    SELECT
+        op, group_id, bytes, instances, CAST(effective_bytes AS DOUBLE) AS x, CAST(time_ns AS DOUBLE) AS y,
+        -- what a link of 1 GB/s does not explain
+        CASE WHEN 2 * effective_bytes < time_ns THEN time_ns - effective_bytes END AS beyond_ns
     FROM rated
     WHERE effective_bytes > 0 AND time_ns > 0
 ),
@@ -77,7 +79,8 @@ spans AS (
         count(*) AS sizes,
         CAST(sum(instances) AS BIGINT) AS instances,
         min(bytes) AS bytes_min,
-        max(bytes) AS bytes_max
+        max(bytes) AS bytes_max,
+        CASE WHEN count(*) = 1 THEN any_value(beyond_ns) END AS beyond_ns
     FROM sizes
     GROUP BY op, group_id
 ),
@@ -119,6 +122,7 @@ judged AS (
         s.bytes_min,
         s.bytes_max,
         l.alpha_ns,
+        s.beyond_ns,
         l.ns_per_byte,
         e.error_p50_share,
         e.error_max_share,
@@ -127,8 +131,9 @@ judged AS (
             WHEN has_bytes IS NOT TRUE THEN 'not computable: the trace does not say how many bytes'
             WHEN has_factor IS NOT TRUE THEN 'not computable: nccl-tests does not define the operation, or the group is unknown'
             WHEN sizes IS NULL THEN 'not computable: its transfers are below the clock resolution'
+            WHEN sizes = 1 AND beyond_ns IS NOT NULL THEN 'one size only: alpha_ns is what it takes beyond a bandwidth of 1 GB/s'
             WHEN sizes = 1 THEN 'not computable: there is one size only'
-            WHEN bytes_max < $min_span * bytes_min THEN 'not computable: its sizes are too similar'
+            WHEN bytes_max < {{ param('min_span') }} * bytes_min THEN 'not computable: its sizes are too similar'
             WHEN ns_per_byte <= 0 THEN 'not computable: larger sizes do not take longer'
         END AS obstacle
     FROM counted AS c
@@ -141,10 +146,12 @@ SELECT
     op,
     group_id,
     ranks,
-    CASE WHEN obstacle IS NULL AND alpha_ns >= 0 THEN CAST(round(alpha_ns) AS BIGINT) END AS alpha_ns,
+    CAST(round(CASE WHEN obstacle IS NULL THEN CASE WHEN alpha_ns >= 0 THEN alpha_ns END ELSE beyond_ns END) AS BIGINT) AS alpha_ns,
     CASE WHEN obstacle IS NULL THEN 1 / ns_per_byte END AS beta_gbps,
-    CASE WHEN obstacle IS NULL AND alpha_ns >= 0
-        THEN CAST(round(alpha_ns / ns_per_byte / bus_factor) AS BIGINT) END AS half_bytes,
+    CAST(round(CASE
+        WHEN obstacle IS NOT NULL THEN beyond_ns / bus_factor
+        WHEN alpha_ns >= 0 THEN alpha_ns / ns_per_byte / bus_factor
+    END) AS BIGINT) AS half_bytes,
     sizes,
     coalesce(instances, 0) AS instances,
     bytes_min,

@@ -2,7 +2,6 @@
 -- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
 -- topic: communication
 -- grain: one row per operation, process group and size
--- reads: collective_instances, nccl_choices
 -- param: slow_factor DOUBLE = 2 | a transfer that takes more than this many times the median of its row counts as slow
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
@@ -68,7 +67,7 @@ measured AS (
         any_value(transfer_p50_ns) AS transfer_p50_ns,
         min(resolved_ns) AS transfer_best_ns,
         count(transfer_ns) - count(resolved_ns) AS unresolved,
-        count(*) FILTER (WHERE transfer_ns > $slow_factor * transfer_p50_ns) AS slow,
+        count(*) FILTER (WHERE transfer_ns > {{ param('slow_factor') }} * transfer_p50_ns) AS slow,
         tw_percentile(CASE WHEN transfer_ns IS NOT NULL THEN transfer_min_ns END, 0.5) AS transfer_min_p50_ns,
         -- the median is resolved if the row's middle is: more than half of the transfers are
         2 * count(resolved_ns) > count(transfer_ns) AS is_resolved,

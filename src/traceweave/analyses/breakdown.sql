@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
 -- within: rank
--- reads: clock_spans, collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
@@ -58,6 +57,6 @@ SELECT
         CASE WHEN comm_ns = 0 THEN 'no communication: fractions are NULL' END,
         CASE WHEN comm_ns > 0 AND compute_ns = 0 THEN 'no compute: efficiencies are NULL' END
     ), '') AS note
-FROM tw_window_times($window) AS m
+FROM tw_window_times({{ param('window') }}) AS m
 LEFT JOIN clock_spans AS c ON c.rank = m.rank AND m.start_ns >= c.from_local_ns AND m.start_ns < c.until_local_ns
 ORDER BY m.rank, step NULLS FIRST, window_start_ns, window_ns

@@ -2,7 +2,6 @@
 -- answers: Would gradient reduction finish sooner after the backward pass if every k buckets were merged?
 -- topic: parallelism
 -- grain: one row per data-parallel group and number of buckets merged into one
--- reads: collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, nccl_choices
 -- param: group_id BIGINT = NULL | as in ddp_buckets
 -- param: min_bytes BIGINT = 1024 | as in ddp_buckets
 -- param: time VARCHAR = 'transfer' | which time of the collectives is fitted, as in alpha_beta
@@ -27,11 +26,11 @@
 -- caveat: a merged bucket is ready when its last gradients are; smaller buckets than the recorded ones are not predicted, since the trace does not say when parts of a bucket were ready.
 -- caveat: compute that shares the memory or the links with the reductions is as slow in the prediction as it was in the trace.
 WITH buckets AS MATERIALIZED (
-    SELECT * FROM analysis_ddp_buckets(p_group_id := $group_id, p_min_bytes := $min_bytes)
+    SELECT * FROM {{ ref('ddp_buckets', group_id=param('group_id'), min_bytes=param('min_bytes')) }}
     WHERE step IS NOT NULL AND bucket IS NOT NULL
 ),
 fits AS MATERIALIZED (
-    SELECT * FROM analysis_alpha_beta(p_time := $time) WHERE op = 'all_reduce'
+    SELECT * FROM {{ ref('alpha_beta', time=param('time')) }} WHERE op = 'all_reduce'
 ),
 -- a bucket can start when the last rank is ready; steps that some rank has only in part say nothing
 ready AS MATERIALIZED (

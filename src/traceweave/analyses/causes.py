@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from traceweave.analyses.runner import create_macros
+from traceweave.analyses.runner import provide
 
 
 def gap_causes(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -19,5 +19,5 @@ def late_causes(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 def _words(con: duckdb.DuckDBPyConnection, macro: str) -> dict[str, str]:
     sql = f"SELECT cause, words FROM {macro} ORDER BY place"
-    create_macros(con, sql)
+    provide(con, sql)
     return dict(con.execute(sql).fetchall())

@@ -2,7 +2,6 @@
 -- answers: Can times of different ranks be compared, and to what resolution?
 -- topic: clocks
 -- grain: one row per rank and piece of its clock
--- reads: clocks, ranks, collective_instances, collective_waits
 -- column: rank INTEGER | global rank
 -- column: from_local_ns BIGINT | start of the piece on the rank's own clock; NULL: from the beginning
 -- column: reference_rank INTEGER | the rank whose clock is the common one

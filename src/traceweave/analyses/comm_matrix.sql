@@ -2,7 +2,6 @@
 -- answers: Between which ranks do the bytes go, and how long does it take?
 -- topic: parallelism
 -- grain: one row per process group, operation, sender and receiver
--- reads: collective_instances, collectives, gpu_ops, groups, host_ops
 -- column: group_id INTEGER | process group; NULL if the operations could not be assigned to one
 -- column: op VARCHAR | 'send_recv', 'all_to_all', or of experts 'dispatch' or 'combine'
 -- column: from_rank INTEGER | the rank that sends; NULL if the traces do not say

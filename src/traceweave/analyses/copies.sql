@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, direction, host memory and, with interval_ns, time interval
 -- within: rank
--- reads: clock_spans, device_ops, gpu_ops
 -- param: interval_ns BIGINT = NULL | length of time intervals, for the rate over time; NULL: one interval per rank
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'memcpy' or 'memset'; 'kernel' for a copy that a kernel does (AMD)
@@ -56,12 +55,12 @@ moved AS MATERIALIZED (
 pieces AS (
     SELECT
         *,
-        since_first_ns // $interval_ns AS first_piece,
+        since_first_ns // {{ param('interval_ns') }} AS first_piece,
         unnest(CASE
-            WHEN $interval_ns IS NULL THEN [0]
+            WHEN {{ param('interval_ns') }} IS NULL THEN [0]
             ELSE range(
-                since_first_ns // $interval_ns,
-                (since_first_ns + greatest(length_ns, 1) - 1) // $interval_ns + 1
+                since_first_ns // {{ param('interval_ns') }},
+                (since_first_ns + greatest(length_ns, 1) - 1) // {{ param('interval_ns') }} + 1
             )
         END) AS piece
     FROM moved
@@ -70,9 +69,9 @@ cut AS (
     SELECT
         *,
         coalesce(piece = first_piece, TRUE) AS begins,
-        start_ns - since_first_ns + coalesce(piece * $interval_ns, 0) AS interval_start_ns,
-        greatest(start_ns, coalesce(start_ns - since_first_ns + piece * $interval_ns, start_ns)) AS from_ns,
-        least(end_ns, coalesce(start_ns - since_first_ns + (piece + 1) * $interval_ns, end_ns)) AS until_ns
+        start_ns - since_first_ns + coalesce(piece * {{ param('interval_ns') }}, 0) AS interval_start_ns,
+        greatest(start_ns, coalesce(start_ns - since_first_ns + piece * {{ param('interval_ns') }}, start_ns)) AS from_ns,
+        least(end_ns, coalesce(start_ns - since_first_ns + (piece + 1) * {{ param('interval_ns') }}, end_ns)) AS until_ns
     FROM pieces
 ),
 edges AS (

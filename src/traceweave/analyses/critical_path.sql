@@ -2,8 +2,6 @@
 -- answers: What are the steps made of where it counts, and on which rank?
 -- topic: time
 -- grain: one row per step, rank, kind, sort of work and process group on the critical path
--- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
--- needs: critical_path
 -- column: step BIGINT | step number; NULL: the run has no steps, or the path left them
 -- column: rank INTEGER | the rank whose time it is
 -- column: kind VARCHAR | 'compute'; 'transfer': a collective after its last member had arrived (waiting for members is never on the path); 'launch': the host between and in its launching calls, and from there to the device; 'data_loading'; 'sync': what a synchronizing call took after its work was done; 'copy'; 'device_delay': the device began late for no reason that any edge gives

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank and step; step is NULL for the whole span of the rank
 -- within: rank
--- reads: collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: window = 'host'
 -- param: min_gap_ns
 -- param: kernel_delay_ns
@@ -23,7 +22,7 @@
 -- caveat: a range that only takes a ready batch from a queue is short: that is good; workers in other processes are not recorded.
 -- caveat: loading_ns counts all threads of the rank; gpu_idle_ns only what delayed the launching thread.
 WITH windows AS MATERIALIZED (
-    SELECT rank, step, start_ns, end_ns FROM tw_windows($window)
+    SELECT rank, step, start_ns, end_ns FROM tw_windows({{ param('window') }})
 ),
 loading AS MATERIALIZED (
     SELECT
@@ -72,7 +71,7 @@ named AS (
 ),
 idle AS (
     SELECT rank, step, CAST(sum(end_ns - start_ns) AS BIGINT) AS gpu_idle_ns
-    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'none')
+    FROM tw_gaps({{ param('window') }}, 'device', {{ param('min_gap_ns') }}, {{ param('kernel_delay_ns') }}, 'none')
     WHERE cause = 'data_loading'
     GROUP BY rank, step
 )

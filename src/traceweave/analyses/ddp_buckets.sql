@@ -3,7 +3,6 @@
 -- topic: parallelism
 -- grain: one row per rank, step and gradient bucket
 -- within: rank
--- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | treat the all-reduces of this group as gradient buckets; NULL: of all groups that the traces show to be data parallel
 -- param: min_bytes BIGINT = 1024 | smaller all-reduces are not buckets (losses, norms), where the host side does not show it
 -- column: rank INTEGER | global rank
@@ -30,7 +29,7 @@
 -- caveat: launches are ordered by the profiler's correlation numbers, which grow in the order of the calls.
 -- caveat: on a rank without a GPU the gradients are ready when the host asks.
 WITH roles AS MATERIALIZED (
-    SELECT * FROM tw_group_roles($group_id, 'dp')
+    SELECT * FROM tw_group_roles({{ param('group_id') }}, 'dp')
 ),
 issues AS MATERIALIZED (
     SELECT * FROM tw_collective_issue('ModelParallelRegion')
@@ -56,12 +55,12 @@ reductions AS MATERIALIZED (
     LEFT JOIN issues AS i USING (call_id)
     WHERE k.op = 'all_reduce'
         AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
-        AND CASE WHEN $group_id IS NULL THEN coalesce(r.used_for, 'dp') = 'dp' ELSE k.group_id = $group_id END
+        AND CASE WHEN {{ param('group_id') }} IS NULL THEN coalesce(r.used_for, 'dp') = 'dp' ELSE k.group_id = {{ param('group_id') }} END
 ),
 buckets AS MATERIALIZED (
     SELECT r.*, g.correlation, g.source_id
     FROM reductions AS r LEFT JOIN gpu_ops AS g ON g.op_id = r.gpu_op_id
-    WHERE r.evidence = 'gradient' OR (NOT r.shows_gradients AND coalesce(r.bytes >= $min_bytes, TRUE))
+    WHERE r.evidence = 'gradient' OR (NOT r.shows_gradients AND coalesce(r.bytes >= {{ param('min_bytes') }}, TRUE))
 ),
 -- when all compute launched up to each launch has ended
 launched AS (

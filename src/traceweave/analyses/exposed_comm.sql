@@ -2,7 +2,6 @@
 -- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and which rank was late?
 -- topic: communication
 -- grain: one row per rank and collective
--- reads: collective_instances, collectives, device_ops, groups, host_ops, ranks
 -- param: queued_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
@@ -60,7 +59,7 @@ calls AS MATERIALIZED (
         coalesce(o.is_known, i.last_is_known) AS late_is_known
     FROM collectives AS k
     LEFT JOIN collective_instances AS i USING (collective_id)
-    LEFT JOIN shared_late_origins() AS o USING (collective_id)
+    LEFT JOIN {{ ref('late_origins') }} AS o USING (collective_id)
     LEFT JOIN tw_split_calls() AS s ON s.call_id = k.call_id
 ),
 -- a rank that waits in several collectives at once waits for the first of them: no moment is charged twice

@@ -2,7 +2,6 @@
 -- answers: Which files is this run made of, and how many of their events are in the database?
 -- topic: overview
 -- grain: one row per input file
--- reads: ingest_issues, sources
 -- column: path VARCHAR | file as given to ingest
 -- column: format VARCHAR | 'kineto', 'nsys', 'capture', 'flight_recorder', 'nccl_log' or 'nccl_inspector'
 -- column: status VARCHAR | 'ok', 'partial' (something was lost) or 'failed' (nothing could be read)

@@ -2,7 +2,6 @@
 -- answers: What should be looked at first, what does it cost, and what would help?
 -- topic: overview
 -- grain: one row per rule that applies, and rank or process group that it is about
--- reads: clock_spans, device_ops, ranks, steps, nccl_choices
 -- param: min_share
 -- param: warning_share
 -- param: critical_share
@@ -32,7 +31,7 @@ WITH costly AS (
         f.*,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
-        f.remedy IS NOT NULL AND coalesce(m.alone_ns < $min_share * s.step_ns, TRUE) AS is_vain,
+        f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.step_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
@@ -41,19 +40,19 @@ WITH costly AS (
             END,
             coalesce(r.note, w.note)
         ), '') END AS note
-    FROM shared_found() AS f
-    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS r USING (scenario)
-    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS c ON c.scenario = f.ceiling
-    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NOT NULL) AS m ON m.scenario = f.remedy
-    LEFT JOIN (FROM shared_replayed() WHERE scenario IS NULL) AS w ON TRUE
-    LEFT JOIN shared_mean_step() AS s ON TRUE
+    FROM {{ ref('found') }} AS f
+    LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NOT NULL) AS r USING (scenario)
+    LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NOT NULL) AS c ON c.scenario = f.ceiling
+    LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NOT NULL) AS m ON m.scenario = f.remedy
+    LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NULL) AS w ON TRUE
+    LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 )
 SELECT
     CAST(CASE
         WHEN c.cost_ns IS NULL THEN coalesce(c.at_most, 'info')
         WHEN c.at_most = 'info' THEN 'info'
-        WHEN c.cost_ns >= $critical_share * s.step_ns THEN 'critical'
-        WHEN c.cost_ns >= $warning_share * s.step_ns THEN 'warning'
+        WHEN c.cost_ns >= {{ param('critical_share') }} * s.step_ns THEN 'critical'
+        WHEN c.cost_ns >= {{ param('warning_share') }} * s.step_ns THEN 'warning'
         ELSE 'info'
     END AS ENUM('critical', 'warning', 'info')) AS severity,
     c.rule,
@@ -73,5 +72,5 @@ SELECT
     c.proof,
     CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,
     c.note
-FROM costly AS c LEFT JOIN shared_mean_step() AS s ON TRUE
+FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

@@ -2,7 +2,6 @@
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
 -- grain: one row per fix that gains something alone, the best first, after one for the run as it is
--- reads: collective_instances, collectives, clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps, nccl_choices
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
@@ -22,7 +21,7 @@
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
 WITH steps AS (
     SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
-    FROM shared_replayed()
+    FROM {{ ref('replayed') }}
     WHERE n IS NOT NULL
 )
 SELECT
@@ -44,7 +43,7 @@ SELECT
     ), '') AS note
 FROM steps AS s
 LEFT JOIN (
-    FROM shared_found()
+    FROM {{ ref('found') }}
     WHERE bound_ns IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY scenario ORDER BY bound_ns DESC, rule, ranks) = 1
 ) AS f USING (scenario)

@@ -2,8 +2,6 @@
 -- answers: Which operators do the arithmetic, how close do they come to what the GPU can do, and does compute or memory limit them?
 -- topic: compute
 -- grain: one row per GPU model, operator (or operator and shapes, or class of kernel) and data type; the last rows are kernels that no formula covers, by class
--- reads: gpu_ops, host_ops, ranks
--- needs: gpu_peaks
 -- param: per VARCHAR = 'op' | what calls are grouped by
 -- choice: per 'op' | the operator
 -- choice: per 'shape' | the operator and the shapes of its arguments
@@ -40,8 +38,8 @@
 WITH work AS MATERIALIZED (
     SELECT
         r.gpu_name,
-        CASE WHEN $per <> 'class' THEN w.op END AS op,
-        CASE WHEN $per = 'shape' THEN w.dims END AS dims,
+        CASE WHEN {{ param('per') }} <> 'class' THEN w.op END AS op,
+        CASE WHEN {{ param('per') }} = 'shape' THEN w.dims END AS dims,
         w.class,
         w.dtype,
         w.reason,
@@ -51,7 +49,7 @@ WITH work AS MATERIALIZED (
         w.device_ns,
         w.calls::HUGEINT * w.flops AS flops,
         w.calls::HUGEINT * w.bytes AS bytes
-    FROM analysis_op_work(p_rank := $rank, p_step := $step, p_per := 'step') AS w
+    FROM {{ ref('op_work', rank=param('rank'), step=param('step'), per='step') }} AS w
     LEFT JOIN ranks AS r USING (rank)
 ),
 summed AS (
@@ -70,13 +68,13 @@ summed AS (
         CASE WHEN count(bytes) = count(*) THEN CAST(sum(bytes) AS DOUBLE) END AS bytes
     FROM work
     -- kernels without FLOPs are told apart by their class
-    GROUP BY gpu_name, op, dims, dtype, reason, counted, CASE WHEN $per = 'class' OR op IS NULL THEN class END
+    GROUP BY gpu_name, op, dims, dtype, reason, counted, CASE WHEN {{ param('per') }} = 'class' OR op IS NULL THEN class END
 ),
 rated AS (
     SELECT
         s.*,
-        coalesce($peak_tflops, CASE WHEN s.counted THEN p.peak_tflops END) AS peak_tflops,
-        coalesce($peak_gbps, CASE WHEN s.counted THEN p.peak_gbps END) AS peak_gbps,
+        coalesce({{ param('peak_tflops') }}, CASE WHEN s.counted THEN p.peak_tflops END) AS peak_tflops,
+        coalesce({{ param('peak_gbps') }}, CASE WHEN s.counted THEN p.peak_gbps END) AS peak_gbps,
         -- FLOP per ns is GFLOP/s
         tw_ratio(s.flops, s.device_ns) / 1000 AS tflops,
         tw_ratio(s.flops, s.bytes) AS intensity

@@ -3,7 +3,6 @@
 -- topic: parallelism
 -- grain: one row per rank, step and all-gather or reduce-scatter of a sharded group
 -- within: rank
--- reads: collective_waits, collectives, device_ops, gpu_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | treat this group as sharded; NULL: all groups that the traces show to be data parallel and that do both operations
 -- param: release_ns
 -- column: rank INTEGER | global rank
@@ -31,7 +30,7 @@
 -- caveat: the first use of an all-gather is the first op of the rank's busiest stream that was launched after it, right after a cudaStreamWaitEvent, and started when it had ended. If several are gathered before the first of them is used, the others seem to be used with it: slack_ns is then too small, never too large.
 -- caveat: a group that gathers and scatters in the optimizer, as ZeRO does, is listed like any other; 'unit' then counts its buckets.
 WITH roles AS MATERIALIZED (
-    SELECT * FROM tw_group_roles($group_id, 'dp')
+    SELECT * FROM tw_group_roles({{ param('group_id') }}, 'dp')
 ),
 issues AS MATERIALIZED (
     SELECT * FROM tw_collective_issue('ModelParallelRegion')
@@ -57,7 +56,7 @@ units AS MATERIALIZED (
     JOIN roles AS r USING (group_id)
     LEFT JOIN issues AS i USING (call_id)
     WHERE k.op IN ('all_gather', 'reduce_scatter')
-        AND CASE WHEN $group_id IS NULL THEN r.used_for = 'dp' ELSE k.group_id = $group_id END
+        AND CASE WHEN {{ param('group_id') }} IS NULL THEN r.used_for = 'dp' ELSE k.group_id = {{ param('group_id') }} END
         AND (k.gpu_op_id IS NOT NULL OR k.rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
     WINDOW whole AS (PARTITION BY k.group_id)
 ),
@@ -175,7 +174,7 @@ SELECT
         CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
     ), '') AS note
 FROM passed AS p
-LEFT JOIN tw_collective_exposure('passed', $release_ns) AS e USING (call_id)
+LEFT JOIN tw_collective_exposure('passed', {{ param('release_ns') }}) AS e USING (call_id)
 LEFT JOIN used AS u USING (call_id)
 LEFT JOIN collective_waits AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
 LEFT JOIN seen AS s ON s.collective_id = p.collective_id

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per gap, or part of one: gaps are cut where a launch returned and at window edges
 -- within: rank, 600 bytes per op
--- reads: clock_spans, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device
 -- choice: per 'stream' | nothing runs on the stream, whatever the others do
@@ -49,7 +48,7 @@
 -- caveat: lengths are those of the rank's own clock: if the clock stepped during the recording (several rows in clocks), the window or gap around that moment includes the step.
 -- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 WITH gaps AS MATERIALIZED (
-    SELECT * FROM tw_gaps($window, $per, $min_gap_ns, $kernel_delay_ns, 'each')
+    SELECT * FROM tw_gaps({{ param('window') }}, {{ param('per') }}, {{ param('min_gap_ns') }}, {{ param('kernel_delay_ns') }}, 'each')
 ),
 hosted AS MATERIALIZED (
     SELECT gap_id, rank, pid, tid, start_ns, end_ns

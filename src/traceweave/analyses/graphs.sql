@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, device, launching call, graph and number of GPU ops of a launch
 -- within: rank
--- reads: gpu_ops, host_ops
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number; NULL for launches without GPU ops in the trace
 -- column: call VARCHAR | the API call that launched; NULL if the launch is not in the trace

@@ -2,7 +2,6 @@
 -- answers: Which kind of parallelism does the communication belong to, and how much of it is exposed?
 -- topic: parallelism
 -- grain: one row per process group, or per role
--- reads: collectives, device_ops, groups, host_ops, ranks
 -- param: per VARCHAR = 'group' | what one row is
 -- choice: per 'group' | a process group
 -- choice: per 'role' | all groups of one role and use together, each rank's time counted once; the group's own columns are NULL
@@ -36,12 +35,12 @@ WITH roles AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (
     SELECT
-        CASE WHEN $per = 'group' THEN k.group_id END AS group_id,
+        CASE WHEN {{ param('per') }} = 'group' THEN k.group_id END AS group_id,
         k.group_id AS own_group_id,
         coalesce(r.role, 'unknown') AS role,
-        CASE WHEN $per = 'group' THEN r.role_source END AS role_source,
+        CASE WHEN {{ param('per') }} = 'group' THEN r.role_source END AS role_source,
         r.used_for,
-        CASE WHEN $per = 'group' THEN r.used_source END AS used_source,
+        CASE WHEN {{ param('per') }} = 'group' THEN r.used_source END AS used_source,
         k.rank,
         k.op,
         k.bytes,
@@ -138,7 +137,7 @@ SELECT
     tw_ratio(s.overlap_ns, s.comm_ns) AS comm_hidden_fraction,
     tw_ratio(s.comm_ns - s.overlap_ns, s.span_ns) AS exposed_share,
     nullif(concat_ws('; ',
-        CASE WHEN c.group_id IS NULL AND $per = 'group' THEN 'the traces do not say which group' END,
+        CASE WHEN c.group_id IS NULL AND {{ param('per') }} = 'group' THEN 'the traces do not say which group' END,
         CASE WHEN c.used_for IS NULL AND c.role = 'world' THEN 'the operations do not show what the group of all ranks is used for' END,
         CASE
             WHEN starts_with(g.membership, 'unknown: ') THEN substr(g.membership, 10) || ': these may be operations of several'

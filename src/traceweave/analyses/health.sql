@@ -1,8 +1,8 @@
 -- analysis: health | the most important answers on one screen
 -- answers: How is this run doing: its steps, its time budget, its slowest rank and collective, its memory, its clocks?
 -- topic: overview
--- grain: one row per answer, always in the same order (line)
--- reads: clock_spans, clocks, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, ingest_issues, memory_events, other_events, ranks, recording, sources, steps, nccl_choices
+-- grain: one row per answer, the most important first
+-- first: 10
 -- param: replay_ops
 -- column: answer VARCHAR | what the row is about
 -- column: value DOUBLE | the number; NULL: see verdict
@@ -32,28 +32,28 @@ WITH totals AS MATERIALIZED (
         count(DISTINCT rank) AS ranks,
         CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
         any_value(has_steps) AS has_steps
-    FROM shared_budget()
+    FROM {{ ref('budget') }}
     HAVING count(*) > 0
 ),
 idle AS (
     SELECT i.cause, sum(i.idle_ns) AS idle_ns, any_value(i.timeline) AS timeline
-    FROM analysis_idle_causes() AS i CROSS JOIN totals AS t
+    FROM {{ ref('idle_causes') }} AS i CROSS JOIN totals AS t
     WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
     GROUP BY i.cause
 ),
 mfu AS (
-    SELECT mfu, dtype, covered_share FROM analysis_mfu() WHERE rank IS NULL
+    SELECT mfu, dtype, covered_share FROM {{ ref('mfu') }} WHERE rank IS NULL
 ),
 latest AS (
-    SELECT rank, cost_ns, is_straggler, chance FROM shared_blame() WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
+    SELECT rank, cost_ns, is_straggler, chance FROM {{ ref('blame') }} WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
 ),
 shared AS (
     SELECT (SELECT count(*) FROM ranks) > 1 AND unmatched = calls AS is_unmatched, calls, shared AS instances
-    FROM analysis_matching(p_per := 'run')
+    FROM {{ ref('matching', per='run') }}
 ),
 tail AS (
     SELECT op, duration_p50_ns, duration_p99_ns, tail_ratio, slowest_rank, slowest_step
-    FROM analysis_tails()
+    FROM {{ ref('tails') }}
     WHERE instances >= 5 AND tail_ratio IS NOT NULL AND op <> 'send_recv'
     ORDER BY (duration_p99_ns - duration_p50_ns) * calls DESC, op
     LIMIT 1
@@ -65,7 +65,7 @@ memory AS (
         max(peak_reserved_bytes) AS reserved_bytes,
         arg_max(rank, (peak_reserved_bytes, -rank)) AS reserved_rank,
         max(fragmentation_at_peak) AS fragmentation
-    FROM analysis_memory()
+    FROM {{ ref('memory') }}
     WHERE NOT on_host
     HAVING count(*) > 0
 ),
@@ -76,8 +76,8 @@ clocked AS (
         count(*) FILTER (WHERE status NOT IN ('aligned', 'same host')) AS loose,
         max(residual_p95_ns) AS residual_ns,
         arg_max(rank, (residual_p95_ns, -rank)) AS rank,
-        (SELECT violations FROM analysis_matching(p_per := 'run')) AS violations
-    FROM analysis_clock_quality()
+        (SELECT violations FROM {{ ref('matching', per='run') }}) AS violations
+    FROM {{ ref('clock_quality') }}
     HAVING count(*) > 0
 ),
 recorded AS (
@@ -87,10 +87,10 @@ lost AS (
     SELECT
         count(*) FILTER (status <> 'ok') AS files,
         count(*) FILTER (events_skipped IS NULL) AS uncounted
-    FROM analysis_files()
+    FROM {{ ref('files') }}
 ),
 hung AS (
-    FROM rule_hang() QUALIFY row_number() OVER (ORDER BY ranks NULLS LAST, group_id) = 1
+    FROM {{ rule('hang') }} QUALIFY row_number() OVER (ORDER BY ranks NULLS LAST, group_id) = 1
 ),
 judged AS (
     SELECT
@@ -98,7 +98,7 @@ judged AS (
         count(DISTINCT message) FILTER (rank IS NOT NULL) AS messages,
         bool_or(verdict = 'fit to judge') AS is_fit,
         list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks
-    FROM analysis_recording()
+    FROM {{ ref('recording') }}
     HAVING (SELECT count(*) FROM ranks) > 0
 ),
 rows AS (
@@ -120,14 +120,14 @@ rows AS (
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
             ELSE '' END AS verdict,
         NULL AS rank, NULL AS step, 'steps' AS proof
-    FROM shared_steadiness() AS s CROSS JOIN totals AS t
+    FROM {{ ref('steadiness') }} AS s CROSS JOIN totals AS t
     UNION ALL
-    SELECT 2, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
+    SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
-    FROM shared_steadiness()
+    FROM {{ ref('steadiness') }}
     WHERE steps > 2
     UNION ALL
-    SELECT 3, 'MFU', 100 * m.mfu, '%',
+    SELECT CASE WHEN m.mfu IS NULL THEN 37 ELSE 20 END, 'MFU', 100 * m.mfu, '%',
         CASE
             WHEN m.mfu IS NULL THEN 'not computable: see mfu'
             -- the rest may be elementwise work, which has no product in it; where it is most of the time, products are missing
@@ -140,18 +140,18 @@ rows AS (
         replace(f.rule, '_', ' ') || coalesce(' of rank ' || w.rank, '') || ': leaves ' || tw_time(f.step_ns)
         || CASE WHEN f.n > 1 AND f.gain_ns > 1.1 * f.alone_ns THEN format('; alone it gains {}', CASE WHEN f.alone_ns = 0 THEN 'nothing' ELSE tw_time(f.alone_ns) END) ELSE '' END,
         w.rank, NULL, 'fixes'
-    FROM analysis_fixes(p_replay_ops := $replay_ops) AS f
+    FROM {{ ref('fixes', replay_ops=param('replay_ops')) }} AS f
     CROSS JOIN LATERAL (SELECT CASE WHEN len(f.ranks) = 1 THEN f.ranks[1] END AS rank) AS w
     CROSS JOIN totals AS t
     WHERE f.n BETWEEN 1 AND 3 AND f.gain_ns >= 0.01 * t.window_ns / t.windows
     UNION ALL
     SELECT 4, 'fix 1', NULL, 'ms', 'not replayed: see fixes', NULL, NULL, 'fixes'
-    FROM analysis_fixes(p_replay_ops := $replay_ops)
+    FROM {{ ref('fixes', replay_ops=param('replay_ops')) }}
     WHERE n = 0 AND step_ns IS NULL
     UNION ALL
     -- what no scenario says is among no fixes
     SELECT 5, 'largest finding', l.bound_ns / 1e6, 'ms', 'at most: ' || replace(l.rule, '_', ' ') || '; it cannot be replayed', NULL, NULL, 'findings'
-    FROM (FROM shared_found() WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
+    FROM (FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
     WHERE l.scenario IS NULL AND l.ceiling IS NULL AND l.bound_ns >= 0.05 * t.window_ns / t.windows
     UNION ALL
     SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
@@ -168,24 +168,25 @@ rows AS (
     FROM totals
     WHERE exposed_unsplit_ns > 0
     UNION ALL
-    SELECT 12, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
+    SELECT CASE WHEN 20 * exposed_memory_ns > window_ns THEN 12 ELSE 29 END, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
     UNION ALL
-    SELECT 12 + c.place, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
+    -- the largest first, and those of less than 5 % after all that one asks before
+    SELECT CASE WHEN 20 * i.idle_ns > t.window_ns THEN 13 ELSE 29 END - i.idle_ns / t.window_ns, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
         -- without a GPU nothing is launched that could be missing
         CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'no operator, no communication runs' ELSE c.words END,
         NULL, NULL, 'idle_causes'
     FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
     UNION ALL
-    SELECT 30, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
+    SELECT 14, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
         CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
     FROM totals
     UNION ALL
-    SELECT 31, 'worst straggler', l.cost_ns / 1e6, 'ms',
+    SELECT 11.5, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
             WHEN s.is_unmatched THEN format('none of {} could be matched over the ranks', tw_many(s.calls, 'call'))
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
-            WHEN coalesce(l.chance > $straggler_chance, TRUE) THEN format('per {} for rank {}, maybe by chance', t.unit, l.rank)
+            WHEN coalesce(l.chance > {{ param('straggler_chance') }}, TRUE) THEN format('per {} for rank {}, maybe by chance', t.unit, l.rank)
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns * t.windows / t.window_ns))
                 || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,
@@ -215,14 +216,14 @@ rows AS (
         END, rank, NULL, 'clock_quality'
     FROM clocked
     UNION ALL
-    SELECT 35, 'ranks', ranks, '',
+    SELECT CASE WHEN ranks < world_size OR files > 0 THEN 0.6 ELSE 35 END, 'ranks', ranks, '',
         CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END
         || CASE WHEN files > 0 THEN format('; {} incomplete', tw_many(files, 'file')) ELSE '' END
         || CASE WHEN uncounted > 0 THEN ', how much is missing is not known' ELSE '' END,
         NULL, NULL, 'pop'
     FROM recorded CROSS JOIN lost
     UNION ALL
-    SELECT 36, 'no GPU work', count(*), '',
+    SELECT 0.7, 'no GPU work', count(*), '',
         CASE WHEN sum(coalesce(launches, unread_tasks, 0)) > 0 THEN 'recorded, though some was done: nothing is known of its time'
             ELSE 'ranks left out of all numbers' END,
         CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'

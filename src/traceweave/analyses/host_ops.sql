@@ -2,7 +2,6 @@
 -- answers: Which operators, modules or annotated parts take the time on the host and on the device, self and total?
 -- topic: time
 -- grain: one row per name, over all ranks
--- reads: gpu_ops, host_ops, flows
 -- param: kind VARCHAR = 'op' | what counts as an operator
 -- choice: kind 'op' | PyTorch operators
 -- choice: kind 'annotation' | annotations of the PyTorch profiler
@@ -36,9 +35,9 @@
 WITH RECURSIVE names AS MATERIALIZED (
     SELECT name, CAST(row_number() OVER () AS INTEGER) AS name_id
     FROM (
-        SELECT DISTINCT name FROM host_ops WHERE kind = CASE WHEN $kind = 'module' THEN 'python' ELSE $kind END
+        SELECT DISTINCT name FROM host_ops WHERE kind = CASE WHEN {{ param('kind') }} = 'module' THEN 'python' ELSE {{ param('kind') }} END
     )
-    WHERE $kind <> 'module' OR starts_with(name, 'nn.Module: ')
+    WHERE {{ param('kind') }} <> 'module' OR starts_with(name, 'nn.Module: ')
 ),
 ops AS MATERIALIZED (
     SELECT
@@ -51,18 +50,18 @@ ops AS MATERIALIZED (
         h.start_local_ns + h.duration_ns AS end_ns,
         h.duration_ns
     FROM host_ops AS h JOIN names AS n USING (name)
-    WHERE h.kind = CASE WHEN $kind = 'module' THEN 'python' ELSE $kind END
-        AND ($rank IS NULL OR h.rank = $rank)
-        AND ($step IS NULL OR h.step = $step)
+    WHERE h.kind = CASE WHEN {{ param('kind') }} = 'module' THEN 'python' ELSE {{ param('kind') }} END
+        AND ({{ param('rank') }} IS NULL OR h.rank = {{ param('rank') }})
+        AND ({{ param('step') }} IS NULL OR h.step = {{ param('step') }})
 ),
 others AS MATERIALIZED (
     SELECT op_id, parent_id
     FROM host_ops
     WHERE parent_id IS NOT NULL AND kind NOT IN ('runtime', 'driver')
-        AND (kind <> $kind OR $kind = 'module')
+        AND (kind <> {{ param('kind') }} OR {{ param('kind') }} = 'module')
         -- between operators there are none, above them there are very many
-        AND (kind <> 'python' OR $kind IN ('module', 'python'))
-        AND op_id NOT IN (SELECT op_id FROM ops WHERE $kind = 'module')
+        AND (kind <> 'python' OR {{ param('kind') }} IN ('module', 'python'))
+        AND op_id NOT IN (SELECT op_id FROM ops WHERE {{ param('kind') }} = 'module')
 ),
 -- the range of the same kind that each is in: its parent, or what that is in
 above AS (
@@ -79,7 +78,7 @@ launches AS MATERIALIZED (
     FROM (
         SELECT launch_op_id AS op_id, CAST(sum(duration_ns) AS BIGINT) AS gpu_ns, count(*) AS gpu_ops
         FROM gpu_ops
-        WHERE launch_op_id IS NOT NULL AND ($rank IS NULL OR rank = $rank)
+        WHERE launch_op_id IS NOT NULL AND ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }})
         GROUP BY launch_op_id
     ) AS g
     JOIN host_ops AS h USING (op_id)
@@ -94,7 +93,7 @@ backward AS MATERIALIZED (
     FROM flows AS f
     JOIN host_ops AS a ON a.op_id = f.from_op_id
     JOIN host_ops AS z ON z.op_id = f.to_op_id
-    WHERE f.kind = 'fwdbwd' AND ($rank IS NULL OR f.rank = $rank)
+    WHERE f.kind = 'fwdbwd' AND ({{ param('rank') }} IS NULL OR f.rank = {{ param('rank') }})
 ),
 -- what a thread had launched up to a launch
 launched AS (
@@ -164,9 +163,9 @@ parts AS (
 inside AS (
     SELECT o.name_id, CAST(sum(least(i.duration_ns, o.duration_ns)) AS BIGINT) AS host_ns
     FROM (
-        SELECT parent_id AS held_by, duration_ns FROM host_ops WHERE $kind <> 'module' AND parent_id IS NOT NULL
+        SELECT parent_id AS held_by, duration_ns FROM host_ops WHERE {{ param('kind') }} <> 'module' AND parent_id IS NOT NULL
         UNION ALL
-        SELECT held_by, duration_ns FROM held JOIN ops USING (op_id) WHERE $kind = 'module'
+        SELECT held_by, duration_ns FROM held JOIN ops USING (op_id) WHERE {{ param('kind') }} = 'module'
     ) AS i
     JOIN ops AS o ON o.op_id = i.held_by
     GROUP BY o.name_id

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
 -- within: rank
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: window
 -- param: min_gap_ns
 -- param: kernel_delay_ns
@@ -32,6 +31,6 @@ SELECT
     host_op,
     host_op_ns,
     timeline
-FROM shared_partition()
+FROM {{ ref('partition') }}
 WHERE state = 'idle'
 ORDER BY rank, step NULLS FIRST, idle_ns DESC, cause

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, device and stream
 -- within: rank
--- reads: gpu_ops
 -- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: device INTEGER | device number
@@ -38,7 +37,7 @@ WITH streams AS (
             list(start_local_ns),
             list(start_local_ns + duration_ns),
             list(launch_start_local_ns),
-            [$kernel_delay_ns]
+            [{{ param('kernel_delay_ns') }}]
         ) AS found
     FROM gpu_ops
     GROUP BY ALL

@@ -1,164 +1,164 @@
 """Analyses inside queries: `SELECT * FROM gaps(min_gap_ns := 100000)`.
 
-DuckDB itself says what a query calls: it refuses a function that it does not know, so that an
-analysis of this name is put there as a temporary table macro, which looks for a table that is
-named after the values it is given. Where there is none yet, DuckDB refuses that name; the rows are
-computed under it, and the query is asked again. So calls are found wherever SQL allows them, with
-constants worked out and prepared values filled in.
+DuckDB's parser says what a query calls. An analysis of that name is put there as a temporary table
+macro, which looks for a table that is named after the values it is given. DuckDB works that name
+out beforehand, with constants and prepared values, and the rows are computed under it.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import duckdb
 
 from traceweave.analyses.catalog import Analysis, catalog
-from traceweave.analyses.parameters import Value
-from traceweave.analyses.runner import analysis_relation
+from traceweave.analyses.parameters import literal
+from traceweave.analyses.parsed import tree
 from traceweave.errors import QueryError
 
-_UNKNOWN = re.compile(r"Table Function with name \"?(\w+)\"? does not exist")
 _CALL = "tw_only_run_sql_computes_"
 """How names of the tables begin: what a user reads who asks DuckDB alone."""
-_NOT_COMPUTED = re.compile(rf"Table with name {_CALL}(\w+)_([0-9A-F]+) does not exist")
-_WRONG_CALL = re.compile(r"Macro \"?(\w+)\"?\(\) does not support the supplied arguments")
-_NO_CONSTANT = 'Table function "query_table" does not support'
 
-_FUNCTION = re.compile(r"\b(\w+)\"?\s*\(")
-_MACROS = """
-SELECT function_name FROM duckdb_functions() WHERE list_contains(?, function_name)
-GROUP BY function_name
-HAVING bool_or(database_name = current_database()) AND NOT bool_or(database_name = 'temp')
-"""
+Node: TypeAlias = dict[str, Any]
+"""Of the syntax tree of a statement."""
 
-T = TypeVar("T")
+Prepared: TypeAlias = Sequence[object] | Mapping[str, object] | None
+"""The values of what is prepared in a statement."""
 
 
-def with_analyses(con: duckdb.DuckDBPyConnection, sql: str, ask: Callable[[], T]) -> T:
-    """Return what `ask` does, which gives the one statement `sql` to `con`; it may call analyses.
+Relation: TypeAlias = Callable[..., str]
+"""Computes an analysis, given its name and parameters, and returns the name of its table."""
 
-    What it calls is computed first and kept as temporary objects of the connection. Raises
-    QueryError for a wrong parameter, else what `ask` raises.
+
+def compute_calls(
+    con: duckdb.DuckDBPyConnection, sql: str, params: Prepared, relation: Relation
+) -> None:
+    """Compute the analyses that one statement calls, which has `params`, and keep them as temporary
+    objects of the connection. Raises QueryError for a wrong parameter.
     """
     known = {analysis.name: analysis for analysis in catalog()}
-    _refuse_comparisons(con, known, sql)
-    for name in _installed(con, known, sql):
-        _put_there(con, known[name])
-    while True:
-        try:
-            return ask()
-        except duckdb.CatalogException as error:
-            call = _NOT_COMPUTED.search(str(error))
-            if call is not None and (values := _given(call[2])) is not None:
-                rows = analysis_relation(con, call[1], **values)
-                con.execute(f"CREATE TEMP VIEW {_CALL}{call[1]}_{call[2]} AS FROM {rows}")
-            elif (name := _unknown(con, error)) in known:
-                _put_there(con, known[name])
-            else:
-                raise
-        except duckdb.BinderException as error:
-            if _NO_CONSTANT in str(error):
-                raise QueryError(
-                    "what an analysis is given has to be constant: no column, no subquery"
-                ) from error
-            wrong = _WRONG_CALL.search(str(error))
-            if wrong is None or wrong[1].lower() not in known:
-                raise
-            raise QueryError(_how_to_call(con, known[wrong[1].lower()], sql)) from error
+    values = params if isinstance(params, Mapping) else {}
+    if isinstance(params, Sequence):
+        values = {str(place): value for place, value in enumerate(params, start=1)}
+    for analysis, arguments in _calls(con, known, sql):
+        _compute(con, analysis, _given(con, analysis, arguments), values, relation)
 
 
-def _unknown(con: duckdb.DuckDBPyConnection, error: duckdb.CatalogException) -> str:
-    """Return the name of the function that DuckDB misses, '' if it is there or nothing like it."""
-    found = _UNKNOWN.search(str(error))
-    name = found[1].lower() if found else ""
-    there = con.execute("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", [name])
-    return "" if there.fetchall() else name
+def _calls(
+    con: duckdb.DuckDBPyConnection, known: Mapping[str, Analysis], sql: str
+) -> Iterator[tuple[Analysis, list[Node]]]:
+    """Yield the analyses that a statement calls, with what each is given."""
+    if known.keys().isdisjoint(word for _, _, word in _tokens(sql)):
+        return
+    read = json.loads(tree(con, sql))
+    for node in _within(read) if not read["error"] else _calls_alone(con, known, sql):
+        function = node["function"] if node.get("type") == "TABLE_FUNCTION" else {}
+        name = str(function.get("function_name")).lower()
+        if name in known and function["schema"] in ("", "main"):
+            yield known[name], function["arguments"]
 
 
-def _installed(con: duckdb.DuckDBPyConnection, known: dict[str, Analysis], sql: str) -> list[str]:
-    """Return what a query may call of the macros in the database that are for other clients."""
-    named = [name for name in set(_FUNCTION.findall(sql.lower())) if name in known]
-    return [name for (name,) in con.execute(_MACROS, [named]).fetchall()] if named else []
+def _calls_alone(
+    con: duckdb.DuckDBPyConnection, known: Mapping[str, Analysis], sql: str
+) -> Iterator[Node]:
+    """Yield the nodes of calls in what is no SELECT, which DuckDB gives no tree of: each alone."""
+    tokens = list(_tokens(sql))
+    for place, (start, _, word) in enumerate(tokens):
+        depth = 0
+        for _, end, bracket in tokens[place + 1 :] if word in known else ():
+            depth += (bracket == "(") - (bracket == ")")
+            if depth == 0:
+                yield from _within(json.loads(tree(con, f"FROM {sql[start:end]}")))
+                break
 
 
-def _put_there(con: duckdb.DuckDBPyConnection, analysis: Analysis) -> None:
-    """Make an analysis a function of `con`, whose rows are a table that is named by its values."""
-    if not analysis.parameters:  # DuckDB wants to see the rows of what is always the same
-        rows = analysis_relation(con, analysis.name)
-    else:
-        fields = (f"""'{p.name}': "{p.name}\"""" for p in analysis.parameters)
-        given = f"to_json({{{', '.join(fields)}}})::VARCHAR"
-        rows = f"query_table('{_CALL}{analysis.name}_' || hex({given}))"
-    takes = ", ".join(f'"{p.name}" := {literal(p.default)}' for p in analysis.parameters)
-    con.execute(f"CREATE TEMP MACRO {analysis.name}({takes}) AS TABLE FROM {rows}")
+def _tokens(sql: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and text of what a statement is made of, names without quotes."""
+    starts = [start for start, _ in duckdb.tokenize(sql)]
+    for start, end in zip(starts, [*starts[1:], len(sql)], strict=True):
+        word = sql[start:end].strip()
+        yield start, start + len(word), word.strip('"').lower()
 
 
-def _given(text: str) -> dict[str, object] | None:
-    """Return the values that the name of a table says; None if it does not come from a call."""
-    try:
-        values = json.loads(bytes.fromhex(text))
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
+def _within(node: object) -> Iterator[Node]:
+    """Yield all that a syntax tree consists of."""
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _within(part)
 
 
-def literal(value: Value) -> str:
-    """Return SQL for the value of a parameter."""
-    if value is None:
-        return "NULL"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+def _given(
+    con: duckdb.DuckDBPyConnection, analysis: Analysis, arguments: Sequence[Node]
+) -> dict[str, Node]:
+    """Return what the parameters of an analysis are given; raise QueryError for a wrong call."""
+    names = [parameter.name for parameter in analysis.parameters]
+    given: dict[str, Node] = {}
+    for place, argument in enumerate(arguments):
+        value = argument["expression"]
+        if value["type"] == "COMPARE_EQUAL" and value["left"]["type"] == "COLUMN_REF":
+            # DuckDB would compare the text 'step' with 5 in gaps(step = 5)
+            name = value["left"]["column_names"][-1]
+            _has(analysis, name)
+            raise QueryError(
+                f"{analysis.name}({name} = …) compares; write {analysis.name}({name} := …)"
+            )
+        name = argument["name"].lower() or next(iter(names[place : place + 1]), "")
+        if name:
+            _has(analysis, name)
+        if not name or name in given:
+            listed = ", ".join(names) or "it has none"
+            raise QueryError(f"{analysis.name} takes each of its parameters once: {listed}")
+        if any(node.get("class") in ("COLUMN_REF", "SUBQUERY") for node in _within(value)):
+            raise QueryError("what an analysis is given has to be constant: no column, no subquery")
+        given[name] = value
+    return given
 
 
-def _how_to_call(con: duckdb.DuckDBPyConnection, analysis: Analysis, sql: str) -> str:
-    """Say what is wrong with the call of an analysis that DuckDB refuses."""
-    for name in _given_names(con, analysis, sql):
-        try:
-            analysis.bind({name: None})
-        except QueryError as error:
-            if "has no parameter" in str(error):
-                return str(error)
-    listed = ", ".join(parameter.name for parameter in analysis.parameters)
-    return f"{analysis.name} takes each of its parameters once: {listed or 'it has none'}"
+def _has(analysis: Analysis, name: str) -> None:
+    """Raise QueryError where an analysis has no such parameter."""
+    default = next((p.default for p in analysis.parameters if p.name == name), None)
+    analysis.bind({name: default})
 
 
-def _given_names(con: duckdb.DuckDBPyConnection, analysis: Analysis, sql: str) -> Iterator[str]:
-    """Yield the parameters by name that a SELECT calls an analysis with."""
-    for name, arguments in _calls(con, sql):
-        if name == analysis.name:
-            yield from (argument["name"] for argument in arguments if argument["name"])
-
-
-def _refuse_comparisons(
-    con: duckdb.DuckDBPyConnection, known: dict[str, Analysis], sql: str
+def _compute(
+    con: duckdb.DuckDBPyConnection,
+    analysis: Analysis,
+    given: Mapping[str, Node],
+    values: Mapping[str, object],
+    relation: Relation,
 ) -> None:
-    """Raise QueryError for `gaps(step = 5)`, where DuckDB would compare the text 'step' with 5."""
-    for called, arguments in _calls(con, sql) if "=" in sql else ():
-        for argument in arguments if called in known else ():
-            given = argument["expression"]
-            if given["type"] != "COMPARE_EQUAL" or given["left"]["type"] != "COLUMN_REF":
-                continue
-            name = given["left"]["column_names"][-1]
-            known[called].bind({name: _default(known[called], name)})
-            raise QueryError(f"{called}({name} = …) compares; write {called}({name} := …)")
+    """Make an analysis a function of `con`, with the rows that it has for what it is given."""
+    takes = ", ".join(f'"{p.name}" := {literal(p.default)}' for p in analysis.parameters)
+    create = f"CREATE TEMP MACRO IF NOT EXISTS {analysis.name}({takes}) AS TABLE FROM"
+    if not analysis.parameters:  # DuckDB wants to see the rows of what is always the same
+        con.execute(f"{create} {relation(analysis.name)}")
+        return
+    own = {parameter.name: f'"{parameter.name}"' for parameter in analysis.parameters}
+    con.execute(f"{create} query_table('{_CALL}{analysis.name}_' || {_named(own)})")
+    of_call = [node for value in given.values() for node in _within(value)]
+    prepared = {node["identifier"] for node in of_call if "identifier" in node}
+    if prepared <= values.keys():  # else DuckDB says what it lacks
+        usual = {parameter.name: literal(parameter.default) for parameter in analysis.parameters}
+        call = usual | {name: _as_sql(con, value) for name, value in given.items()}
+        given_values = {name: values[name] for name in prepared}
+        ((name,),) = con.execute(f"SELECT {_named(call)}", given_values or None).fetchall()
+        rows = relation(analysis.name, **json.loads(bytes.fromhex(name)))
+        con.execute(f"CREATE OR REPLACE TEMP VIEW {_CALL}{analysis.name}_{name} AS FROM {rows}")
 
 
-def _default(analysis: Analysis, name: str) -> Value:
-    return next((p.default for p in analysis.parameters if p.name == name), None)
+def _named(call: Mapping[str, str]) -> str:
+    """Return SQL for the name that a call gives its rows, given SQL for the values."""
+    fields = ", ".join(f"'{name}': {value}" for name, value in call.items())
+    return f"hex(to_json({{{fields}}})::VARCHAR)"
 
 
-def _calls(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the functions that a SELECT calls, with what each is given."""
-    rows = con.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    found: list[Any] = [json.loads(text) for (text,) in rows]
-    while found:
-        node = found.pop()
-        if isinstance(node, dict):
-            if "function_name" in node:
-                yield str(node["function_name"]).lower(), node["arguments"]
-            found += node.values()
-        elif isinstance(node, list):
-            found += node
+def _as_sql(con: duckdb.DuckDBPyConnection, expression: Node) -> str:
+    """Return the SQL of an expression in a syntax tree."""
+    select = json.loads(tree(con, "SELECT 1"))
+    select["statements"][0]["node"]["select_list"] = [{**expression, "alias": ""}]
+    ask = "SELECT json_deserialize_sql(?::JSON)"
+    ((sql,),) = con.execute(ask, [json.dumps(select)]).fetchall()
+    return str(sql).removeprefix("SELECT ")

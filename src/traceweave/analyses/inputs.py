@@ -1,23 +1,20 @@
 """Rows that analyses need and SQL cannot make: formulas, data and graphs that live in Python.
 
-A header line `-- needs: placed_ops` asks for the table tw_placed_ops. It depends on the run alone,
-not on parameters. A line `-- through: replayed_fixes` in shared rows says that they are what a
-function makes of those that the statement selects.
+Who reads the table tw_placed_ops has it made. It depends on the run alone, not on parameters. A
+line `-- through: replayed_fixes` in shared rows says that they are what a function makes of those
+that the statement selects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-import duckdb
 import pyarrow as pa
 
 from traceweave.analyses.gpu_peaks import create_gpu_peaks
-from traceweave.analyses.parameters import Value
 from traceweave.analyses.placed_ops import create_placed_ops
-from traceweave.store.rows import Columns
 
 
 def _of_replay(name: str) -> Callable[..., Any]:
@@ -31,23 +28,36 @@ def _of_replay(name: str) -> Callable[..., Any]:
     return call
 
 
-INPUTS: Mapping[str, Callable[[duckdb.DuckDBPyConnection], None]] = MappingProxyType(
+class Input(NamedTuple):
+    """What makes rows that statements read."""
+
+    make: Callable[..., Any]
+    reads: tuple[str, ...]
+    """The public relations that it makes them of."""
+
+
+_REPLAYED = (
+    "clock_spans", "collective_instances", "collectives", "device_ops", "gpu_ops", "host_ops",
+    "other_events", "ranks", "steps",
+)  # fmt: skip
+
+INPUTS: Mapping[str, Input] = MappingProxyType(
     {
-        "placed_ops": create_placed_ops,
-        "gpu_peaks": create_gpu_peaks,
-        "critical_path": _of_replay("create_replay_tables"),
-        "path_changes": _of_replay("create_replay_tables"),
-        "replay_quality": _of_replay("create_replay_tables"),
-        "slowdown": _of_replay("create_slowdown_table"),
+        "tw_placed_ops": Input(create_placed_ops, ("gpu_ops", "host_ops", "ranks")),
+        "tw_gpu_peaks": Input(create_gpu_peaks, ("ranks",)),
+        "tw_critical_path": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_path_changes": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_replay_quality": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )
-"""By the name that headers use: what makes the temporary table tw_<name>."""
+"""By its name: what makes a temporary table, given the connection."""
 
 Selected: TypeAlias = Callable[[], pa.Table]
 """Asks for the rows that a statement selects."""
 
-THROUGH: Mapping[
-    str, Callable[[duckdb.DuckDBPyConnection, Mapping[str, Value], Selected], Columns]
-] = MappingProxyType({name: _of_replay(name) for name in ("path_pieces", "replayed_fixes")})
-"""By the name that headers use: what makes rows of those that a statement selects, given the
-values of its parameters."""
+THROUGH: Mapping[str, Input] = MappingProxyType(
+    {name: Input(_of_replay(name), _REPLAYED) for name in ("path_pieces", "replayed_fixes")}
+)
+"""By the name that headers use: what makes Columns of the rows that a statement selects, given the
+connection, the values of its parameters and Selected."""

@@ -2,7 +2,6 @@
 -- answers: Does NCCL's own measurement of collectives agree with the traces?
 -- topic: communication
 -- grain: one row per operation, process group and size that Inspector measured; groups that are not known in one row
--- reads: collective_instances, collectives, communicators, nccl_choices, nccl_inspected
 -- column: op VARCHAR | which operation
 -- column: group_id INTEGER | process group; NULL if its communicator fits none, or several
 -- column: bytes BIGINT | size S as nccl-tests defines it; NULL if Inspector does not say
@@ -82,5 +81,5 @@ SELECT
 FROM measured AS m
 LEFT JOIN shortest AS s ON s.op = m.op AND s.group_id IS NOT DISTINCT FROM m.group_id AND s.bytes IS NOT DISTINCT FROM m.bytes
 LEFT JOIN traced AS t ON t.op = m.op AND t.group_id = m.group_id AND t.bytes = m.bytes
-LEFT JOIN analysis_bandwidth() AS b ON b.op = m.op AND b.group_id = m.group_id AND b.bytes = m.bytes
+LEFT JOIN {{ ref('bandwidth') }} AS b ON b.op = m.op AND b.group_id = m.group_id AND b.bytes = m.bytes
 ORDER BY m.op, m.group_id NULLS LAST, m.bytes NULLS LAST

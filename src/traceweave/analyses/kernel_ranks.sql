@@ -2,7 +2,6 @@
 -- answers: Is the same kernel slower on some rank, and by how much?
 -- topic: time
 -- grain: one row per kernel name and rank
--- reads: gpu_ops
 -- param: kernels BIGINT = NULL | number of compute kernels, those that take most time; NULL: all that run on two ranks or more
 -- column: kernel VARCHAR | the name
 -- column: rank INTEGER | global rank
@@ -17,9 +16,9 @@
 -- caveat: kernels of one name may do different work on different ranks: args of gpu_ops has their grids and shapes.
 WITH shown AS (
     SELECT kernel, row_number() OVER (ORDER BY total_ns DESC, kernel) AS place
-    FROM analysis_kernels()
+    FROM {{ ref('kernels') }}
     WHERE category = 'compute' AND ranks > 1
-    QUALIFY $kernels IS NULL OR place <= $kernels
+    QUALIFY {{ param('kernels') }} IS NULL OR place <= {{ param('kernels') }}
 ),
 medians AS (
     SELECT

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, step and combination that occurs; step is NULL for the whole span of the rank
 -- within: rank
--- reads: collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole span
@@ -32,7 +31,7 @@ WITH measured AS (
         compute_memory_ns AS cm_ns,
         comm_memory_ns AS nm_ns,
         any_ns
-    FROM tw_window_times($window)
+    FROM tw_window_times({{ param('window') }})
 ),
 -- inclusion and exclusion: exactly one set is the whole without the union of the others, and so on
 combined AS (

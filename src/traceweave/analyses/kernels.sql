@@ -2,7 +2,6 @@
 -- answers: Which kernels take the GPU's time, and is the same kernel slower on one rank?
 -- topic: time
 -- grain: one row per kernel name or class, over all ranks
--- reads: gpu_ops
 -- param: per VARCHAR = 'name' | what the kernels are grouped by
 -- choice: per 'name' | the kernel's name
 -- choice: per 'class' | the kind of work: gemm, attention, collective ...
@@ -37,7 +36,7 @@
 -- caveat: a CUDA graph that was recorded as one span counts as one kernel named 'CUDA graph'.
 WITH chosen AS (
     SELECT
-        CASE WHEN $per = 'class' THEN class ELSE name END AS kernel,
+        CASE WHEN {{ param('per') }} = 'class' THEN class ELSE name END AS kernel,
         name,
         class,
         category,
@@ -45,8 +44,8 @@ WITH chosen AS (
         duration_ns
     FROM gpu_ops
     WHERE kind = 'kernel'
-        AND ($rank IS NULL OR rank = $rank)
-        AND ($step IS NULL OR step = $step)
+        AND ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }})
+        AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
 ),
 totals AS (
     SELECT

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, device, launching thread, API call and name of the GPU work
 -- within: rank
--- reads: gpu_ops
 -- param: ops VARCHAR = 'all' | which GPU work counts
 -- choice: ops 'all' | kernels, copies and memsets
 -- choice: ops 'kernels' | kernels only, as nsys stats cuda_kern_exec_sum
@@ -59,7 +58,7 @@ WITH launched AS (
         duration_ns AS op_ns,
         start_local_ns - launch_start_local_ns - launch_duration_ns AS after_ns
     FROM gpu_ops
-    WHERE launch_start_local_ns IS NOT NULL AND ($ops = 'all' OR kind = 'kernel')
+    WHERE launch_start_local_ns IS NOT NULL AND ({{ param('ops') }} = 'all' OR kind = 'kernel')
 ),
 timed AS (
     SELECT
@@ -95,8 +94,8 @@ summed AS (
         tw_percentile(total_ns, 0.5) AS total_p50_ns,
         max(total_ns) AS total_max_ns,
         CAST(sum(CAST(op_ns < call_ns AS INTEGER)) AS BIGINT) AS short_ops,
-        CAST(sum(CAST(call_ns > $slow_call_ns AS INTEGER)) AS BIGINT) AS slow_calls,
-        CAST(sum(CAST(after_ns > $late_start_ns AS INTEGER)) AS BIGINT) AS late_ops
+        CAST(sum(CAST(call_ns > {{ param('slow_call_ns') }} AS INTEGER)) AS BIGINT) AS slow_calls,
+        CAST(sum(CAST(after_ns > {{ param('late_start_ns') }} AS INTEGER)) AS BIGINT) AS late_ops
     FROM timed
     GROUP BY rank, device, pid, tid, call, op
 )

@@ -2,7 +2,6 @@
 -- answers: Were the collectives of different ranks found to belong together, on every rank of their group, and do the clocks resolve who came last?
 -- topic: communication
 -- grain: one row per operation and process group, or one for the run
--- reads: collective_instances, collectives
 -- param: per VARCHAR = 'group' | what one row covers
 -- choice: per 'group' | one operation of a process group
 -- choice: per 'run' | all of them; op and group_id are NULL
@@ -27,8 +26,8 @@
 WITH instances AS MATERIALIZED (
     SELECT
         collective_id,
-        CASE WHEN $per = 'group' THEN op END AS op,
-        CASE WHEN $per = 'group' THEN group_id END AS group_id,
+        CASE WHEN {{ param('per') }} = 'group' THEN op END AS op,
+        CASE WHEN {{ param('per') }} = 'group' THEN group_id END AS group_id,
         ranks_seen > 1 AS is_shared,
         last_is_known,
         is_buffered,
@@ -39,8 +38,8 @@ WITH instances AS MATERIALIZED (
 ),
 calls AS (
     SELECT
-        CASE WHEN $per = 'group' THEN coalesce(i.op, k.op) END AS op,
-        CASE WHEN $per = 'group' THEN coalesce(i.group_id, k.group_id) END AS group_id,
+        CASE WHEN {{ param('per') }} = 'group' THEN coalesce(i.op, k.op) END AS op,
+        CASE WHEN {{ param('per') }} = 'group' THEN coalesce(i.group_id, k.group_id) END AS group_id,
         count(*) AS calls,
         count(*) FILTER (WHERE i.collective_id IS NULL) AS unmatched
     FROM collectives AS k LEFT JOIN instances AS i USING (collective_id)

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
 -- within: rank
--- reads: clock_spans, memory_events, steps
 -- param: per VARCHAR = 'run' | where the peak is searched
 -- choice: per 'run' | the whole trace
 -- choice: per 'step' | every step, by its range on the host; step is NULL for events outside any
@@ -35,7 +34,7 @@ WITH counted AS (
 placed AS (
     SELECT c.*, CASE WHEN c.at_ns < s.start_local_ns + s.duration_ns THEN s.step END AS step
     FROM counted AS c
-    ASOF LEFT JOIN (SELECT * FROM steps WHERE $per = 'step') AS s ON s.rank = c.rank AND c.at_ns >= s.start_local_ns
+    ASOF LEFT JOIN (SELECT * FROM steps WHERE {{ param('per') }} = 'step') AS s ON s.rank = c.rank AND c.at_ns >= s.start_local_ns
 ),
 summed AS (
     SELECT

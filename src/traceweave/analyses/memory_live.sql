@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, device and operator with memory that it allocated and that was not yet released at the peak
 -- within: rank
--- reads: clock_spans, host_ops, memory_events
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it
 -- column: host_op VARCHAR | innermost operator that ran when the memory was allocated; NULL if none did, or if it was allocated before the trace

@@ -2,7 +2,6 @@
 -- answers: How does memory grow and shrink during the recording?
 -- topic: time
 -- grain: one row per rank, device and stretch of the recording with memory events
--- reads: clock_spans, memory_events, steps
 -- param: stretches BIGINT = 400 | number of intervals between the first and the last memory event
 -- param: curves BIGINT = NULL | number of ranks and devices, those with the highest peaks, GPUs before hosts; NULL: all
 -- column: rank INTEGER | global rank
@@ -18,15 +17,15 @@
 -- caveat: the highest value of a rank and device is its peak in the analysis memory.
 WITH shown AS (
     SELECT rank, device, row_number() OVER (ORDER BY on_host, peak_allocated_bytes DESC, rank, device) AS place
-    FROM analysis_memory()
-    QUALIFY $curves IS NULL OR place <= $curves
+    FROM {{ ref('memory') }}
+    QUALIFY {{ param('curves') }} IS NULL OR place <= {{ param('curves') }}
 ),
 levels AS MATERIALIZED (
     SELECT s.place, m.rank, m.device, m.at_ns, m.allocated_bytes, m.reserved_bytes
     FROM tw_memory_levels() AS m JOIN shown AS s ON s.rank = m.rank AND s.device IS NOT DISTINCT FROM m.device
 ),
 ends AS (
-    SELECT min(at_ns) AS from_ns, greatest((max(at_ns) - min(at_ns)) // $stretches, 1) AS stretch_ns FROM levels
+    SELECT min(at_ns) AS from_ns, greatest((max(at_ns) - min(at_ns)) // {{ param('stretches') }}, 1) AS stretch_ns FROM levels
 )
 SELECT
     m.rank,

@@ -2,8 +2,6 @@
 -- answers: What share of what the GPUs can compute went into the model, and how much was spent on recomputing activations?
 -- topic: compute
 -- grain: one row per rank and step; step NULL: all steps of a rank; rank NULL: the whole run
--- reads: device_ops, gpu_ops, host_ops, ranks, steps
--- needs: gpu_peaks
 -- param: window
 -- param: model_flops DOUBLE = NULL | FLOPs of the model in one step on one rank, forward and backward, for instance 6 * parameters * tokens of the step / ranks (of the whole window where there are no steps); NULL: counted from shapes
 -- param: dtype VARCHAR = 'auto' | data type whose peak is used
@@ -41,11 +39,11 @@
 -- caveat: the rows of a rank and of the run are sums of FLOPs over sums of peak times time, not means of the steps.
 WITH windows AS MATERIALIZED (
     SELECT w.rank, w.step, w.end_ns - w.start_ns AS window_ns, w.note, r.gpu_name
-    FROM tw_windows($window) AS w LEFT JOIN ranks AS r USING (rank)
+    FROM tw_windows({{ param('window') }}) AS w LEFT JOIN ranks AS r USING (rank)
     WHERE w.end_ns > w.start_ns
 ),
 work AS MATERIALIZED (
-    SELECT * FROM analysis_op_work(p_per := 'step')
+    SELECT * FROM {{ ref('op_work', per='step') }}
 ),
 main_dtype AS (
     SELECT rank, arg_max(dtype, (flops, dtype)) AS dtype
@@ -55,12 +53,12 @@ main_dtype AS (
 chosen AS (
     SELECT
         r.rank,
-        CASE WHEN $dtype = 'auto' THEN d.dtype ELSE $dtype END AS dtype,
-        coalesce($peak_tflops, p.peak_tflops) AS peak_tflops
+        CASE WHEN {{ param('dtype') }} = 'auto' THEN d.dtype ELSE {{ param('dtype') }} END AS dtype,
+        coalesce({{ param('peak_tflops') }}, p.peak_tflops) AS peak_tflops
     FROM ranks AS r
     LEFT JOIN main_dtype AS d USING (rank)
     LEFT JOIN tw_gpu_peaks AS p
-        ON p.gpu_name = r.gpu_name AND p.dtype = CASE WHEN $dtype = 'auto' THEN d.dtype ELSE $dtype END
+        ON p.gpu_name = r.gpu_name AND p.dtype = CASE WHEN {{ param('dtype') }} = 'auto' THEN d.dtype ELSE {{ param('dtype') }} END
 ),
 -- what ran in each step, and on each rank altogether
 sums AS (
@@ -87,7 +85,7 @@ measured AS (
         w.note,
         c.dtype,
         c.peak_tflops,
-        coalesce($model_flops, p.flops - coalesce(p.recomputed_flops, 0) - coalesce(p.optimizer_flops, 0)) AS model_flops,
+        coalesce({{ param('model_flops') }}, p.flops - coalesce(p.recomputed_flops, 0) - coalesce(p.optimizer_flops, 0)) AS model_flops,
         p.flops,
         CASE WHEN p.flops IS NOT NULL THEN coalesce(p.recomputed_flops, 0) END AS recomputed_flops,
         CASE WHEN p.flops IS NOT NULL THEN coalesce(p.optimizer_flops, 0) END AS optimizer_flops,
@@ -133,21 +131,21 @@ SELECT
     gpu_name,
     dtype,
     peak_tflops,
-    CASE WHEN $model_flops IS NOT NULL THEN 'parameter' WHEN model_flops IS NOT NULL THEN 'shapes' END AS source,
+    CASE WHEN {{ param('model_flops') }} IS NOT NULL THEN 'parameter' WHEN model_flops IS NOT NULL THEN 'shapes' END AS source,
     model_flops,
     flops,
     recomputed_flops,
     optimizer_flops,
     model_flops / window_ns / 1000 AS model_tflops,
     model_flops / 1000 / nullif(peak_work, 0) AS mfu,
-    CASE WHEN $model_flops IS NOT NULL OR NOT opaque THEN flops / 1000 / nullif(peak_work, 0) END AS hfu,
+    CASE WHEN {{ param('model_flops') }} IS NOT NULL OR NOT opaque THEN flops / 1000 / nullif(peak_work, 0) END AS hfu,
     covered_share,
     nullif(concat_ws('; ',
         note,
         CASE WHEN counted < windows THEN coalesce(reason, 'no operator with a formula has recorded shapes') END,
         CASE WHEN counted = windows AND opaque THEN 'compiled backward: what it recomputes counts as model FLOPs, hence no hfu' END,
-        CASE WHEN peak_work IS NULL AND dtype IS NULL AND $dtype = 'auto' THEN 'data type not known: set dtype or peak_tflops'
-             WHEN peak_work IS NULL THEN 'no peak of ' || coalesce(dtype, $dtype) || ' known for ' || coalesce(gpu_name, 'this device') || ': set peak_tflops' END
+        CASE WHEN peak_work IS NULL AND dtype IS NULL AND {{ param('dtype') }} = 'auto' THEN 'data type not known: set dtype or peak_tflops'
+             WHEN peak_work IS NULL THEN 'no peak of ' || coalesce(dtype, {{ param('dtype') }}) || ' known for ' || coalesce(gpu_name, 'this device') || ': set peak_tflops' END
     ), '') AS note
 FROM summed
 ORDER BY rank NULLS FIRST, step NULLS FIRST

@@ -2,8 +2,6 @@
 -- answers: How much arithmetic did each call do, for what, and how long did the GPU work on it?
 -- topic: compute
 -- grain: one row per operator that is counted, or per rank, step and kind of call; beside these one row per rank, step, operator without a usable formula (op is NULL: in none) and class, for the compute kernels of all others
--- reads: gpu_ops, host_ops, ranks
--- needs: placed_ops
 -- param: rank BIGINT = NULL | this rank only; NULL: all
 -- param: step BIGINT = NULL | operators that began, and kernels launched, in this step only; NULL: all
 -- param: per VARCHAR = 'call' | what a row of counted operators covers
@@ -35,7 +33,7 @@ WITH
 -- are as many as there are operators (placed_ops).
 placed AS MATERIALIZED (
     SELECT
-        rank, step, CASE WHEN $per = 'call' THEN op_id END AS op_id, signature, computed_as, recorded, place, class_id, is_tf32,
+        rank, step, CASE WHEN {{ param('per') }} = 'call' THEN op_id END AS op_id, signature, computed_as, recorded, place, class_id, is_tf32,
         -- an operator that launched nothing on a rank with a GPU did nothing: a checkpoint that has all it needs stops in
         -- the last operator, before it computes
         kernels IS NOT NULL OR rank IS NULL OR rank NOT IN (SELECT rank FROM tw_launching_ranks WHERE rank IS NOT NULL) AS did_work,
@@ -43,7 +41,7 @@ placed AS MATERIALIZED (
         CAST(sum(kernels) AS BIGINT) AS kernels,
         CAST(sum(device_ns) AS BIGINT) AS device_ns
     FROM tw_placed_ops
-    WHERE ($rank IS NULL OR rank = $rank) AND ($step IS NULL OR step = $step)
+    WHERE ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }}) AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
     GROUP BY ALL
 ),
 forward AS (
@@ -121,6 +119,6 @@ SELECT
     rank, step, NULL AS op_id, NULL AS op, NULL AS dims, NULL AS dtype, class, NULL AS kind, NULL AS opaque, NULL AS calls,
     CAST(sum(kernels) AS BIGINT) AS kernels, CAST(sum(device_ns) AS BIGINT) AS device_ns, NULL AS flops, NULL AS bytes, NULL AS reason
 FROM tw_other_kernels JOIN tw_kernel_classes USING (class_id)
-WHERE ($rank IS NULL OR rank = $rank) AND ($step IS NULL OR step = $step)
+WHERE ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }}) AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
 GROUP BY rank, step, class
 ORDER BY rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason

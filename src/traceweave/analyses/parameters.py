@@ -55,6 +55,15 @@ class Parameter:
         return checked
 
 
+def literal(value: Value) -> str:
+    """Return SQL for the value of a parameter."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):  # without the type it would be a DECIMAL
+        return f"'{value!r}'::DOUBLE"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
+
+
 def parse_parameters(params: Iterable[str], choices: Iterable[str]) -> tuple[Parameter, ...]:
     """Read the `param` and `choice` lines of a header.
 

@@ -2,8 +2,6 @@
 -- answers: Through which ranks does the critical path go, and where does it change?
 -- topic: time
 -- grain: one row per change of rank on the critical path
--- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
--- needs: path_changes
 -- column: step BIGINT | step number; NULL outside any step
 -- column: at_ns BIGINT | when, common clock
 -- column: from_rank INTEGER | the rank that arrived last

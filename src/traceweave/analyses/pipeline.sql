@@ -2,7 +2,6 @@
 -- answers: How long are the stages of the pipeline idle, when, and how much of that does the schedule need?
 -- topic: parallelism
 -- grain: one row per rank and step, of the ranks that send to and receive from each other in a chain
--- reads: collective_waits, collectives, device_ops, groups, host_ops
 -- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else, nor communicators of MPI
 -- param: release_ns
 -- column: rank INTEGER | global rank
@@ -49,13 +48,13 @@ WITH RECURSIVE messages AS MATERIALIZED (
         k.end_ns,
         coalesce(k.peer, o.rank) AS peer
     FROM collectives AS k
-    LEFT JOIN tw_group_roles($group_id, 'pp') AS r USING (group_id)
+    LEFT JOIN tw_group_roles({{ param('group_id') }}, 'pp') AS r USING (group_id)
     LEFT JOIN collectives AS o
         ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
     WHERE k.op IN ('send', 'recv')
         AND CASE
-            WHEN $group_id IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' AND coalesce(k.group_id NOT IN (SELECT group_id FROM tw_communicators()), TRUE)
-            ELSE k.group_id = $group_id
+            WHEN {{ param('group_id') }} IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' AND coalesce(k.group_id NOT IN (SELECT group_id FROM tw_communicators()), TRUE)
+            ELSE k.group_id = {{ param('group_id') }}
         END
 ),
 -- both sides of a message speak of it
@@ -127,7 +126,7 @@ exchanged AS MATERIALIZED (
         count(w.wait_ns) = count(*) AS is_matched,
         count(m.peer) = 0 AS is_blind
     FROM messages AS m
-    LEFT JOIN tw_collective_exposure('messages', $release_ns) AS e USING (call_id)
+    LEFT JOIN tw_collective_exposure('messages', {{ param('release_ns') }}) AS e USING (call_id)
     LEFT JOIN (
         SELECT * FROM collective_waits
         WHERE collective_id IN (SELECT collective_id FROM messages GROUP BY collective_id HAVING count(DISTINCT rank) > 1)

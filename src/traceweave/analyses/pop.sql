@@ -2,7 +2,6 @@
 -- answers: Is time lost because ranks have unequal work, or because all of them do something other than compute?
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
--- reads: clock_spans, collective_instances, collectives, device_ops, ranks, steps
 -- param: window
 -- column: step BIGINT | step number; NULL: the ranks' whole spans
 -- column: ranks BIGINT | ranks that recorded it
@@ -27,7 +26,7 @@ WITH per_step AS (
         max(compute_ns) AS useful_max_ns,
         first(rank ORDER BY compute_ns DESC, rank) AS busiest_rank,
         first(rank ORDER BY compute_ns, rank) AS idlest_rank
-    FROM analysis_breakdown(p_window := $window)
+    FROM {{ ref('breakdown', window=param('window')) }}
     GROUP BY step
 ),
 worlds AS (

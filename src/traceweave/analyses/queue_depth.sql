@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, device, stream and, with interval_ns, time interval
 -- within: rank
--- reads: clock_spans, gpu_ops
 -- param: queue_limit BIGINT = 1024 | a queue that holds this many launches is full
 -- param: interval_ns BIGINT = NULL | length of time intervals; NULL: one interval per stream
 -- column: rank INTEGER | global rank
@@ -39,7 +38,7 @@ WITH streams AS (
             list(coalesce(launch_op_id, -1)),
             list(launch_start_local_ns),
             list(coalesce(launch_duration_ns, 0)),
-            [$queue_limit, coalesce($interval_ns, 0)]
+            [{{ param('queue_limit') }}, coalesce({{ param('interval_ns') }}, 0)]
         ) AS found
     FROM gpu_ops
     GROUP BY ALL

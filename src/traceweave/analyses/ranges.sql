@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, kind and name of a range
 -- within: rank
--- reads: gpu_ops, host_ops
 -- param: kind VARCHAR = 'any' | which ranges
 -- choice: kind 'any' | NVTX ranges and annotations
 -- choice: kind 'nvtx' | NVTX ranges
@@ -47,8 +46,8 @@ WITH ranges AS MATERIALIZED (
         start_local_ns AS start_ns,
         duration_ns
     FROM host_ops
-    WHERE (kind = $kind OR ($kind = 'any' AND kind IN ('nvtx', 'annotation')))
-        AND ($step IS NULL OR step = $step)
+    WHERE (kind = {{ param('kind') }} OR ({{ param('kind') }} = 'any' AND kind IN ('nvtx', 'annotation')))
+        AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
 ),
 launches AS (
     SELECT

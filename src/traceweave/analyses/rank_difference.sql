@@ -2,7 +2,6 @@
 -- answers: Why is this rank slower than the others: which kernels, operators, ranges or idle times, since which step?
 -- topic: compute
 -- grain: one row per kernel, operator, range or cause of idling that the rank takes longer for, by min_share of the step
--- reads: clock_spans, collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: rank BIGINT = NULL | which rank; NULL: the one that ranks wait for most, by stragglers
 -- param: min_share
 -- column: rank INTEGER | global rank
@@ -20,7 +19,7 @@
 -- caveat: a range holds what is in it, kernels apart: its row and those of its parts are about the same time.
 -- caveat: a rank that is waited for waits less itself: what is shorter on it is left out.
 WITH chosen AS (
-    SELECT coalesce($rank, (SELECT arg_max(rank, (origin_wait_ns, -rank)) FROM analysis_stragglers() WHERE origin_wait_ns > 0)) AS rank
+    SELECT coalesce({{ param('rank') }}, (SELECT arg_max(rank, (origin_wait_ns, -rank)) FROM {{ ref('stragglers') }} WHERE origin_wait_ns > 0)) AS rank
 )
 SELECT
     d.rank,
@@ -34,6 +33,6 @@ SELECT
     d.excess_ns / s.step_ns AS step_share,
     d.which AS which_steps,
     tw_difference(d.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit) AS note
-FROM shared_differences() AS d JOIN chosen AS c USING (rank) CROSS JOIN shared_mean_step() AS s
-WHERE d.excess_ns >= $min_share * s.step_ns
+FROM {{ ref('differences') }} AS d JOIN chosen AS c USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE d.excess_ns >= {{ param('min_share') }} * s.step_ns
 ORDER BY excess_ns DESC, d.kind, d.name

@@ -3,7 +3,6 @@
 -- topic: overview
 -- grain: one row per rank
 -- within: rank
--- reads: collectives, device_ops, gpu_ops, host_ops, ranks, steps
 -- column: rank INTEGER | global rank
 -- column: host VARCHAR | host name; NULL if unknown
 -- column: gpu_name VARCHAR | product name of its device

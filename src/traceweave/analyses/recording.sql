@@ -2,7 +2,6 @@
 -- answers: What can the records of this run not support, and how is that avoided?
 -- topic: overview
 -- grain: one row per rank, file and kind of what is wrong; one row where nothing is
--- reads: ranks, recording, sources
 -- column: rank INTEGER | global rank; NULL: all
 -- column: verdict VARCHAR | 'fit to judge'; 'with care': the steps count, and message says how far; 'unknown': they count in no average, no idle time and no cause
 -- column: kind VARCHAR | short stable name of what is wrong, or of what it is too short for; NULL: nothing
@@ -40,7 +39,7 @@ few AS (
         END AS message,
         CASE WHEN s.steps = 1 THEN 'record ten or more steps after warm-up'
             ELSE 'mark steps (ProfilerStep, NVTX ranges named by --step-range) and record ten or more' END AS advice
-    FROM shared_mean_step() AS s LEFT JOIN shared_steadiness() AS t ON TRUE
+    FROM {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('steadiness') }} AS t ON TRUE
     WHERE s.steps < 2 OR t.inferred_from IS NOT NULL
 ),
 rows AS (

@@ -11,6 +11,7 @@ from typing import Literal
 from traceweave.analyses.catalog import TOPICS, Analysis, catalog, rules
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.rules import RULE_TOPICS, Rule
+from traceweave.analyses.table_macros import relations
 
 _PYTHON_TYPES = {"VARCHAR": str, "BIGINT": int, "DOUBLE": float, "BOOLEAN": bool}
 
@@ -33,11 +34,10 @@ def analysis_text(analysis: Analysis, written: Callable[[Parameter], str], width
 
     `written` gives a parameter with its default as the reader would type it.
     """
-    paragraphs = [
-        f"{analysis.name}: {analysis.summary}",
-        analysis.answers,
-        f"Rows: {analysis.grain}; ordered by {analysis.order}.",
-    ]
+    paragraphs = [f"{analysis.name}: {analysis.summary}", analysis.answers]
+    if analysis.grain:
+        order = f"; ordered by {analysis.order}" if analysis.order else ""
+        paragraphs.append(f"Rows: {analysis.grain}{order}.")
     lines = [textwrap.fill(text, width) for text in paragraphs]
     if analysis.parameters:
         lines.append("\nParameters")
@@ -45,7 +45,8 @@ def analysis_text(analysis: Analysis, written: Callable[[Parameter], str], width
         lines.append(text_item(f"{written(parameter)}  {parameter.meaning}", width))
         for choice, meaning in parameter.choices:
             lines.append(text_item(f"{choice}: {meaning}", width, indent=8))
-    lines.append("\nColumns (names end in the unit; _ns: integer nanoseconds)")
+    if analysis.columns:
+        lines.append("\nColumns (names end in the unit; _ns: integer nanoseconds)")
     if analysis.text("main"):
         lines.append(text_item(f"A terminal shows {', '.join(analysis.main)}.", width))
     lines += [text_item(f"{c.name}  {c.type}: {c.meaning}", width) for c in analysis.columns]
@@ -215,7 +216,8 @@ def _section(analysis: Analysis) -> str:
     parts = [
         f"### {analysis.name}",
         f"{_sentence(analysis.summary)} {analysis.answers}",
-        f"{_sentence(analysis.grain)} Order: {analysis.order}. Reads: {', '.join(analysis.reads)}.",
+        f"{_sentence(analysis.grain)} Order: {analysis.order}."
+        f" Reads: {', '.join(relations(analysis))}.",
     ]
     if analysis.within_rank:
         parts[-1] += " Of a large run, it is asked some ranks at a time."

@@ -2,8 +2,6 @@
 -- answers: Can critical_path, slowdown and 'traceweave what-if' be relied on for this run, and what should be recorded next time?
 -- topic: time
 -- grain: one row per rank
--- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
--- needs: replay_quality
 -- column: rank INTEGER | global rank
 -- column: explained DOUBLE | share of the rank's time in which something ran, or an edge says what the next op waited for, 0 to 1
 -- column: unexplained_ns BIGINT | time in which nothing ran and no edge says why

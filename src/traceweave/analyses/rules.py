@@ -7,9 +7,10 @@ A rule is one SELECT with a header, as an analysis is:
     -- finds: what it finds, what its cost is, when it stays silent
     -- try: what helps
     -- proof: the analysis that shows the rows behind it
-    -- reads, needs, param, choice: as in an analysis
+    -- param, choice: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
+Of a rule of one's own only the name is compulsory.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Rule(Statement):
 
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
-        dict.fromkeys(("rule", "topic", "finds", "proof"), ONCE)
-        | dict.fromkeys(("try", "reads", "needs"), OPTIONAL)
+        {"rule": ONCE}
+        | dict.fromkeys(("topic", "finds", "try", "proof"), OPTIONAL)
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
 
@@ -72,7 +73,7 @@ class Rule(Statement):
     @property
     def proof(self) -> str:
         """The analysis that shows the rows behind it."""
-        return self.text("proof")
+        return self.text("proof") or "findings"
 
 
 def union_of_rules(tables: Mapping[Rule, str]) -> str:

@@ -1,36 +1,35 @@
 """Asking a run one of the questions in the catalog.
 
-An analysis may read the rows of another one: `FROM analysis_gaps(p_window := 'span')`, where each
-value is a literal or a parameter of its own; `shared_` and `rule_` rows get its own values of the
-parameters that they share. Such rows are computed once per question and set of values, into a
-temporary table, which DuckDB spills to disk if memory is short. Further questions use them again
-only where the database was opened read-only: then nothing can change it while it is open (fitting
-the clocks again opens it for writing, which a reader's lock forbids). `made` is the set of tables
-that are there for a question.
+The rows of other statements that a statement reads (templates.py) are computed while it is
+rendered, once per question and set of values, into a temporary table, which DuckDB spills to disk
+if memory is short. Further questions use them again only where the database was opened read-only:
+then nothing can change it while it is open (fitting the clocks again opens it for writing, which a
+reader's lock forbids). `made` is the set of what is there for a question.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial
 from importlib import resources
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
 
 from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
-from traceweave.analyses.catalog import called, find, rules
+from traceweave.analyses.catalog import called, find, library, render
 from traceweave.analyses.common import forget_others, hold
+from traceweave.analyses.in_sql import Prepared, compute_calls
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
-from traceweave.analyses.parsed import parsed
-from traceweave.analyses.rules import union_of_rules
+from traceweave.analyses.parsed import identifiers, parsed
 from traceweave.analyses.sentences import WRITERS, create_writer
-from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
+from traceweave.analyses.statements import Statement
 from traceweave.analyses.stored import pass_over, restore, store, stored
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
@@ -40,16 +39,20 @@ from traceweave.store.rows import registered
 from traceweave.vocabulary import answered
 from traceweave.words import name_ranks
 
-_NAME = re.compile(r"\btw_\w+")
-_COMMENT = re.compile(r"--[^\n]*")
-_HEADER = re.compile(r"^(?=-- (?:macro|table): (\w+))", re.MULTILINE)
-_TABLE = "-- table: "
-
 _KEPT = """
 SELECT table_name FROM duckdb_tables() WHERE temporary
 UNION ALL
 SELECT view_name FROM duckdb_views() WHERE temporary
 """
+
+_DEFINITION = re.compile(
+    r"^-- (?P<sort>macro|rows|table): (?P<name>\w+)(?P<takes>[^|]*?) \|[^\n]*\n"
+    r"(?:CREATE [^\n]*\n)?(?P<body>.*)",
+    re.MULTILINE | re.DOTALL,
+)
+"""One of a file, which ends with a semicolon; replay runs what has a CREATE as it is."""
+
+T = TypeVar("T")
 
 _FUNCTIONS = dict.fromkeys(SWEEPS, create_sweep) | dict.fromkeys(WRITERS, create_writer)
 """By name: what creates a function that statements call."""
@@ -70,10 +73,10 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     values = analysis.bind(params)
     with _refusing(name):
         _check_rank(con, values)
-        if _table_of(analysis, values) in stored(con) or divide(con, analysis):
+        is_kept = table_of(analysis, values) in stored(con)
+        if is_kept or analysis.is_own or divide(con, analysis):
             return con.table(materialize(con, analysis, values))
-        sql, left = prepare(con, analysis, values)
-        return con.sql(parsed(con, sql), params=left or None)
+        return con.sql(parsed(con, prepare(con, analysis, values)))
 
 
 def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
@@ -123,48 +126,43 @@ def shared_rows(con: duckdb.DuckDBPyConnection, name: str) -> duckdb.DuckDBPyRel
         return con.table(materialize(con, part, part.bind({})))
 
 
+def with_analyses(
+    con: duckdb.DuckDBPyConnection, sql: str, ask: Callable[[], T], params: Prepared = None
+) -> T:
+    """Return what `ask` does, which gives the one statement `sql` with `params` to `con`; it may
+    call analyses (in_sql.py). Raises QueryError for a wrong parameter, else what `ask` raises.
+    """
+    compute_calls(con, sql, params, partial(analysis_relation, con))
+    return ask()
+
+
 @contextmanager
-def _refusing(name: str) -> Iterator[None]:
-    """Raise QueryError, in one line, for what DuckDB has against an analysis."""
+def _refusing(name: str, kind: str = "analysis") -> Iterator[None]:
+    """Raise QueryError, in one line, for what DuckDB has against an analysis or a rule."""
     try:
         yield
     except duckdb.Error as error:
         reason = first_line(error)
-        raise QueryError(f"analysis {name} cannot be run on this database: {reason}") from error
+        raise QueryError(f"{kind} {name} cannot be run on this database: {reason}") from error
 
 
 def prepare(
     con: duckdb.DuckDBPyConnection,
     statement: Statement,
-    values: dict[str, Value],
+    values: Mapping[str, Value],
     made: set[str] | None = None,
-) -> tuple[str, dict[str, Value]]:
-    """Return the SQL of a statement, reading tables in place of other statements, and its
-    parameters.
+) -> str:
+    """Return the SQL of a statement, reading tables in place of other statements.
 
-    Creates in `con` what it needs: macros, inputs made in Python, and those tables; `made` are the
+    Creates in `con` what it needs: those tables, macros, and inputs made in Python; `made` are the
     tables that were created for the same question.
     """
     made = _kept(con) if made is None else made
-    hold(con, statement.reads, made)
-    create_macros(con, statement.sql, made)
-    for need in statement.needs:
-        if f"tw_{need}" not in made:
-            INPUTS[need](con)
-        made.add(f"tw_{need}")
-
-    def table(call: re.Match[str]) -> str:
-        part = called(call[1], call[2])
-        return materialize(con, part, _arguments(part, call[3], values), made)
-
-    sql = CALL.sub(table, statement.sql)
-    if EVERY_RULE in sql:
-        found = {
-            rule: materialize(con, rule, _arguments(rule, "", values), made) for rule in rules()
-        }
-        sql = sql.replace(EVERY_RULE, f"({union_of_rules(found)})")
-    left = set(re.findall(r"\$(\w+)", sql))
-    return sql, {name: value for name, value in values.items() if name in left}
+    sql = render(statement, values, lambda part, given: materialize(con, part, given, made))
+    provide(con, sql, made)
+    if statement.is_own:  # of functions that are analyses; ours have them by `ref`
+        compute_calls(con, sql, None, partial(analysis_relation, con))
+    return sql
 
 
 def materialize(
@@ -179,22 +177,24 @@ def materialize(
     """
     go_on()
     made = _kept(con) if made is None else made
-    name = _table_of(statement, values)
+    name = table_of(statement, values)
     if name not in made and not restore(con, statement, name):
         if batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
             _write_through(con, statement, values, made, name)
         else:
-            sql, left = prepare(con, statement, values, made)
-            create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
-            con.execute(parsed(con, create), left or None).fetchall()
+            with _refusing(statement.name, statement.kind) if statement.is_own else nullcontext():
+                sql = prepare(con, statement, values, made)
+                create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
+                con.execute(parsed(con, create)).fetchall()
     made.add(name)
     return name
 
 
-def _table_of(statement: Statement, values: dict[str, Value]) -> str:
-    asked = repr((statement.kind, sorted(values.items())))
+def table_of(statement: Statement, values: Mapping[str, Value]) -> str:
+    """Return the name of the table with the rows of a statement."""
+    asked = repr((statement.kind, sorted(values.items()), library().mark))
     return f"tw_rows_{statement.name}_{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
@@ -243,9 +243,7 @@ def answer_batch(
 def _answered(
     part: duckdb.DuckDBPyConnection, statement: Statement, values: dict[str, Value], ranks: Ranks
 ) -> duckdb.DuckDBPyRelation:
-    sql, left = prepare(part, statement, values)
-    rows = part.sql(sql, params=left) if left else part.sql(sql)
-    return rows.filter(ranks)
+    return part.sql(prepare(part, statement, values)).filter(ranks)
 
 
 def _write_through(
@@ -258,73 +256,46 @@ def _write_through(
     """Create the table `name` of what Python makes of the rows that a statement selects."""
 
     def selected() -> pa.Table:
-        sql, left = prepare(con, statement, values, made)
-        return con.sql(sql, params=left).to_arrow_table()
+        return con.sql(prepare(con, statement, values, made)).to_arrow_table()
 
-    found = THROUGH[statement.through](con, values, selected)
+    through = THROUGH[statement.through]
+    hold(con, through.reads, made)
+    found = through.make(con, statement.filled(values), selected)
     with registered(con, found) as rows:
         select = f"SELECT {statement.typed()} FROM {rows}"
         con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
 
-def create_macros(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
-    """Create the shared macros that `sql` calls in `con`, and all that they call, each once.
-
-    What a file of macros calls a table is one: its rows are computed when they are first needed,
-    as those of statements are (see `materialize`).
+def provide(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
+    """Have what a statement names there in `con`: shared macros with all that they call, functions,
+    and tables that are made once per question (`made`), as those of statements are.
     """
     made = _kept(con) if made is None else made
+    names = identifiers(sql)
+    hold(con, names, made)
+    create_named(con, names, made)
+
+
+def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], made: set[str]) -> None:
+    """Create the macros, functions and tables of such names; others are passed over."""
     there = _created.setdefault(con, set())
-    _create_functions(con, sql, there)
-    for name in macros_of(sql):
-        definition = macros()[name]
-        _create_functions(con, definition, there)
-        if definition.startswith(_TABLE):
-            if name not in made:
-                con.execute(parsed(con, definition))
-            made.add(name)
-        elif name not in there:
-            con.execute(parsed(con, definition))
-            there.add(name)
-
-
-def _create_functions(con: duckdb.DuckDBPyConnection, sql: str, there: set[str]) -> None:
-    for name, create in _FUNCTIONS.items():
-        if name in sql and name not in there:
+    for name in sorted(set(names) - made):
+        if name in INPUTS:
+            hold(con, INPUTS[name].reads, made)
+            INPUTS[name].make(con)
+        elif name in _FUNCTIONS and name not in there:
             # another connection to the instance may have: to ask which are there takes DuckDB
             # longer than many an analysis
             with suppress(duckdb.NotImplementedException, duckdb.CatalogException):
-                create(con, name)
+                _FUNCTIONS[name](con, name)
             there.add(name)
-
-
-@cache
-def macros_of(sql: str) -> tuple[str, ...]:
-    """Return the names of the macros that `sql` needs, each after those that it needs itself."""
-    needed: list[str] = []
-    for name in _NAME.findall(_COMMENT.sub("", sql)):
-        if name in macros() and macros()[name] != sql:
-            needed += [*macros_of(macros()[name]), name]
-    return tuple(dict.fromkeys(needed))
-
-
-def _arguments(part: Statement, text: str, values: dict[str, Value]) -> dict[str, Value]:
-    """Return the values of the parameters of `part`: those that `p_name := value, ...` sets, and
-    of shared rows and rules those that the statement which reads them has itself.
-    """
-    common = {parameter.name for parameter in part.parameters if parameter.name in values}
-    given: dict[str, object] = (
-        {} if part.kind == "analysis" else {name: values[name] for name in common}
-    )
-    for argument in filter(None, (argument.strip() for argument in text.split(","))):
-        name, _, value = (side.strip() for side in argument.partition(":="))
-        if value.startswith("$"):
-            given[name.removeprefix("p_")] = values[value[1:]]
-        elif value.upper() == "NULL":
-            given[name.removeprefix("p_")] = None
-        else:
-            given[name.removeprefix("p_")] = value.strip("'")
-    return part.bind(given)
+        elif name in definitions():
+            definition = definitions()[name]
+            provide(con, definition.body, made)  # a macro stays, the tables behind it do not
+            if definition.sort == "table" or name not in there:
+                con.execute(parsed(con, definition.create()))
+                there.add(name)
+        made.add(name)
 
 
 def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
@@ -351,14 +322,35 @@ def _refuse_transaction(con: duckdb.DuckDBPyConnection) -> None:
         )
 
 
+class Definition(NamedTuple):
+    """A shared macro, or a table of rows that many ask for and one pass makes."""
+
+    sort: str
+    """'macro': of one value; 'rows': of rows; 'table'."""
+    name: str
+    takes: str
+    """Its parameters in parentheses; '' of a table."""
+    body: str
+
+    def select(self) -> str:
+        """Return a SELECT of its rows, or of its value."""
+        return f"SELECT {self.body}" if self.sort == "macro" else self.body
+
+    def create(self, temporary: bool = True) -> str:
+        """Return the statement that creates it, or what stays: the macro, the table as a view."""
+        if self.sort == "table":
+            kind = "OR REPLACE TEMP TABLE" if temporary else "OR REPLACE VIEW"
+            return f"CREATE {kind} {self.name} AS\n{self.body}"
+        kind = "TEMP MACRO IF NOT EXISTS" if temporary else "OR REPLACE MACRO"
+        value = "AS TABLE" if self.sort == "rows" else "AS"
+        return f"CREATE {kind} {self.name}{self.takes} {value}\n{self.body}"
+
+
 @cache
-def macros() -> dict[str, str]:
-    """Return the definition of every shared macro and table, its header included, by its name."""
-    files = resources.files(__package__).joinpath("macros").iterdir()
-    texts = [
-        answered(file.read_text(encoding="utf-8")) for file in files if file.name.endswith(".sql")
-    ]
-    holds = resources.files("traceweave").joinpath("replay/holds.sql")
-    texts.append(answered(holds.read_text(encoding="utf-8")))
-    found = [_HEADER.split(text)[1:] for text in texts]
-    return {name: sql for parts in found for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+def definitions() -> dict[str, Definition]:
+    """Return every shared macro and table by its name."""
+    files = [*resources.files(__package__).joinpath("macros").iterdir()]
+    files.append(resources.files("traceweave").joinpath("replay/holds.sql"))
+    texts = [answered(f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql")]
+    found = [_DEFINITION.search(one) for text in texts for one in text.split(";\n")]
+    return {one["name"]: Definition(**one.groupdict()) for one in found if one}

@@ -2,7 +2,6 @@
 -- answers: Which kernels always follow each other, and would be worth fusing?
 -- topic: time
 -- grain: one row per sequence of kernel names that occurs at least min_count times
--- reads: gpu_ops
 -- param: length BIGINT = 3 | kernels in a sequence, 2 to 6
 -- param: min_count BIGINT = 10 | leave out sequences that occur less often
 -- param: max_kernel_ns BIGINT = NULL | only sequences in which every kernel takes at most this long, as candidates for fusion; NULL: any
@@ -34,7 +33,7 @@ ordered AS (
         g.start_local_ns + g.duration_ns AS end_ns,
         g.duration_ns
     FROM gpu_ops AS g LEFT JOIN names AS n USING (name)
-    WHERE $rank IS NULL OR g.rank = $rank
+    WHERE {{ param('rank') }} IS NULL OR g.rank = {{ param('rank') }}
 ),
 led AS (
     SELECT
@@ -61,7 +60,7 @@ placed AS (
         sum(gap_ns) OVER ahead AS gaps_ns
     FROM led
     WINDOW ahead AS (
-        PARTITION BY rank, device, stream ORDER BY start_ns, end_ns ROWS BETWEEN CURRENT ROW AND $length - 1 FOLLOWING
+        PARTITION BY rank, device, stream ORDER BY start_ns, end_ns ROWS BETWEEN CURRENT ROW AND {{ param('length') }} - 1 FOLLOWING
     )
 ),
 found AS (
@@ -71,17 +70,17 @@ found AS (
         stream,
         id,
         id2,
-        CASE WHEN $length >= 3 THEN id3 END AS id3,
-        CASE WHEN $length >= 4 THEN id4 END AS id4,
-        CASE WHEN $length >= 5 THEN id5 END AS id5,
-        CASE WHEN $length >= 6 THEN id6 END AS id6,
+        CASE WHEN {{ param('length') }} >= 3 THEN id3 END AS id3,
+        CASE WHEN {{ param('length') }} >= 4 THEN id4 END AS id4,
+        CASE WHEN {{ param('length') }} >= 5 THEN id5 END AS id5,
+        CASE WHEN {{ param('length') }} >= 6 THEN id6 END AS id6,
         total_ns,
         gaps_ns - coalesce(gap_ns, 0) AS gaps_ns
     FROM placed
     WHERE id IS NOT NULL AND id2 IS NOT NULL
-        AND ($length < 3 OR id3 IS NOT NULL) AND ($length < 4 OR id4 IS NOT NULL)
-        AND ($length < 5 OR id5 IS NOT NULL) AND ($length < 6 OR id6 IS NOT NULL)
-        AND ($max_kernel_ns IS NULL OR longest_ns <= $max_kernel_ns)
+        AND ({{ param('length') }} < 3 OR id3 IS NOT NULL) AND ({{ param('length') }} < 4 OR id4 IS NOT NULL)
+        AND ({{ param('length') }} < 5 OR id5 IS NOT NULL) AND ({{ param('length') }} < 6 OR id6 IS NOT NULL)
+        AND ({{ param('max_kernel_ns') }} IS NULL OR longest_ns <= {{ param('max_kernel_ns') }})
 ),
 runs AS (
     SELECT id, count(*) AS runs FROM ordered WHERE id IS NOT NULL GROUP BY id
@@ -96,7 +95,7 @@ grouped AS (
         count(DISTINCT (rank, device, stream)) AS streams
     FROM found
     GROUP BY id, id2, id3, id4, id5, id6
-    HAVING count(*) >= $min_count
+    HAVING count(*) >= {{ param('min_count') }}
 ),
 named AS (
     SELECT

@@ -2,7 +2,6 @@
 -- answers: What did the job run with, and is it the same on every rank?
 -- topic: overview
 -- grain: one row per version or switch and value
--- reads: job_settings
 -- column: kind VARCHAR | 'version': of the software; 'switch': an environment variable that tells how the job communicates
 -- column: name VARCHAR | 'torch', 'NCCL_ALGO' ...
 -- column: value VARCHAR | its value; NULL: the ranks that do not have it, where others do

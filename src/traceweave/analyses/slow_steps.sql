@@ -2,7 +2,6 @@
 -- answers: Which steps are outliers, on which rank, and is it compute, communication, copies or idle time that grew?
 -- topic: time
 -- grain: one row per rank and step that is slow
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: min_excess_share DOUBLE = 0.1 | a step is slow if it took longer than the rank's median step by this share of it
 -- param: window VARCHAR = 'device' | how a step is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
@@ -31,7 +30,7 @@
 -- caveat: a step's device window ends with the first GPU op of the next one: a delay of that op, such as loading its batch, counts in the previous step. Analyses of host ranges, such as data_loading, count it in the step itself.
 WITH parts AS MATERIALIZED (
     SELECT rank, step, window_ns, compute_ns, exposed_comm_ns, exposed_memory_ns, idle_ns
-    FROM analysis_breakdown(p_window := $window)
+    FROM {{ ref('breakdown', window=param('window')) }}
     WHERE step IS NOT NULL
     QUALIFY count(*) OVER (PARTITION BY rank) > 2
 ),
@@ -58,11 +57,11 @@ slow AS MATERIALIZED (
         p.exposed_memory_ns - m.exposed_memory_ns AS exposed_memory_ns,
         p.idle_ns - m.idle_ns AS idle_ns
     FROM parts AS p JOIN medians AS m USING (rank)
-    WHERE p.window_ns > m.window_ns AND p.window_ns - m.window_ns >= $min_excess_share * m.window_ns
+    WHERE p.window_ns > m.window_ns AND p.window_ns - m.window_ns >= {{ param('min_excess_share') }} * m.window_ns
 ),
 idles AS MATERIALIZED (
     SELECT rank, step, cause, idle_ns
-    FROM analysis_idle_causes(p_window := $window, p_min_gap_ns := $min_gap_ns, p_kernel_delay_ns := $kernel_delay_ns)
+    FROM {{ ref('idle_causes', window=param('window'), min_gap_ns=param('min_gap_ns'), kernel_delay_ns=param('kernel_delay_ns')) }}
     WHERE step IS NOT NULL
 ),
 -- a step without gaps of a cause has none of it: that counts in the median

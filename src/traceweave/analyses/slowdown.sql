@@ -2,8 +2,6 @@
 -- answers: How much faster would the job be if nobody straggled, and whose doing is it: ranks, the last pipeline stage, a type of work?
 -- topic: parallelism
 -- grain: one row for the job, per step, rank, stage, type of work, and for the worst ranks and the last stage together
--- reads: collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, clock_spans, steps
--- needs: slowdown
 -- column: scope VARCHAR | 'job', 'step', 'rank', 'stage', 'last stage', 'worst ranks' (the worst 3 %, at least one), 'class', 'collective' or 'kernel' (the 20 with most time)
 -- column: what VARCHAR | number of the stage, the ranks, or the name of the type
 -- column: rank INTEGER | of 'rank'
@@ -20,8 +18,8 @@
 -- caveat: stages are those who send to each other, in the order of their ranks; ranks of a run without messages are pipelines by themselves.
 SELECT
     t.scope, t.what, t.rank, t.step, t.slowdown, t.share,
-    CASE t.scope WHEN 'job' THEN (SELECT mean_ns FROM shared_steadiness()) WHEN 'step' THEN s.length_ns END AS measured_ns,
+    CASE t.scope WHEN 'job' THEN (SELECT mean_ns FROM {{ ref('steadiness') }}) WHEN 'step' THEN s.length_ns END AS measured_ns,
     t.step_ns AS undelayed_ns,
     t.ideal_ns
-FROM tw_slowdown AS t LEFT JOIN analysis_steps() AS s ON t.scope = 'step' AND s.step = t.step
+FROM tw_slowdown AS t LEFT JOIN {{ ref('steps') }} AS s ON t.scope = 'step' AND s.step = t.step
 ORDER BY place

@@ -1,15 +1,17 @@
-"""A documented SELECT: a .sql file that begins with a header of comment lines `-- key: value`."""
+"""A documented SELECT: a .sql file that begins with a header of comment lines `-- key: value`, then
+a template (templates.py)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from typing import ClassVar, TypeAlias
 
 from traceweave.analyses.parameters import Parameter, Value, parse_parameters
+from traceweave.analyses.templates import Asked, Template, template
 from traceweave.errors import QueryError, suggest
 from traceweave.store.schema import Column, parse_column
 
@@ -19,15 +21,9 @@ ONCE, OPTIONAL, REPEATED = range(3)
 Fields: TypeAlias = Mapping[str, tuple[str, ...]]
 """The lines of a header by their key."""
 
-CALL = re.compile(r"\b(analysis|shared|rule)_(\w+)\(([^()]*)\)")
-"""How a statement reads the rows of another one: kind, name, and values of its parameters."""
-
 _BYTES_PER_OP = re.compile(r"(\d+) bytes per op")
 _USUAL_BYTES_PER_OP = 40
 """Of times of GPU ops that are swept in memory; all else can be spilled."""
-
-EVERY_RULE = "every_rule()"
-"""How `findings` reads the rows of all rules."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,36 +31,43 @@ class Statement:
     """One SELECT and what its header says of it."""
 
     kind: ClassVar[str]
-    """The key of the header's first line, and what calls of its rows begin with."""
+    """The key of the header's first line."""
     allowed: ClassVar[Mapping[str, int]]
     """The keys of the header and how often each may occur."""
 
     name: str
     fields: Fields
     sql: str
-    """The whole file, header included: one SELECT with parameters written $name."""
+    """The whole file, header included."""
+    find: Callable[[Asked], Iterable[Statement]]
+    """Returns what a template asks for by name; raises UsageError where there is none."""
+    is_own: bool = False
+    """Whether it is the user's, in whose files only the name is compulsory."""
 
     @property
     def summary(self) -> str:
-        """What its rows are, or what it is about."""
-        return self.text(self.kind).split(" | ", 1)[1]
+        """What its rows are, or what it is about; its name if nobody says."""
+        return self.text(self.kind).split(" | ", 1)[-1]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The public relations that it reads."""
-        return names(self.fields["reads"])
+    @cached_property
+    def template(self) -> Template:
+        """Its SELECT, which asks for what it reads."""
+        lines = self.sql.splitlines()
+        header = next((n for n, line in enumerate(lines) if not line.startswith("-- ")), len(lines))
+        return template(f"{self.name}.sql", "\n".join(lines[header:]))
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Tables tw_<name> that inputs.py makes before the statement runs."""
-        return names(self.fields["needs"])
+    @cached_property
+    def parts(self) -> tuple[Statement, ...]:
+        """What it reads the rows of."""
+        asked = (one for one in self.template.asked if one.function != "param")
+        return tuple(dict.fromkeys(part for one in asked for part in self.find(one)))
 
     @property
     def within_rank(self) -> bool:
         """Whether the rows of a rank are made of what that rank did and what all have in common:
         they are the same where no other rank's events are there.
         """
-        return bool(self.fields.get("within"))
+        return bool(self.fields.get("within") and self.columns)
 
     @property
     def bytes_per_op(self) -> int:
@@ -78,9 +81,23 @@ class Statement:
         return next(iter(self.fields.get("through", ())), "")
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """What it can be given, in the order of the header."""
+    def own_parameters(self) -> tuple[Parameter, ...]:
+        """Those of its header, in the order of that."""
         return parse_parameters(self.fields["param"], self.fields["choice"])
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What it can be given: in the order of the header, then what its parts can be that are no
+        analyses.
+        """
+        known = {parameter.name: parameter for parameter in self.own_parameters}
+        try:
+            theirs = [p for part in self.parts for p in part.parameters if part.kind != "analysis"]
+        except RecursionError:
+            raise QueryError(f"{self.name} reads itself, by what it reads") from None
+        for parameter in theirs:
+            known.setdefault(parameter.name, parameter)
+        return tuple(known.values())
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -96,10 +113,12 @@ class Statement:
         return next(iter(self.fields[key]), "")
 
     def bind(self, values: Mapping[str, object]) -> dict[str, Value]:
-        """Return a value for every parameter, defaults filled in.
+        """Return the values of parameters that differ from their defaults.
 
         Raises QueryError for a name that is no parameter, or a value that does not fit.
         """
+        if not values:  # what is kept is found without its parameters
+            return {}
         known = {parameter.name: parameter for parameter in self.parameters}
         for name in values:
             if name not in known:
@@ -108,10 +127,12 @@ class Statement:
                 raise QueryError(
                     f"{self.name} has no parameter {name!r}{hint}; its parameters: {listed}"
                 )
-        return {
-            name: parameter.check(values[name]) if name in values else parameter.default
-            for name, parameter in known.items()
-        }
+        checked = {name: known[name].check(value) for name, value in values.items()}
+        return {name: value for name, value in checked.items() if value != known[name].default}
+
+    def filled(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return a value for every parameter, given those that differ from their defaults."""
+        return {p.name: values.get(p.name, p.default) for p in self.parameters}
 
     def _of_a_column(self, name: str) -> str:
         """Say how rows are chosen by a column, if that is what a name is of."""

@@ -2,7 +2,6 @@
 -- answers: How steady are the steps, and which rank is the slowest?
 -- topic: time
 -- grain: one row per step
--- reads: steps
 -- column: step BIGINT | step number
 -- column: ranks BIGINT | ranks that recorded the step
 -- column: first_start_ns BIGINT | earliest start over the ranks, common clock

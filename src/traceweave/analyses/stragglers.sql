@@ -2,7 +2,6 @@
 -- answers: Which rank makes the others wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
--- reads: collective_instances, collective_waits, collectives, device_ops, gpu_ops, groups, host_ops, other_events, ranks, steps
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step
@@ -94,7 +93,7 @@ charged AS MATERIALIZED (
         a.collective_id,
         a.rank,
         a.step AS of_step,
-        CASE WHEN $per = 'step' THEN a.step END AS step,
+        CASE WHEN {{ param('per') }} = 'step' THEN a.step END AS step,
         -- two that arrive together are both not last
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns END AS delay_ns,
         CASE WHEN a.is_last AND d.delay_ns > 0 THEN d.delay_ns * d.waiting_ranks END AS wait_ns,
@@ -128,7 +127,7 @@ slices AS (
     SELECT
         collective_id,
         rank,
-        CASE WHEN $per = 'step' THEN step END AS step,
+        CASE WHEN {{ param('per') }} = 'step' THEN step END AS step,
         row_number() OVER by_arrival AS place,
         -- of those who are there, each waits; of those who are not, each has its share in that
         coalesce(start_ns - lag(start_ns) OVER by_arrival, 0) * (place - 1) / (count(*) OVER (PARTITION BY collective_id) - place + 1) AS shared_ns
@@ -142,7 +141,7 @@ owed AS (
 ),
 followed AS MATERIALIZED (
     SELECT w.rank, w.step, coalesce(o.origin, w.rank) AS origin, sum(w.wait_ns * coalesce(o.share, 1)) AS wait_ns
-    FROM owed AS w LEFT JOIN shared_wait_origins() AS o USING (collective_id, rank)
+    FROM owed AS w LEFT JOIN {{ ref('wait_origins') }} AS o USING (collective_id, rank)
     GROUP BY ALL
 ),
 -- whole ns that add up to the whole
@@ -212,7 +211,7 @@ busy AS (
 -- the same sweep over gaps by their cause, three causes at a time in place of the three kinds of work
 gaps AS MATERIALIZED (
     SELECT rank, cause, start_ns, end_ns
-    FROM tw_gaps('span', 'device', $min_gap_ns, $kernel_delay_ns, 'summed')
+    FROM tw_gaps('span', 'device', {{ param('min_gap_ns') }}, {{ param('kernel_delay_ns') }}, 'summed')
     WHERE start_ns IS NOT NULL AND cause NOT IN ('kernel_delay', 'dependency', 'unknown')
 ),
 late_hosts AS (
@@ -306,7 +305,7 @@ legs AS MATERIALIZED (
 -- Where the others computed on during the previous collective, or had this one queued behind it, it did not bring the
 -- ranks together: who was behind before it still is, and what holds that rank up is older.
 carried AS (
-    SELECT collective_id, bool_and(is_overlapped OR start_ns - from_ns <= $queued_ns) AS is_carried
+    SELECT collective_id, bool_and(is_overlapped OR start_ns - from_ns <= {{ param('queued_ns') }}) AS is_carried
     FROM legs
     WHERE NOT is_last
     GROUP BY collective_id
@@ -453,7 +452,7 @@ others AS (
 compared AS MATERIALIZED (
     SELECT
         l.rank,
-        CASE WHEN $per = 'step' THEN l.step END AS step,
+        CASE WHEN {{ param('per') }} = 'step' THEN l.step END AS step,
         l.waiting_ranks,
         l.delay_ns,
         l.compute_ns - o.compute_ns AS compute_ns,
@@ -473,7 +472,7 @@ compared AS MATERIALIZED (
     UNION ALL
     SELECT
         s.rank,
-        CASE WHEN $per = 'step' THEN s.step END AS step,
+        CASE WHEN {{ param('per') }} = 'step' THEN s.step END AS step,
         s.waiting_ranks,
         s.delay_ns,
         0, 0, 0,
@@ -552,7 +551,7 @@ class_excess AS (
     GROUP BY w.rank, w.step, w.class, w.duration_ns
 ),
 slow_classes AS (
-    SELECT rank, CASE WHEN $per = 'step' THEN nullif(step, -1) END AS at_step, class
+    SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN nullif(step, -1) END AS at_step, class
     FROM class_excess
     GROUP BY rank, at_step, class
     HAVING sum(excess_ns) > 0
@@ -562,7 +561,7 @@ slow_classes AS (
 pulled AS (
     SELECT
         s.rank,
-        CASE WHEN $per = 'step' THEN s.step END AS at_step,
+        CASE WHEN {{ param('per') }} = 'step' THEN s.step END AS at_step,
         a.group_id,
         a.last_rank
     FROM (
@@ -586,7 +585,7 @@ explained AS (
         c.cause,
         c.cause_share,
         c.gap_cause,
-        c.excess_ns >= $min_excess_share * c.late_ns AS is_enough
+        c.excess_ns >= {{ param('min_excess_share') }} * c.late_ns AS is_enough
     FROM ranked AS r
     LEFT JOIN causes AS c ON c.rank = r.rank AND c.step IS NOT DISTINCT FROM r.step
 )

@@ -3,7 +3,6 @@
 -- topic: time
 -- grain: one row per rank, call, reason and place in the code
 -- within: rank
--- reads: gpu_ops, host_ops
 -- param: min_call_ns BIGINT = 0 | leave out calls shorter than this
 -- param: step BIGINT = NULL | only calls in this step; NULL: all
 -- column: rank INTEGER | global rank
@@ -49,8 +48,8 @@ waiting AS MATERIALIZED (
     LEFT JOIN copies AS c USING (op_id)
     LEFT JOIN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) AS w ON w.name = h.name
     WHERE h.kind IN ('runtime', 'driver')
-        AND ($step IS NULL OR h.step = $step)
-        AND h.duration_ns >= $min_call_ns
+        AND ({{ param('step') }} IS NULL OR h.step = {{ param('step') }})
+        AND h.duration_ns >= {{ param('min_call_ns') }}
         AND (w.name IS NOT NULL OR h.start_local_ns + h.duration_ns >= c.copied_until_ns)
 ),
 calls AS MATERIALIZED (

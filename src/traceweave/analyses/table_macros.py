@@ -9,21 +9,24 @@ answers them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
-from traceweave.analyses.catalog import Analysis, called, catalog
-from traceweave.analyses.in_sql import literal
-from traceweave.analyses.parameters import Parameter
-from traceweave.analyses.runner import macros, macros_of
-from traceweave.analyses.sentences import WRITERS
-from traceweave.analyses.statements import CALL, EVERY_RULE, Statement
-from traceweave.analyses.sweeps.functions import SWEEPS
+import duckdb
 
-_CREATE = re.compile(r"CREATE (?:OR REPLACE )?TEMP (MACRO IF NOT EXISTS (\w+)|TABLE (\w+))")
-_COMMENT = re.compile(r"--[^\n]*")
-_IN_PYTHON = re.compile(rf"\b({'|'.join((*WRITERS, *SWEEPS))})\b|{re.escape(EVERY_RULE)}")
+from traceweave.analyses.catalog import Analysis, catalog, render
+from traceweave.analyses.inputs import INPUTS, THROUGH
+from traceweave.analyses.parameters import Parameter, Value, literal
+from traceweave.analyses.parsed import named
+from traceweave.analyses.runner import definitions, table_of
+from traceweave.analyses.sentences import WRITERS
+from traceweave.analyses.statements import Statement
+from traceweave.analyses.sweeps.functions import SWEEPS
+from traceweave.analyses.templates import Asked, Sql
+from traceweave.errors import UsageError
+from traceweave.store.schema import public_relations
+
+_IN_PYTHON = frozenset((*WRITERS, *SWEEPS, *INPUTS))
 
 
 def as_macros() -> tuple[Analysis, ...]:
@@ -45,9 +48,35 @@ def create_statements() -> list[str]:
     return list(statements)
 
 
+def script(analysis: Analysis, values: Mapping[str, Value]) -> list[str]:
+    """Return the statements that an analysis is, for any client: those that make what it reads, as
+    temporary tables and macros, then its SELECT with the values of its parameters.
+
+    Raises UsageError for one that needs Python.
+    """
+    if not _is_sql(analysis):
+        raise UsageError(f"{analysis.name} needs Python: its SQL alone does not run elsewhere")
+    made: dict[str, None] = {}
+
+    def table(part: Statement, given: dict[str, Value]) -> str:
+        name = table_of(part, given)
+        made[f"CREATE OR REPLACE TEMP TABLE {name} AS\n{select(part, given)}"] = None
+        return name
+
+    def select(statement: Statement, given: Mapping[str, Value]) -> str:
+        sql = render(statement, given, table)
+        for name in _needed(sql):
+            made.update({definitions()[name].create(): None} if name in definitions() else {})
+        return sql
+
+    last = select(analysis, values)
+    return [*made, last]
+
+
 def _refusal(analysis: Analysis) -> str:
     """Return a SELECT of the columns of an analysis that fails, whatever is asked of them."""
-    columns = ", ".join(f'NULL::{column.type} AS "{column.name}"' for column in analysis.columns)
+    named = (f'NULL::{column.type} AS "{column.name}"' for column in analysis.columns)
+    columns = ", ".join(named) or "NULL AS rows"
     said = f"{analysis.name} needs Python: ask with traceweave query, or run.sql in Python"
     return f"SELECT {columns} WHERE error({literal(said)})"
 
@@ -57,7 +86,7 @@ def _asked(analysis: Analysis) -> str:
 
     As text, since DuckDB takes a parameter `rank` and a column `rank` for each other otherwise.
     """
-    inner = f"analysis_{analysis.name}"
+    inner = _inner(analysis)
     if not analysis.parameters:
         return f"{inner}()"
     given = " || ', ' || ".join(
@@ -85,50 +114,66 @@ def _written(parameter: Parameter) -> str:
 @cache
 def _is_sql(statement: Statement) -> bool:
     """Whether a statement and all that it reads is SQL alone."""
-    texts = [statement.sql, *(macros()[name] for name in macros_of(statement.sql))]
-    if statement.needs or statement.through or any(map(_IN_PYTHON.search, texts)):
+    if statement.through or not _IN_PYTHON.isdisjoint(_needed(_as_macro(statement))):
         return False
-    return all(_is_sql(called(kind, name)) for kind, name, _ in CALL.findall(statement.sql))
+    return all(_is_sql(part) for part in statement.parts)
+
+
+@cache
+def _needed(sql: str) -> tuple[str, ...]:
+    """Return what a SELECT names, and what the shared macros and tables among that do, each after
+    what it needs itself.
+    """
+    with duckdb.connect() as con:
+        direct = named(con, sql)
+    names = []
+    for name in sorted(direct):
+        definition = definitions().get(name)
+        names += [*(_needed(definition.select()) if definition else ()), name]
+    return tuple(dict.fromkeys(names))
 
 
 def _with_parts(statement: Statement) -> Iterator[str]:
-    for name in macros_of(statement.sql):
-        yield _kept(macros()[name])
-    for kind, name, _ in CALL.findall(statement.sql):
-        yield from _with_parts(called(kind, name))
+    sql = _as_macro(statement)
+    own = (definitions()[name] for name in _needed(sql) if name in definitions())
+    yield from (definition.create(temporary=False) for definition in own)
+    for part in statement.parts:
+        yield from _with_parts(part)
     takes = ", ".join(f"p_{p.name} := {literal(p.default)}" for p in statement.parameters)
-    body = CALL.sub(lambda call: _call(statement, call), _COMMENT.sub("", statement.sql))
-    body = _own_tables(re.sub(r"\$(\w+)", r"p_\1", body))
-    yield f"CREATE OR REPLACE MACRO {statement.kind}_{statement.name}({takes}) AS TABLE\n{body}"
+    yield f"CREATE OR REPLACE MACRO {_inner(statement)}({takes}) AS TABLE\n{sql}"
 
 
-def _call(statement: Statement, call: re.Match[str]) -> str:
-    """Write a call with all that it is given, also what it has of the caller without a word."""
-    part = called(call[1], call[2])
+def _inner(statement: Statement) -> str:
+    return f"{statement.kind}_{statement.name}"
+
+
+@cache
+def _as_macro(statement: Statement) -> str:
+    """Return its SQL with macros in place of what it reads, and theirs in place of parameters."""
     own = {parameter.name for parameter in statement.parameters}
-    given = {
-        f"p_{p.name}": f"p_{p.name}"
-        for p in part.parameters
-        if p.name in own and part.kind != "analysis"
-    }
-    for argument in filter(None, map(str.strip, call[3].split(","))):
-        name, _, value = map(str.strip, argument.partition(":="))
-        given[name] = value
-    return f"{call[1]}_{call[2]}({', '.join(f'{n} := {v}' for n, v in given.items())})"
+
+    def rows(asked: Asked, given: dict[str, Value | Sql]) -> str:
+        """Write a call with all that it is given, also what it has of the caller without a word."""
+        calls = []
+        for part in statement.find(asked):
+            shared = () if part.kind == "analysis" else part.parameters
+            values = {p.name: Sql(f"p_{p.name}") for p in shared if p.name in own} | given
+            written = (
+                f"p_{name} := {value if isinstance(value, Sql) else literal(value)}"
+                for name, value in values.items()
+            )
+            calls.append(f"{_inner(part)}({', '.join(written)})")
+        return ", ".join(calls)
+
+    return statement.template.render(lambda name: Sql(f"p_{name}"), rows)
 
 
-def _kept(definition: str) -> str:
-    """Return the definition of a shared macro or table as one of a macro that stays."""
-    body = _COMMENT.sub("", definition)
-    created = _CREATE.search(body)
-    assert created is not None
-    rest = _own_tables(body[created.end() :])
-    if created[2]:
-        return f"CREATE OR REPLACE MACRO {created[2]}{rest}".strip()
-    return f"CREATE OR REPLACE MACRO {created[3]}() AS TABLE {rest.lstrip().removeprefix('AS')}"
-
-
-def _own_tables(sql: str) -> str:
-    """Read the shared tables as macros."""
-    tables = "|".join(name for name, text in macros().items() if text.startswith("-- table: "))
-    return re.sub(rf"\b({tables})\b", r"\1()", sql)
+@cache
+def relations(statement: Statement) -> tuple[str, ...]:
+    """Return the public relations that the rows of a statement are made of, in their order."""
+    needed = _needed(_as_macro(statement))
+    in_python = [INPUTS[name] for name in needed if name in INPUTS]
+    in_python += [THROUGH[statement.through]] if statement.through else []
+    read = {*needed, *(name for one in in_python for name in one.reads)}
+    read |= {name for part in statement.parts for name in relations(part)}
+    return tuple(relation.name for relation in public_relations() if relation.name in read)

@@ -3,7 +3,6 @@
 -- topic: parallelism
 -- grain: one row per rank, step and tensor-parallel group
 -- within: rank
--- reads: collective_waits, collectives, device_ops, groups, host_ops, steps
 -- param: group_id BIGINT = NULL | treat this group as tensor parallel; NULL: all groups that the traces show to be
 -- param: release_ns
 -- column: rank INTEGER | global rank
@@ -28,7 +27,7 @@
 -- caveat: operations of one group that run at the same time on a rank are each counted in full.
 -- caveat: waiting for another rank blocks compute just as the transfer does: wait_ns is that part.
 WITH roles AS MATERIALIZED (
-    SELECT * FROM tw_group_roles($group_id, 'tp') WHERE used_for = 'tp' AND ($group_id IS NULL OR group_id = $group_id)
+    SELECT * FROM tw_group_roles({{ param('group_id') }}, 'tp') WHERE used_for = 'tp' AND ({{ param('group_id') }} IS NULL OR group_id = {{ param('group_id') }})
 ),
 streams AS (
     SELECT rank, arg_max(stream, busy_ns) AS stream
@@ -61,7 +60,7 @@ summed AS (
         CAST(sum(e.exposed_ns) AS BIGINT) AS exposed_ns,
         CAST(sum(e.blocked_ns) AS BIGINT) AS blocked_ns
     FROM calls AS k
-    JOIN tw_collective_exposure('calls', $release_ns) AS e USING (call_id)
+    JOIN tw_collective_exposure('calls', {{ param('release_ns') }}) AS e USING (call_id)
     LEFT JOIN streams AS s ON s.rank = k.rank
     LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
     LEFT JOIN seen AS n ON n.collective_id = k.collective_id

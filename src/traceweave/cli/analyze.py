@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "traceweave analyze steps run.duckdb --largest length_ns --rows 10",
         "traceweave analyze gaps run.duckdb --columns rank,step,duration,cause,host_op",
         "traceweave analyze gaps --list",
+        "traceweave analyze kernels --sql -p rank=0 | duckdb run.duckdb",
         "traceweave analyze ./late.sql run.duckdb -p least_ns=100000",
     ),
 )
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     "list_",
     is_flag=True,
     help="List the analyses with their parameters; with NAME, explain this one.",
+)
+@click.option(
+    "--sql",
+    is_flag=True,
+    help="Print the SQL of the analysis, which any DuckDB client runs on the database, instead of"
+    " its rows.",
 )
 @click.option(
     "-p",
@@ -64,6 +71,7 @@ def analyze(
     name: str | None,
     database: Path | None,
     list_: bool,
+    sql: bool,
     params: tuple[str, ...],
     largest: str | None,
     columns: str | None,
@@ -81,6 +89,9 @@ def analyze(
     if list_:
         _list(name, printing)
         return
+    if sql:
+        _print_sql(name, dict(_parameter(text) for text in params))
+        return
     name, database = analysis_and_database(name, database)
     values = dict(_parameter(text) for text in params)
     analysis = _checked(name, values, database)
@@ -96,7 +107,9 @@ def analyze(
             rows = largest_first(rows, order)
         if wanted != [column.name for column in analysis.columns]:
             rows = only_columns(rows, wanted)
-        any_rows = print_rows(rows, replace(printing, only_filled=columns is None))
+        most = analysis.first if printing.most_rows is None else printing.most_rows
+        shown = replace(printing, only_filled=columns is None, most_rows=most)
+        any_rows = print_rows(rows, shown)
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
         for text in _below(analysis, name, any_rows, hidden):
@@ -117,7 +130,8 @@ def _wanted(
 def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:
     """Say what a reader of what `name` asks has to know below a table without so many columns."""
     if not any_rows:
-        yield "; it ".join([f"{analysis.name} has {analysis.grain}", *analysis.requirements])
+        has = analysis.grain or "no rows here"
+        yield "; it ".join([f"{analysis.name} has {has}", *analysis.requirements])
         return
     if analysis.topic == "overview":
         yield from analysis.caveats[:1]
@@ -142,6 +156,18 @@ def _list(name: str | None, printing: Printing) -> None:
         print_rows(as_table(analyses.catalog_rows()), printing)
 
 
+def _print_sql(name: str | None, values: dict[str, str]) -> None:
+    from traceweave import analyses
+    from traceweave.cli.names import known_analysis
+
+    if name is None:
+        raise UsageError("--sql: of which analysis? type: traceweave analyze NAME --sql")
+    analysis = known_analysis(name)
+    statements = analyses.script(analysis, analysis.bind(dict(values)))
+    click.echo(f"-- {analysis.name}: {analysis.summary}")
+    click.echo("".join(f"{statement};\n\n" for statement in statements), nl=False)
+
+
 def _checked(name: str, values: dict[str, str], database: Path) -> Analysis:
     """Find what is wrong with the arguments before what answers them is loaded."""
     from traceweave.cli.names import known_analysis
@@ -157,6 +183,8 @@ def _column(analysis: Analysis, name: str) -> str:
     from traceweave.cli.cells import headings
 
     names = [column.name for column in analysis.columns]
+    if not names:  # nobody says
+        return name
     shown = dict(zip(headings(names), names, strict=True)) | {n: n for n in names}
     if name not in shown:
         hint = suggest(name, names) or f"; available: {', '.join(names)}"

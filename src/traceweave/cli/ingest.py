@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,7 +16,7 @@ import click
 from traceweave import words
 from traceweave.cli.options import example, on_dask
 from traceweave.errors import DatabaseError, UsageError
-from traceweave.locations import shown
+from traceweave.locations import is_elsewhere, shown
 
 if TYPE_CHECKING:
     from traceweave.ingestion import IngestResult
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 PARTLY_LOADED = 3
 _THERE = """
-SELECT any_value(value), (SELECT count(*) FROM sources)
+SELECT any_value(value), (SELECT list(path) FROM sources)
 FROM meta WHERE name = 'ingested_at_utc'
 """
 MOST_ALIKE = 3
@@ -90,6 +92,13 @@ MOST_ALIKE = 3
     is_flag=True,
     help="Add to the run folder that is there; ranks that it has already are replaced.",
 )
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Replace the run that is there, whatever it was made of; without it, only one of the same"
+    " traces is.",
+)
 @on_dask("Load a run folder on Dask's workers", "job")
 @click.option(
     "--verdict/--no-verdict",
@@ -112,6 +121,7 @@ def ingest(
     one_run: bool,
     jobs: int | None,
     add: bool,
+    replaces: bool,
     dask: str | None,
     verdict: bool,
     quiet: bool,
@@ -135,7 +145,7 @@ def ingest(
     from traceweave.store.manifest import size_of_run
 
     jobs = fitting_jobs(jobs)
-    replaced = None if add else _what_is_there(target)
+    replaced = None if add else _what_is_there(target, None if replaces else paths)
     with progress_bars(quiet=quiet) as bars:
         result = read(
             paths,
@@ -171,8 +181,11 @@ def _no_output(paths: Sequence[str]) -> NoReturn:
     raise UsageError(f"name the database to write with -o; type: {line}")
 
 
-def _what_is_there(output: Path) -> str | None:
-    """Name the database that ingest is going to replace; None if there is none."""
+def _what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
+    """Name the database that ingest is going to replace; None if there is none.
+
+    Raises UsageError if it holds the run of other traces than `paths`, unless these are None.
+    """
     import duckdb
 
     from traceweave.places import place_of
@@ -187,9 +200,23 @@ def _what_is_there(output: Path) -> str | None:
             row = con.execute(_THERE).fetchone()
     except (DatabaseError, duckdb.Error):  # of another version; what is no database is refused
         return "the database that was there"
-    moment, files = row if row is not None else (None, 0)
+    moment, files = row if row is not None else (None, None)
     of = "an unknown day" if moment is None else words.date_and_time(moment)
-    return f"the database of {of}, {words.plural(files, 'source')}"
+    there = f"the database of {of}, {words.plural(len(files or ()), 'source')}"
+    if paths and files and not any(_is_under(file, path) for file in files for path in paths):
+        raise UsageError(
+            f"{shown(output)} holds another run: {there}, such as {shown(files[0])}; name another"
+            " file with -o, or give --replace"
+        )
+    return there
+
+
+def _is_under(file: str, path: str) -> bool:
+    """Whether a file that was read is one that a file, folder or glob may name."""
+    if is_elsewhere(path):
+        return file.startswith(re.split(r"[*?\[]", shown(path))[0])
+    file, path = os.path.realpath(file), os.path.realpath(path)
+    return file.startswith(path) or fnmatch(file, path) or fnmatch(file, f"{path}/*")
 
 
 def summarize(

@@ -34,7 +34,7 @@ from traceweave.cli.version import version
 from traceweave.cli.what_if import what_if
 from traceweave.errors import MOST_MESSAGE, TraceweaveError, shortened
 from traceweave.interrupts import was_interrupted
-from traceweave.locations import without_secrets
+from traceweave.locations import OWN_ANALYSES, without_secrets
 from traceweave.resources import what_ran_out
 from traceweave.streams import tell
 
@@ -81,6 +81,15 @@ Exit codes: 0 success, 1 a check failed, 2 usage error, 3 input bad or only part
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=False,
     invoke_without_command=True,
+)
+@click.option(
+    "--analyses",
+    type=click.Path(exists=True, file_okay=False),
+    envvar=OWN_ANALYSES,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda _, __, folder: os.environ.update({OWN_ANALYSES: folder} if folder else {}),
+    help=f"A folder of .sql files: analyses and rules of yours. {OWN_ANALYSES} names it, too.",
 )
 @click.version_option(__version__, message="traceweave %(version)s")
 @click.pass_context

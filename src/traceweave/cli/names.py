@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError, nearest, shortened, suggest
-from traceweave.locations import is_elsewhere, is_sql_file
+from traceweave.locations import is_elsewhere, is_sql_file, own_statements
 from traceweave.places import is_duckdb
 
 if TYPE_CHECKING:
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 _LIST = "; 'traceweave analyze --list' has all"
 
 
-@cache
 def analysis_names() -> tuple[str, ...]:
     """Return the names of all analyses, which are those of their files."""
+    own = (stem for stem, text in own_statements().items() if text.startswith("-- analysis: "))
+    return tuple(sorted({*_our_names(), *own}))
+
+
+@cache
+def _our_names() -> tuple[str, ...]:
     # not through traceweave.analyses: importing that loads DuckDB
     files = resources.files("traceweave").joinpath("analyses").iterdir()
     stems = (file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))
-    return tuple(sorted(stems))
+    return tuple(stems)
 
 
 def beginning_names(_: object, __: object, beginning: str) -> list[str]:

@@ -50,8 +50,8 @@ class Printing:
     """One of FORMATS."""
     output: Path | None = None
     """The file; None is stdout."""
-    most_rows: int = 0
-    """How many rows a table on stdout has; 0: all."""
+    most_rows: int | None = 0
+    """How many rows a table on stdout has; 0: all; None: as many as usual."""
     full_names: bool = False
     """Whether names in it are as they were recorded, and it as wide as they are."""
     only_filled: bool = False
@@ -169,8 +169,7 @@ def printing_rows(function: F, *, pages: bool = False) -> F:
             )
         if output is not None:  # before what asks the run is loaded
             check_target(output, FileKind.PAGE if page else KINDS[found])
-        rows = MOST_ROWS if most_rows is None else most_rows
-        printing = Printing(found, output, rows, full_names)
+        printing = Printing(found, output, most_rows, full_names)
         return function(*arguments, printing=printing, **others)
 
     decorated = cast("F", command)

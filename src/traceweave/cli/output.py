@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from traceweave import records, words
 from traceweave.cli import cells, layout
 from traceweave.cli.colour import painter
-from traceweave.cli.options import KINDS
+from traceweave.cli.options import KINDS, MOST_ROWS
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown, without_secrets
 from traceweave.outputs import whole_file
@@ -176,7 +176,9 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
 
 def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printing) -> bool:
     names = reader.schema.names
-    most_rows = printing.most_rows if printing.to_read else 0
+    most_rows = 0
+    if printing.to_read:
+        most_rows = MOST_ROWS if printing.most_rows is None else printing.most_rows
     rows: list[list[str]] = []
     hidden = 0
     for batch in records.batches(reader):

@@ -12,6 +12,7 @@ from traceweave.cli.output import note
 from traceweave.errors import TraceweaveError
 from traceweave.ingestion.load import Progress
 from traceweave.locations import shown
+from traceweave.resources import what_ran_out
 
 MOST = 3
 """Findings that are said, the costliest."""
@@ -20,14 +21,15 @@ MOST = 3
 def keep_verdict(database: Path, progress: Progress | None) -> str | None:
     """Keep the answers of a run in it; return what was in the way, None if nothing was.
 
-    The run is loaded whatever becomes of them.
+    The run is loaded whatever becomes of them: answers take memory that reading it did not.
     """
     if progress is not None:
         progress.stage("working out the verdict")
     try:
         api.keep_answers(database)
     except TraceweaveError as error:
-        return str(error)
+        ran_out = what_ran_out(error.__cause__)
+        return f"{ran_out}; the run is loaded without it" if ran_out else str(error)
     return None
 
 

@@ -50,10 +50,10 @@ def what_if(
 
     A scenario is KEY=VALUE pairs: which work is meant (rank= step= kind= while=idle class= op=
     group= name= module= bytes=) and one change to it (times= like=median|fastest|mean gbps=
-    alpha_us= bucket_mb= prefetch= overlap=full). Kinds are compute, transfer, launch, sync, copy,
-    device_delay, and what keeps a host from launching: data_loading, allocator, compilation,
-    module_loading, profiler_overhead. while=idle means only such time of the host in which its GPU
-    ran nothing. A semicolon puts several into one scenario.
+    alpha_us= bucket_mb= prefetch= overlap=full wait=none). Kinds are compute, transfer, launch,
+    sync, copy, device_delay, and what keeps a host from launching: data_loading, allocator,
+    compilation, module_loading, profiler_overhead. while=idle means only such time of the host in
+    which its GPU ran nothing. A semicolon puts several into one scenario.
     """
     from traceweave import api
     from traceweave.cli.output import print_rows

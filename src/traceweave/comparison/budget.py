@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from traceweave.comparison.side import Side
 from traceweave.comparison.statistics import (
+    Shift,
     Tests,
     Values,
     adjust,
     changes,
     compare_samples,
     least_mann_whitney_p,
+    median_shift,
     untested,
 )
 from traceweave.words import duration
@@ -39,6 +41,7 @@ class StepTime:
     alpha: float
     smallest_change: float
     """Share of the step below which a change does not count."""
+    shift: Shift
     equal: bool = False
     """Whether every step takes exactly as long in both: nothing is left to chance then."""
 
@@ -63,27 +66,47 @@ class StepTime:
         return not np.isnan(self.tests.welch_p[0])
 
     @property
-    def decided_by_both(self) -> bool:
-        """Whether so many steps let the Mann-Whitney test reach alpha at all."""
-        return least_mann_whitney_p(self.base_steps, self.new_steps) < self.alpha
+    def robust(self) -> bool:
+        """Whether there are enough steps for the Mann-Whitney test to be significant at all."""
+        level = self.alpha / 2
+        return self.testable and least_mann_whitney_p(self.base_steps, self.new_steps) < level
 
     @property
-    def significant(self) -> bool:
-        """Both tests say so; Welch's alone where the other cannot at so few steps."""
-        if not self.testable or self.tests.welch_p[0] >= self.alpha:
-            return False
-        return not self.decided_by_both or bool(self.tests.mann_whitney_p[0] < self.alpha)
+    def by_mean(self) -> bool:
+        """Whether the means differ by enough, and by more than chance: half of alpha where there is
+        another test beside it.
+        """
+        level = self.alpha / 2 if self.robust else self.alpha
+        enough = abs(self.difference_ns) >= self.smallest_ns
+        return self.testable and enough and bool(self.tests.welch_p[0] < level)
+
+    @property
+    def by_median(self) -> bool:
+        """The same of steps of one run beside those of the other, which odd ones do not move."""
+        enough = abs(self.shift.difference) >= self.smallest_ns
+        return self.robust and enough and bool(self.tests.mann_whitney_p[0] < self.alpha / 2)
 
     @property
     def verdict(self) -> str:
-        """'same' (too small to count), 'slower', 'faster', 'not significant' or 'not testable'."""
-        if abs(self.difference_ns) < self.smallest_ns:
+        """'same' (too small to count), 'slower', 'faster', 'not significant' or 'not testable'.
+
+        What the run takes in all is its mean; where chance may have made that, the median decides.
+        """
+        change = self.difference_ns if self.by_mean or not self.robust else self.shift.difference
+        if abs(change) < self.smallest_ns:
             return "same"
         if not self.testable:
             return "not testable"
-        if not self.significant:
+        if not (self.by_mean or self.by_median):
             return "not significant"
-        return "slower" if self.tests.difference[0] > 0 else "faster"
+        return "slower" if change > 0 else "faster"
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the confidence interval of what decides, the difference of means or the shift."""
+        if self.robust and not self.by_mean:
+            return self.shift.low, self.shift.high
+        return float(self.tests.low[0]), float(self.tests.high[0])
 
     @property
     def undecided(self) -> str:
@@ -92,7 +115,7 @@ class StepTime:
             return ""
         if not self.testable:
             return "too little was recorded to test it"
-        low, high = float(self.tests.low[0]), float(self.tests.high[0])
+        low, high = self.interval
         if self.verdict == "same" and max(-low, high) <= self.smallest_ns:
             return ""
         steps = f"{self.base_steps} and {self.new_steps} steps"
@@ -115,8 +138,9 @@ def _step_time(
     if not testable:
         tests = untested(tests.difference)
     means = round(base.mean()), round(new.mean())
-    equal = np.array_equal(base, new)
-    return StepTime(*means, tests, len(base), len(new), alpha, smallest_change, equal)
+    counts, equal = (len(base), len(new)), np.array_equal(base, new)
+    shift = median_shift(base, new, confidence=1 - alpha)
+    return StepTime(*means, tests, *counts, alpha, smallest_change, shift, equal)
 
 
 def step_table(time: StepTime, base: Side, new: Side) -> pa.Table:
@@ -135,6 +159,7 @@ _STEP_SCHEMA = pa.schema(
         ("new_ns", pa.int64()),
         ("difference_ns", pa.int64()),
         ("relative", pa.float64()),
+        ("shift_ns", pa.int64()),
         ("low_ns", pa.int64()),
         ("high_ns", pa.int64()),
         ("welch_p", pa.float64()),
@@ -150,9 +175,9 @@ _STEP_SCHEMA = pa.schema(
 def _step_row(sample: str, time: StepTime) -> dict[str, object]:
     tests = {
         name: None if np.isnan(value := getattr(time.tests, name)[0]) else float(value)
-        for name in ("low", "high", "welch_p", "mann_whitney_p", "hedges_g", "slower_share")
+        for name in ("welch_p", "mann_whitney_p", "hedges_g", "slower_share")
     }
-    low, high = (None if (v := tests.pop(k)) is None else round(v) for k in ("low", "high"))
+    low, high = (None if np.isnan(end) else round(end) for end in time.interval)
     return {
         "sample": sample,
         "verdict": time.verdict,
@@ -160,6 +185,7 @@ def _step_row(sample: str, time: StepTime) -> dict[str, object]:
         "new_ns": time.new_ns,
         "difference_ns": time.difference_ns,
         "relative": time.difference_ns / time.base_ns if time.base_ns else None,
+        "shift_ns": round(time.shift.difference),
         "low_ns": low,
         "high_ns": high,
         **tests,

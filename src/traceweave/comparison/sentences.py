@@ -15,8 +15,6 @@ from traceweave.words import count, duration, folded, number, percent, plural, s
 MOST_NAMED = 3
 """Parts or kernels that a sentence names."""
 
-_WELCH_DECIDES = "With so few steps the Mann-Whitney test cannot be significant; Welch's decides."
-
 
 def sentences(
     base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
@@ -41,6 +39,9 @@ def headline(time: StepTime, unit: str) -> str:
         return f"Step time: no difference: {what} takes exactly as long in both ({mean})."
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     amount = "from nothing" if relative is None else percent(relative, signed=True)
+    if time.robust and not time.by_mean and time.base_ns:
+        amount = f"{percent(time.shift.difference / time.base_ns, signed=True)} at the median"
+        change = f"mean {change}"
     if time.testable and time.undecided:
         return f"Step time: cannot tell ({change}, {amount}): {time.undecided}."
     if time.verdict == "same":
@@ -57,16 +58,13 @@ def _doubts(time: StepTime) -> tuple[str, ...]:
         return ()
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
-    low, high = float(time.tests.low[0]), float(time.tests.high[0])
-    between = " to ".join(duration(round(end), signed=True) for end in (low, high))
+    between = " to ".join(duration(round(end), signed=True) for end in time.interval)
     interval = f"{_share(1 - time.alpha)} confidence interval of the difference: {between}."
-    tests = [p[0] < time.alpha for p in (time.tests.welch_p, time.tests.mann_whitney_p)]
-    doubt = ""
-    if time.verdict != "same" and not time.decided_by_both:
-        doubt = _WELCH_DECIDES
-    elif time.verdict != "same" and tests[0] != tests[1]:
-        doubt = "The two tests disagree, so the difference does not count as significant."
-    return (interval, doubt)
+    beside = ""
+    if time.by_mean and time.robust:
+        shift = percent(time.shift.difference / time.base_ns, signed=True)
+        beside = f"Steps of one run beside those of the other differ by {shift} at the median."
+    return (interval, beside)
 
 
 def method(time: StepTime) -> tuple[str, ...]:
@@ -116,7 +114,19 @@ def _items(table: pa.Table, kind: str) -> str:
         f"{shortened(row['item'])} ({percent(row['relative'], signed=True)}, {_change(row)})"
         for row in rows[:MOST_NAMED]
     )
-    return f"{kind}: {', '.join(counts)}" + (f"; most changed: {named}." if named else ".")
+    parts = [", ".join(counts), f"most changed: {named}" if named else ""]
+    parts += [_of_one_run(table, word) for word in ("added", "removed")]
+    return f"{kind}: {'; '.join(part for part in parts if part)}."
+
+
+def _of_one_run(table: pa.Table, word: str) -> str:
+    """Name the item that most time was added by, or removed, with its shape."""
+    rows = table.filter(pc.equal(table["change"], word)).to_pylist()
+    if not rows:
+        return ""
+    row = max(rows, key=lambda row: abs(row["difference_ns"]))
+    shape = f" {shortened(row['shape'])}" if row["shape"] else ""
+    return f"most {word}: {shortened(row['item'])}{shape} ({_change(row)})"
 
 
 def _change(row: dict[str, Any]) -> str:

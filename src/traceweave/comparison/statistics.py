@@ -68,6 +68,30 @@ def compare_samples(pair: Sequence[Values], confidence: float = 0.95) -> Tests:
     return Tests(difference, *found.values())
 
 
+@dataclass(frozen=True)
+class Shift:
+    """By how much one sample lies above another: the median of all differences new - base."""
+
+    difference: float
+    low: float
+    """Lower end of its confidence interval; NaN: too few values for one."""
+    high: float
+
+
+def median_shift(base: Values, new: Values, confidence: float = 0.95) -> Shift:
+    """Return Hodges' and Lehmann's estimate of the shift between two samples, and the interval of
+    the Mann-Whitney test around it: a few odd values move neither.
+    """
+    from scipy import stats
+
+    apart = np.sort(np.subtract.outer(new, base), axis=None)
+    # pairs that the normal approximation leaves out at either end (Hollander and Wolfe 1999, 4.3)
+    spread = float(np.sqrt(len(apart) * (len(base) + len(new) + 1) / 12))
+    outside = int(len(apart) / 2 - stats.norm.ppf((1 + confidence) / 2) * spread)
+    low, high = (apart[outside], apart[-1 - outside]) if outside >= 0 else (np.nan, np.nan)
+    return Shift(float(np.median(apart)), float(low), float(high))
+
+
 def untested(difference: Values) -> Tests:
     """Return differences of which nothing more can be said."""
     nothing = np.full(len(difference), np.nan)

@@ -107,7 +107,7 @@ class _Export:
         self._create("export_tracks", _query("tracks"), {"gaps": chosen.gaps})
         self._create("export_calls", _query("calls"), {"ranks": ranks})
         self._create("export_windows", _query("windows"), {"steps": steps})
-        analyses.create_macros(self._con, _query("memory"))
+        analyses.provide(self._con, _query("memory"))
         self._create("export_memory", _query("memory"), {})
         if chosen.gaps:
             for name in ("gaps", "breakdown"):

@@ -1,6 +1,7 @@
 """Gradients in other buckets: all-reduces that are merged, or divided, up to a size.
 
-A merged bucket is there when the last of its parts is, and moves what they moved with one latency.
+A merged bucket is there when the last of its parts is, and moves what they usually move with one
+latency: parts that ran at once moved it together, and what single ones took longer it takes once.
 A divided one begins as soon as its first part is there, where gradients come evenly between the
 bucket before it, or the begin of the backward pass, and its own moment, and where that has been
 transferred: the last of n parts is done n latencies and a whole transfer after the first begins,
@@ -38,6 +39,8 @@ class _Buckets:
     """Buckets of one group and step, as recorded, in the order in which they were there."""
 
     instance: Ints
+    asked: Ints
+    """When the last rank had asked for it; of a kernel, when it was there."""
     there: Ints
     """When the last rank was."""
     done: Ints
@@ -46,6 +49,13 @@ class _Buckets:
     """When something that waited for it went on."""
     bytes: Ints
     step: int
+
+    def alone(self, first: int, last: int) -> float:
+        """Return which share of the time of some was not that of another one too, 0 to 1."""
+        there, done = self.there[first : last + 1], self.done[first : last + 1]
+        busy = np.maximum.accumulate(np.r_[there[0], done])[:-1]
+        own = np.maximum(done - np.maximum(there, busy), 0).sum()
+        return float(own / max(1, (done - there).sum()))
 
 
 def rebucketed(
@@ -61,29 +71,40 @@ def rebucketed(
     nodes = graph.nodes
     new = length.astype(np.int64)
     rows = np.flatnonzero(chosen & (nodes.sort == TRANSFER))
-    moved = np.maximum(length[rows] - alpha[nodes.instance[rows]], 0)
+    instance = nodes.instance[rows]
+    moved = np.maximum(length[rows] - alpha[instance], 0)
+    usual = np.minimum(moved, _medians(moved, graph.instances["bytes"][instance]))
     begins = _backward(graph, con) if graph.has_gpu else None
     for buckets in _of_steps(graph, rows):
         for first, last in _merged(buckets, most):
-            mine = np.isin(nodes.instance[rows], buckets.instance[first : last + 1])
-            end = mine & (nodes.instance[rows] == buckets.instance[last])
+            mine = np.isin(instance, buckets.instance[first : last + 1])
+            end = mine & (instance == buckets.instance[last])
+            one = alpha[buckets.instance[last]]
             if last > first:
-                whole = np.bincount(nodes.rank[rows[mine]], moved[mine], nodes.rank.max() + 1)
+                longer = (moved - usual)[mine].mean()
+                whole = np.bincount(nodes.rank[rows[mine]], usual[mine], nodes.rank.max() + 1)
+                alone = buckets.alone(first, last)
                 new[rows[mine]] = 0
-                one = alpha[buckets.instance[last]]
-                new[rows[end]] = np.rint(one + whole[nodes.rank[rows[end]]])
+                new[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
             elif buckets.bytes[first] > most:
                 parts = int(np.ceil(buckets.bytes[first] / most))
-                one = alpha[buckets.instance[first]]
                 last_part = one + moved[end] / parts
                 all_parts = parts * one + moved[end] - _ahead(buckets, first, parts, begins)
                 new[rows[end]] = np.rint(np.maximum(last_part, all_parts))
     return new
 
 
+def _medians(values: Floats, of: Ints) -> Floats:
+    """Return the median of the values that are of the same thing, for each."""
+    _, number = np.unique(of, return_inverse=True)
+    medians = [np.median(values[number == one]) for one in range(number.max(initial=-1) + 1)]
+    return np.array(medians)[number] if len(number) else values
+
+
 def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:
     nodes, of = graph.nodes, graph.instances
-    there = np.full(len(of["number"]), -FAR)
+    asked, there = np.full(len(of["number"]), -FAR), np.full(len(of["number"]), -FAR)
+    np.maximum.at(asked, nodes.instance[rows], _asked(graph, rows))
     np.maximum.at(there, nodes.instance[rows], nodes.start[rows])
     done, used = np.full(len(there), -FAR), np.full(len(there), FAR)
     np.maximum.at(done, nodes.instance[rows], nodes.end[rows])
@@ -100,17 +121,27 @@ def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:
     cuts = np.flatnonzero(np.any(where[:, 1:] != where[:, :-1], axis=0)) + 1
     for one in np.split(instance, cuts):
         if len(one):
-            at = there[one], done[one], used[one]
+            at = asked[one], there[one], done[one], used[one]
             yield _Buckets(one, *at, of["bytes"][one], int(step[one[0]]))
+
+
+def _asked(graph: Graph, rows: Ints) -> Ints:
+    """Return when the host asked for each; a thread of gloo takes it up when it has done others."""
+    nodes = graph.nodes
+    if graph.has_gpu:
+        return nodes.start[rows]
+    launch = nodes.launch[rows - 1]
+    at = nodes.start[launch] + nodes.launch_lag[rows - 1]
+    return np.where(launch >= 0, at, nodes.start[rows])
 
 
 def _merged(buckets: _Buckets, most: float) -> Iterator[tuple[int, int]]:
     """Yield the first and the last of those that are one."""
     first, size, used = 0, 0, FAR
-    for n, (there, until, more) in enumerate(
-        zip(buckets.there.tolist(), buckets.used.tolist(), buckets.bytes.tolist(), strict=True)
+    for n, (asked, until, more) in enumerate(
+        zip(buckets.asked.tolist(), buckets.used.tolist(), buckets.bytes.tolist(), strict=True)
     ):
-        if n > first and (size + more > most or used < there):
+        if n > first and (size + more > most or used < asked):
             yield first, n - 1
             first, size, used = n, 0, FAR
         size, used = size + more, min(used, until)

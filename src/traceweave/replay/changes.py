@@ -21,6 +21,7 @@ from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
     COMMUNICATION,
+    COMPLETION,
     COMPUTE,
     ENTER,
     EXIT,
@@ -109,6 +110,8 @@ class Changer:
         if "sync" in scenario.kinds:
             removed = (edges.kind == HOST_WAIT) & selected[edges.target]
             edges = edges.where(~removed)
+        if scenario.alone:
+            edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
         if scenario.overlap:
             nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
         if scenario.prefetch is not None:
@@ -275,7 +278,9 @@ class Changer:
             new[rows] = values
             return new
         new = old.astype(np.int64)
-        if s.times is not None:
+        if s.alone:
+            new[chosen] = 0
+        elif s.times is not None:
             new[chosen] = np.rint(old[chosen] * s.times).astype(np.int64)
         elif s.gbps is not None or s.alpha_us is not None:
             # of what could not be matched the size is not known, and a send half is no transfer

@@ -3,7 +3,6 @@
 -- analyses of gaps read the same tables, made when one needs them.
 
 -- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code); NULL: does not
--- reads: host_ops
 CREATE OR REPLACE TEMP TABLE tw_call_names AS
 SELECT
     name,
@@ -16,7 +15,6 @@ FROM (
 );
 
 -- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled); NULL: does not
--- reads: host_ops
 CREATE OR REPLACE TEMP TABLE tw_range_names AS
 SELECT
     name,
@@ -27,7 +25,6 @@ FROM (
 );
 
 -- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed
--- reads: gpu_ops, host_ops
 CREATE OR REPLACE TEMP TABLE tw_code_calls AS
 SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
 FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads IS NOT NULL) AS n USING (name)
@@ -39,7 +36,6 @@ ANTI JOIN (SELECT rank, name, launch_start_local_ns FROM gpu_ops WHERE kind = 'k
     ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns;
 
 -- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for; rank, pid, tid, start_ns, end_ns
--- reads: gpu_ops, host_ops
 CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS
 SELECT p.*
 FROM (
@@ -59,7 +55,6 @@ ASOF JOIN (SELECT rank, start_ns FROM tw_code_calls) AS c ON c.rank = p.rank AND
 WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns;
 
 -- table: tw_holds | what can keep a host thread from launching: rank, pid and tid (-1: no number; NULL: the record names no thread), depth, sort ('sync': a call that waits for the device, 'data_loading', 'allocator', 'compilation', also in pauses before code is loaded, 'module_loading', 'profiler_overhead'), name, start_ns, end_ns, on the rank's own clock
--- reads: gpu_ops, host_ops, other_events
 CREATE OR REPLACE TEMP TABLE tw_holds AS
 SELECT
     h.rank,

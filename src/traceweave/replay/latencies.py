@@ -1,4 +1,6 @@
-"""What of a transfer is latency: where a line through the medians by size begins."""
+"""What of a transfer is latency: where a line through the medians by size begins; of one size, what
+its median call takes beyond the slowest link there is, as in alpha_beta.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,24 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 
+SLOWEST = 1.0
+"""Bytes per ns: no link that training uses is slower."""
+
 
 def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
-    have one size only.
+    have one size only. Where all have the same one, what no link explains.
 
     `what` and `size` (effective bytes) are of instances, `transfer` is how long those numbered
     `instance` took.
     """
-    alpha = np.full(len(size), _latency(size[instance], transfer) or 0.0)
+    usual = _latency(size[instance], transfer)
+    alpha = np.full(len(size), usual or 0.0)
     for one in np.unique(what[instance]).tolist():
         mine = what[instance] == one
         found = _latency(size[instance[mine]], transfer[mine])
+        if found is None and usual is None:
+            found = _unexplained(size, instance[mine], transfer[mine])
         if found is not None:
             alpha[what == one] = found
     return alpha
@@ -32,3 +40,12 @@ def _latency(size: Floats, transfer: Ints) -> float | None:
     middle = np.cumsum(count) - count + count // 2
     slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
     return max(float(intercept), 0.0) if slope > 0 else None
+
+
+def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
+    """Return what the median call takes beyond the slowest link, if that is most of it."""
+    longest = np.zeros(len(size))
+    np.maximum.at(longest, instance, transfer)
+    usual = float(np.median(longest[np.unique(instance)]))
+    beyond = usual - float(size[instance[0]]) / SLOWEST
+    return beyond if 2 * beyond > usual else None

@@ -126,21 +126,22 @@ class Model:
         return sum(part.facts["unfollowed"] for part in parts) / max(collectives, 1)
 
     def uncertainty(self, after: Nodes) -> float | None:
-        """Return by how much a gain may be off, ns: twice its standard error over the steps, what
-        the clocks cannot tell, and the share of it that rests on edges which are missing.
+        """Return by how much a recording made after the fix may show another gain, ns: twice the
+        standard error of the difference between two means of as many such steps, what the clocks
+        cannot tell, and the share of the gain that rests on edges which are missing.
 
         None for a run of fewer than two steps.
         """
         before = self.windows.by_step(self.graph.nodes)[1]
-        gains = before - self.windows.by_step(after)[1]
-        if len(gains) < 2:
+        left = self.windows.by_step(after)[1]
+        if len(left) < 2:
             return None
-        steps = 2 * float(np.std(gains, ddof=1)) / len(gains) ** 0.5
+        steps = 2 * float(np.std(left, ddof=1)) * (2 / len(left)) ** 0.5
         resolution = self.graph.instances["resolution"]
         clocks = (
             float(np.median(resolution)) if len(resolution) and len(self.graph.parts) > 1 else 0
         )
-        missing = (self.unexplained + self.unfollowed) * abs(float(gains.mean()))
+        missing = (self.unexplained + self.unfollowed) * abs(float((before - left).mean()))
         return float(np.hypot(np.hypot(steps, clocks), missing))
 
     def parsed(self, text: str) -> tuple[Scenario, ...]:

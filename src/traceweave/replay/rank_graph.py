@@ -273,7 +273,7 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         ops=ops + len(member),
         launched=ops + len(member),
         host_waits=len(source),
-        unfollowed=len(member) - len(np.unique(source)),
+        unfollowed=int(np.sum(~_followed(comm, source))),
     )
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
@@ -317,6 +317,23 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     began = start <= free
     target = np.flatnonzero((place >= 0) & (end > free) & (began | returned))
     return last[target], target
+
+
+def _followed(comm: Columns, source: Ints) -> Flags:
+    """Return which collectives something waits for: an operator, or another one that it is known to
+    wait for, by way of the thread of gloo that both were queued for.
+    """
+    found = np.zeros(len(comm["chain"]), bool)
+    found[source] = True
+    queued = comm["chain"][1:] == comm["chain"][:-1]
+    queued &= (comm["called"][1:] > NONE) & (comm["called"][1:] <= comm["end_ns"][:-1])
+    first = np.flatnonzero(np.append(True, ~queued)[: len(found)])
+    if not len(first):
+        return found
+    last = np.maximum.reduceat(np.where(found, np.arange(len(found)), -1), first)
+    of = np.cumsum(np.append(True, ~queued)[: len(found)]) - 1
+    held: Flags = np.arange(len(found)) < last[of]
+    return found | held
 
 
 def _operators(rows: RankRows, cpu: Columns) -> Nodes:

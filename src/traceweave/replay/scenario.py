@@ -10,7 +10,7 @@ from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
 
 SELECTORS = ("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes")
-CHANGES = ("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap")
+CHANGES = ("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait")
 LIKES = ("median", "fastest", "mean")
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
@@ -42,6 +42,8 @@ class Scenario:
     bucket_mb: float | None = None
     prefetch: int | None = None
     overlap: bool = False
+    alone: bool = False
+    """Collectives are gone: nobody waits in them, and nothing is transferred."""
 
 
 def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
@@ -86,7 +88,8 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         _number(text, "alpha_us", given),
         _number(text, "bucket_mb", given),
         _units(text, given),
-        _overlap(text, given),
+        _word(text, given, "overlap", "full"),
+        _word(text, given, "wait", "none"),
     )
     _refuse(scenario)
     return scenario
@@ -131,7 +134,9 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
 
-_OF_TRANSFER = frozenset({"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "group", "bytes"})
+_OF_TRANSFER = frozenset(
+    {"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes"}
+)
 """Keys that only collectives have."""
 
 _COMPARABLE = frozenset({"compute", "launch", "copy", *HOLDS})
@@ -152,10 +157,10 @@ def _refuse(s: Scenario) -> None:
         raise UsageError(f"scenario {s.text!r}: alpha_us is at least 0")
     if s.bucket_mb is not None and s.bucket_mb <= 0:
         raise UsageError(f"scenario {s.text!r}: bucket_mb is above 0")
-    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, s.overlap or None)
+    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, s.overlap or s.alone or None)
     if s.kinds != {"transfer"} and any(change is not None for change in of_transfer):
         raise UsageError(
-            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch and overlap are for"
+            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch, overlap and wait are for"
             " kind=transfer"
         )
     if "sync" in s.kinds and s.times != 0:
@@ -220,12 +225,11 @@ def _like(text: str, given: dict[str, str]) -> str | None:
 
 
 def _while(text: str, given: dict[str, str]) -> bool:
-    if given.get("while", "idle") != "idle":
-        raise UsageError(f"scenario {text!r}: while is idle, or not there")
-    return "while" in given
+    return _word(text, given, "while", "idle")
 
 
-def _overlap(text: str, given: dict[str, str]) -> bool:
-    if given.get("overlap", "full") != "full":
-        raise UsageError(f"scenario {text!r}: overlap is full, or not there")
-    return "overlap" in given
+def _word(text: str, given: dict[str, str], key: str, word: str) -> bool:
+    """Return whether a key is there that has one value."""
+    if given.get(key, word) != word:
+        raise UsageError(f"scenario {text!r}: {key} is {word}, or not there")
+    return key in given

@@ -1,33 +1,27 @@
 -- What is said of collectives in the same way wherever they appear.
 
 -- macro: tw_missing_ranks(incomplete, operations, ranks_seen, ranks, meaning) | a note where incomplete of some operations lack members of their group, as '12 of 16 ranks not seen: ' || meaning if all do; NULL if none does
-CREATE TEMP MACRO IF NOT EXISTS tw_missing_ranks(incomplete, operations, ranks_seen, ranks, meaning) AS
     CASE
         WHEN incomplete = operations AND incomplete > 0 THEN format('{} of {} ranks not seen: {}', ranks - ranks_seen, ranks, meaning)
         WHEN incomplete > 0 THEN format('{} of {} lack ranks: waiting for them counts as transfer', incomplete, operations)
     END;
 
 -- macro: tw_synchronizes(op) | whether a collective cannot end on any rank before the last one has begun: not broadcast, reduce, gather and scatter
-CREATE TEMP MACRO IF NOT EXISTS tw_synchronizes(op) AS
     op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'dispatch', 'combine', 'barrier');
 
 -- macro: tw_unsaid_bytes(said, calls) | a note where only some calls say how many bytes they carry, as '5 of 17 calls do not say how many bytes: bytes is of the others'; NULL if all do
-CREATE TEMP MACRO IF NOT EXISTS tw_unsaid_bytes(said, calls) AS
     CASE
         WHEN said = 0 THEN 'the traces do not say how many bytes'
         WHEN said < calls THEN format('{} of {} calls do not say how many bytes: bytes is of the others', calls - said, calls)
     END;
 
 -- macro: tw_buffered(buffered, operations) | a note where some of the operations are messages that were buffered (is_buffered of collective_instances), whose transfer says nothing of the link; NULL if none is
-CREATE TEMP MACRO IF NOT EXISTS tw_buffered(buffered, operations) AS
     CASE
         WHEN buffered = operations AND buffered > 0 THEN 'every send was over before its receive began: buffered messages show no transfer'
         WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
     END;
 
--- macro: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks
--- reads: collective_instances, collectives, ranks
-CREATE TEMP MACRO IF NOT EXISTS tw_split_calls() AS TABLE
+-- rows: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks
 SELECT
     k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
     CASE
@@ -41,9 +35,7 @@ JOIN collective_instances AS i USING (collective_id)
 CROSS JOIN (SELECT coalesce(count(*) >= max(world_size), TRUE) AS is_whole FROM ranks) AS j
 WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
 
--- macro: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
--- reads: nccl_choices
-CREATE TEMP MACRO IF NOT EXISTS tw_choices() AS TABLE
+-- rows: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
 SELECT
     group_id, op, bytes,
     CASE WHEN count(*) = 1 THEN any_value(algorithm) END AS algorithm,
@@ -57,12 +49,10 @@ FROM (
 GROUP BY group_id, op, bytes;
 
 -- macro: tw_several_ways(ways) | a note where NCCL ran an operation in several ways, as 'NCCL ran it as RING LL and TREE LL'; NULL if in one, or if it is not known
-CREATE TEMP MACRO IF NOT EXISTS tw_several_ways(ways) AS
     CASE WHEN len(ways) > 1 THEN 'NCCL ran it as ' || array_to_string(ways[:-2], ', ') || ' and ' || ways[-1] END;
 
 -- macro: tw_all_ways(ways) | aggregate: the ways in which NCCL ran several sizes (ways of tw_choices), each once
-CREATE TEMP MACRO IF NOT EXISTS tw_all_ways(ways) AS list_sort(list_distinct(flatten(list(ways))));
+list_sort(list_distinct(flatten(list(ways))));
 
 -- macro: tw_one_way(ways, value) | aggregate: the value that NCCL ran all of several sizes with; NULL if several, or if it is not known of one of them
-CREATE TEMP MACRO IF NOT EXISTS tw_one_way(ways, value) AS
     CASE WHEN count(ways) = count(*) AND len(tw_all_ways(ways)) = 1 THEN any_value(value) END;

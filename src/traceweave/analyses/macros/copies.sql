@@ -1,10 +1,8 @@
 -- What the traces say about copies.
 
 -- macro: tw_host_memory(name, args) | kind of the memory on the host that a copy reads or writes: 'pageable', 'pinned' or 'managed'; NULL if none takes part or the trace does not say
-CREATE TEMP MACRO IF NOT EXISTS tw_host_memory(name, args) AS
     -- Kineto: 'Memcpy HtoD (Pageable -> Device)'; nsys: {"source": "pageable", ...}
     lower(nullif(regexp_extract(concat_ws(' ', name, args ->> 'source', args ->> 'destination'), '(?i)pageable|pinned|managed'), ''));
 
 -- macro: tw_can_stall(copy_kind, name, args) | whether the call that starts such a copy may wait for it: one end is the host's memory, and that is not known to be pinned
-CREATE TEMP MACRO IF NOT EXISTS tw_can_stall(copy_kind, name, args) AS
     copy_kind IN ('HtoD', 'DtoH') AND coalesce(tw_host_memory(name, args) <> 'pinned', TRUE);

@@ -1,7 +1,6 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
--- macro: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words)
-CREATE TEMP MACRO IF NOT EXISTS tw_gap_causes() AS TABLE
+-- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words)
 SELECT *
 FROM (VALUES
     ('launch_bound', 1, 'host', 'the host launches too late'),
@@ -19,9 +18,7 @@ FROM (VALUES
     ('short', 13, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
--- macro: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
--- reads: collectives, device_ops, gpu_ops, host_ops, other_events, steps
-CREATE TEMP MACRO IF NOT EXISTS tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) AS TABLE
+-- rows: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
 WITH windows AS MATERIALIZED (
     SELECT
         rank,
@@ -290,9 +287,7 @@ SELECT
     gaps, gaps_ns, longest_ns
 FROM summed;
 
--- macro: tw_gap_hosts(gaps) | what the launching thread did in the gaps of the relation named `gaps` (gap_id, rank, pid, tid, start_ns, end_ns): gap_id, and name, kind and shared length of the innermost range that covers more than half of the gap, if one does: host_op, host_op_kind, host_op_ns
--- reads: host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_gap_hosts(gaps) AS TABLE
+-- rows: tw_gap_hosts(gaps) | what the launching thread did in the gaps of the relation named `gaps` (gap_id, rank, pid, tid, start_ns, end_ns): gap_id, and name, kind and shared length of the innermost range that covers more than half of the gap, if one does: host_op, host_op_kind, host_op_ns
 -- What covers more than half of a gap is running at its middle, and ranges of one depth of a thread follow each other:
 -- so at each depth it can only be the last one that began before the middle. Names come later: they would slow the sort.
 WITH ranges AS MATERIALIZED (

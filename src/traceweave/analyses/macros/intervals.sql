@@ -5,19 +5,15 @@
 -- the maximum reaches beyond a moment is what the sum of those additions up to that moment counts too much.
 
 -- macro: tw_added_ns(start_ns, end_ns, covered_until_ns) | length that an interval adds to the union of those before it; covered_until_ns is the largest end among them, NULL if there are none; 0 if the interval has no end
-CREATE TEMP MACRO IF NOT EXISTS tw_added_ns(start_ns, end_ns, covered_until_ns) AS
     greatest(end_ns - greatest(start_ns, coalesce(covered_until_ns, start_ns)), 0);
 
 -- macro: tw_overhang_ns(covered_until_ns, at_ns) | how far a union reaches beyond a moment; 0 if it ends before it or is empty
-CREATE TEMP MACRO IF NOT EXISTS tw_overhang_ns(covered_until_ns, at_ns) AS
     greatest(coalesce(covered_until_ns, at_ns) - at_ns, 0);
 
 -- macro: tw_shared_ns(start_ns, end_ns, from_ns, until_ns) | length of the part of an interval that lies in another one; 0 if they do not meet
-CREATE TEMP MACRO IF NOT EXISTS tw_shared_ns(start_ns, end_ns, from_ns, until_ns) AS
     greatest(least(end_ns, until_ns) - greatest(start_ns, from_ns), 0);
 
--- macro: tw_busy_until(ops, edges) | how long each kind of work had run up to given moments, for any combination of kinds; ops: name of a relation with rank, category ('compute', 'communication' or 'memory'; 'transfer' and 'waiting' for the parts of communication where they are known), start_ns, end_ns; edges: name of one with rank, at_ns, each once; one row per edge: rank, at_ns, and the length of the union of compute_ns, comm_ns, memory_ns, of any two: busy_ns (compute or communication), compute_memory_ns, comm_memory_ns, any_ns, and compute_transfer_ns (compute or transfer), compute_parts_ns (compute, transfer or waiting)
-CREATE TEMP MACRO IF NOT EXISTS tw_busy_until(ops, edges) AS TABLE
+-- rows: tw_busy_until(ops, edges) | how long each kind of work had run up to given moments, for any combination of kinds; ops: name of a relation with rank, category ('compute', 'communication' or 'memory'; 'transfer' and 'waiting' for the parts of communication where they are known), start_ns, end_ns; edges: name of one with rank, at_ns, each once; one row per edge: rank, at_ns, and the length of the union of compute_ns, comm_ns, memory_ns, of any two: busy_ns (compute or communication), compute_memory_ns, comm_memory_ns, any_ns, and compute_transfer_ns (compute or transfer), compute_parts_ns (compute, transfer or waiting)
 -- the sweep is in sweeps
 WITH work AS (
     SELECT
@@ -43,8 +39,7 @@ swept AS (
 SELECT rank, unnest(COLUMNS(* EXCLUDE rank))
 FROM (SELECT rank, moments AS at_ns, unnest(times) FROM swept);
 
--- macro: tw_computed_until(ops, edges) | how long compute had run up to given moments; ops: as for tw_busy_until; edges: name of a relation with rank, id, edge, at_ns; one row per edge that is not NULL: rank, id, edge, at_ns, compute_ns
-CREATE TEMP MACRO IF NOT EXISTS tw_computed_until(ops, edges) AS TABLE
+-- rows: tw_computed_until(ops, edges) | how long compute had run up to given moments; ops: as for tw_busy_until; edges: name of a relation with rank, id, edge, at_ns; one row per edge that is not NULL: rank, id, edge, at_ns, compute_ns
 -- the sweep is in sweeps
 SELECT
     e.rank,

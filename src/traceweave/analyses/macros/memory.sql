@@ -1,8 +1,6 @@
 -- How much memory is in use after each event that says so.
 
--- macro: tw_memory_levels() | what is allocated and reserved after each memory event: rank, device, op_id, at_ns and at_local_ns, value, address, allocated_bytes (as the allocator counts it, else the sum of the events so far: is_summed), reserved_bytes (NULL: nothing, or the trace does not say)
--- reads: memory_events
-CREATE TEMP MACRO IF NOT EXISTS tw_memory_levels() AS TABLE
+-- rows: tw_memory_levels() | what is allocated and reserved after each memory event: rank, device, op_id, at_ns and at_local_ns, value, address, allocated_bytes (as the allocator counts it, else the sum of the events so far: is_summed), reserved_bytes (NULL: nothing, or the trace does not say)
 SELECT
     rank,
     device,

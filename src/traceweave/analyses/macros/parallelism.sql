@@ -1,8 +1,7 @@
 -- What kinds of parallelism leave behind in a trace: which group is for what, where the host issued a collective, and
 -- what the device computed meanwhile.
 
--- macro: tw_progress(ops, of_category, calls) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
-CREATE TEMP MACRO IF NOT EXISTS tw_progress(ops, of_category, calls) AS TABLE
+-- rows: tw_progress(ops, of_category, calls) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
 WITH ordered AS (
     SELECT
         rank,
@@ -29,9 +28,7 @@ SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
 FROM added
 WHERE next_start_ns IS DISTINCT FROM start_ns;
 
--- macro: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
--- reads: collectives, device_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_collective_exposure(of_calls, release_ns) AS TABLE
+-- rows: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
 WITH own_ops AS NOT MATERIALIZED (
     FROM tw_own_ops()
 ),
@@ -64,14 +61,10 @@ SELECT
 FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
 -- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns (common clock) and kind of that operation
--- reads: collectives, host_ops
-CREATE OR REPLACE TEMP TABLE tw_issued AS
 SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
 
--- macro: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
--- reads: collectives, host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_collective_issue(region) AS TABLE
+-- rows: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
 -- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
 WITH marks AS MATERIALIZED (
     SELECT
@@ -102,9 +95,7 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
 ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
     ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
 
--- macro: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
--- reads: collectives, host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_issued_within(pattern) AS TABLE
+-- rows: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
 WITH ranges AS (
     SELECT
@@ -121,9 +112,7 @@ FROM tw_issued AS i
 ASOF JOIN ranges AS r ON r.rank = i.rank AND r.pid = i.pid AND r.tid = i.tid AND i.start_ns >= r.start_ns
 WHERE i.start_ns < r.open_until_ns;
 
--- macro: tw_message_rings() | the process groups whose messages go one way round a ring, as in ring attention: each member sends to one and receives from another: group_id
--- reads: collectives
-CREATE TEMP MACRO IF NOT EXISTS tw_message_rings() AS TABLE
+-- rows: tw_message_rings() | the process groups whose messages go one way round a ring, as in ring attention: each member sends to one and receives from another: group_id
 WITH members AS (
     SELECT
         k.group_id,
@@ -141,16 +130,12 @@ FROM members
 GROUP BY group_id
 HAVING bool_and(coalesce(len(receivers) = 1 AND len(senders) = 1 AND receivers <> senders, FALSE));
 
--- macro: tw_communicators() | the process groups of MPI programs, whose operations and ranks are no evidence of a kind of parallelism that trains models: group_id
--- reads: collectives, host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_communicators() AS TABLE
+-- rows: tw_communicators() | the process groups of MPI programs, whose operations and ranks are no evidence of a kind of parallelism that trains models: group_id
 SELECT DISTINCT group_id
 FROM collectives JOIN tw_issued AS i USING (call_id)
 WHERE group_id IS NOT NULL AND i.kind = 'mpi';
 
--- macro: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
--- reads: collectives, groups, host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_pipelines() AS TABLE
+-- rows: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
 SELECT DISTINCT group_id
 FROM collectives JOIN groups USING (group_id)
 WHERE op IN ('send', 'recv')
@@ -161,9 +146,7 @@ WHERE op IN ('send', 'recv')
         AND group_id NOT IN (SELECT group_id FROM tw_communicators())
     );
 
--- macro: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
--- reads: collectives, groups, host_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_group_roles(given_id, given_role) AS TABLE
+-- rows: tw_group_roles(given_id, given_role) | one row per process group, the group given_id (NULL: none) taken for given_role: group_id, role and role_source as in groups, refined where that is 'unknown'; used_for: the role, or for a group of all ranks what the job says of it, else what its operations show, NULL if they do not; used_source: what used_for rests on
 WITH traffic AS (
     SELECT
         k.group_id,

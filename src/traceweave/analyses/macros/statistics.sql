@@ -1,23 +1,18 @@
 -- Statistics whose definition must be the same wherever they appear.
 
 -- macro: tw_percentile(value, fraction) | nearest-rank percentile of a group: the smallest value that at least this fraction of the values does not exceed; always one of the values, NULLs left out, NULL if there are none
-CREATE TEMP MACRO IF NOT EXISTS tw_percentile(value, fraction) AS
     quantile_disc(value, fraction);
 
 -- macro: tw_ratio(part, whole) | part / whole as DOUBLE; NULL if whole is 0 or NULL
-CREATE TEMP MACRO IF NOT EXISTS tw_ratio(part, whole) AS
     part / nullif(whole, 0);
 
 -- macro: tw_bytes_from(bytes) | lower end of the power-of-two size bucket: the largest power of two that is not above bytes; 0 for 0, NULL if unknown
-CREATE TEMP MACRO IF NOT EXISTS tw_bytes_from(bytes) AS
     CASE WHEN bytes > 0 THEN 1::BIGINT << (length(bin(bytes)) - 1) ELSE bytes END;
 
 -- macro: tw_bytes_to(bytes) | upper end of the power-of-two size bucket, not part of it
-CREATE TEMP MACRO IF NOT EXISTS tw_bytes_to(bytes) AS
     CASE WHEN bytes > 0 THEN 1::BIGINT << length(bin(bytes)) ELSE bytes + 1 END;
 
 -- macro: tw_median_of_others(present, own, among) | the lower median of what others have, of `among` in all: `present` are the values of those that have any, ascending, with `own` among them; the rest have 0
-CREATE TEMP MACRO IF NOT EXISTS tw_median_of_others(present, own, among) AS
     -- places count from 1, zeros first; without the own value the places after it move up
     coalesce(present[
         CASE WHEN (among - 2) // 2 + 1 < among - len(present) + list_position(present, own) THEN (among - 2) // 2 + 1 ELSE (among - 2) // 2 + 2 END
@@ -25,7 +20,6 @@ CREATE TEMP MACRO IF NOT EXISTS tw_median_of_others(present, own, among) AS
     ] * CAST((among - 2) // 2 + 2 > among - len(present) AS INTEGER), 0);
 
 -- macro: tw_which_steps(chosen, every) | some of all steps in words, both ascending: 'in every step', 'in step 3', 'from step 5 on', 'in every 4th step from 2 on'; NULL without steps
-CREATE TEMP MACRO IF NOT EXISTS tw_which_steps(chosen, every) AS
     CASE
         WHEN every[1] IS NULL THEN NULL
         WHEN len(every) = 1 THEN 'in the one step'

@@ -1,7 +1,6 @@
 -- Why a rank comes late.
 
--- macro: tw_late_causes() | what a rank that comes last did longer than the others on its way: cause (as in stragglers), place (of the cause in lists), words (a clause that says it)
-CREATE TEMP MACRO IF NOT EXISTS tw_late_causes() AS TABLE
+-- rows: tw_late_causes() | what a rank that comes last did longer than the others on its way: cause (as in stragglers), place (of the cause in lists), words (a clause that says it)
 SELECT *
 FROM (VALUES
     ('compute', 1, 'it computes longer'),
@@ -14,7 +13,6 @@ FROM (VALUES
 ) AS causes(cause, place, words);
 
 -- macro: tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
-CREATE TEMP MACRO IF NOT EXISTS tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) AS
     CASE kind
         WHEN 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))
         WHEN 'range' THEN format('Rank {} is in ''{}'' for {}', rank, tw_shortened(name), tw_time(time_ns))

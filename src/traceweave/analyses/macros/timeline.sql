@@ -1,8 +1,6 @@
 -- The device timeline as a rank's own clock has it.
 
--- macro: tw_own_ops() | device_ops on each rank's own clock: rank, timeline, op_id, category, name, device, stream, step, start_ns, end_ns, launch_start_ns, launch_end_ns (of the call that launched it)
--- reads: device_ops
-CREATE TEMP MACRO IF NOT EXISTS tw_own_ops() AS TABLE
+-- rows: tw_own_ops() | device_ops on each rank's own clock: rank, timeline, op_id, category, name, device, stream, step, start_ns, end_ns, launch_start_ns, launch_end_ns (of the call that launched it)
 SELECT
     rank, timeline, op_id, category, name, device, stream, step,
     start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
@@ -10,15 +8,11 @@ SELECT
 FROM device_ops;
 
 -- table: tw_timelines | one row per rank with ops on the device timeline: rank, timeline, and from its first op to its last: start_ns and end_ns on its own clock
--- reads: device_ops
-CREATE OR REPLACE TEMP TABLE tw_timelines AS
 SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) AS end_ns
 FROM tw_own_ops()
 GROUP BY rank;
 
 -- table: tw_first_of_streams | the GPU ops that each stream runs before any that is known to have waited for nothing older: those that were launched before the recording began, and the first one launched after that; op_id, and recorded_from_ns, since when the rank is recorded, on its own clock (NULL of the former)
--- reads: gpu_ops, ranks
-CREATE OR REPLACE TEMP TABLE tw_first_of_streams AS
 SELECT op_id, NULL AS recorded_from_ns FROM tw_launched_before
 UNION ALL
 SELECT g.op_id, r.first_local_ns
@@ -31,11 +25,9 @@ FROM (
 JOIN ranks AS r USING (rank);
 
 -- table: tw_launched_before | GPU ops that were launched before the recording began, as where the host runs ahead of the GPU: op_id, and launched_by_ns, the first recorded launch of the rank, on its own clock
--- reads: gpu_ops
 -- Calls are numbered (correlation) in the order in which they are made. In recorded runs two calls of different threads change
 -- places by some microseconds at most. A small number may also be that of another process, or of a counter that wrapped: a
 -- stream runs what it is given in order, so such an op has to come before the first on its stream whose launch is recorded.
-CREATE OR REPLACE TEMP TABLE tw_launched_before AS
 WITH launched AS (
     SELECT
         rank, source_id, coalesce(device, -1) AS device, coalesce(stream, -1) AS stream,

@@ -1,8 +1,6 @@
 -- The windows of time that the device timeline is measured in, each on its rank's own clock, and what ran in them.
 
--- macro: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
--- reads: device_ops, steps
-CREATE TEMP MACRO IF NOT EXISTS tw_windows(kind) AS TABLE
+-- rows: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
 WITH stepped AS (
     SELECT
         spans.rank,
@@ -31,9 +29,7 @@ SELECT
 FROM tw_timelines
 WHERE rank NOT IN (SELECT rank FROM known);
 
--- macro: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns, compute_transfer_ns, compute_parts_ns
--- reads: collective_instances, collectives, device_ops, steps
-CREATE TEMP MACRO IF NOT EXISTS tw_window_times(kind) AS TABLE
+-- rows: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns, compute_transfer_ns, compute_parts_ns
 WITH windows AS MATERIALIZED (
     SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows(kind)
 ),

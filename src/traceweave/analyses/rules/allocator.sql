@@ -12,5 +12,5 @@ SELECT
         WHEN p.is_torch THEN 'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; fewer different shapes'
         ELSE 'Allocate once and reuse it, or use stream-ordered allocation (cudaMallocAsync)'
     END AS advice
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
 WHERE i.cause = 'allocator' AND NOT i.is_blamed

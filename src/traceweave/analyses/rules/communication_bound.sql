@@ -7,7 +7,7 @@
 -- param: min_share
 SELECT
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
-    CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < $comm_bound_share * s.step_ns THEN 'info' END AS severity,
+    CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
     'kind=transfer times=0' AS scenario,
     -- which removes what poor_overlap claims too
     CASE WHEN p.cost_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
@@ -22,7 +22,7 @@ SELECT
     END AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
     CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
-        tw_size($small_bytes), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
+        tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
     ELSE CASE e.transfer_use
         WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: send less (shards within a node only, fewer gathers, lower precision, larger batches)'
@@ -33,8 +33,8 @@ SELECT
         WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
         ELSE 'Send less (lower precision, groups within a node)'
     END || '; or find out why it is slow: compare bandwidth with the links'' peak' END AS advice
-FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g
-LEFT JOIN rule_poor_overlap() AS p ON p.cost_ns >= $min_share * s.step_ns
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
+LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
 CROSS JOIN LATERAL (
-    SELECT e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= $min_share * s.step_ns AS may_wait
+    SELECT e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait
 ) AS w

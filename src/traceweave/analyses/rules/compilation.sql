@@ -12,7 +12,7 @@ WITH compiled AS (
         any_value(m.ranks) AS all_ranks,
         any_value(m.unit) AS unit,
         any_value(m.has_gpu) AS has_gpu
-    FROM shared_compiling() AS c CROSS JOIN shared_mean_step() AS m
+    FROM {{ ref('compiling') }} AS c CROSS JOIN {{ ref('mean_step') }} AS m
     HAVING count(*) > 0
 )
 SELECT
@@ -26,8 +26,8 @@ SELECT
     CASE WHEN len(c.steps) < c.all_steps OR coalesce(c.all_steps, 0) < 2 THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
     || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
 FROM compiled AS c
-LEFT JOIN shared_idling() AS i ON i.cause = 'compilation'
-LEFT JOIN shared_idle_scenarios() AS f ON f.cause = i.cause
+LEFT JOIN {{ ref('idling') }} AS i ON i.cause = 'compilation'
+LEFT JOIN {{ ref('idle_scenarios') }} AS f ON f.cause = i.cause
 UNION ALL
 -- no range names the compiler: code is loaded at the end of time in which its thread makes no call
 SELECT
@@ -36,5 +36,5 @@ SELECT
     f.scenario,
     i.opening || ' before code that a kernel needs is loaded: it is compiled meanwhile' || i.details,
     'Warm up before recording; compile ahead, or keep what was compiled in a cache on disk'
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause)
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause)
 WHERE i.cause = 'compilation' AND NOT i.is_blamed AND NOT EXISTS (FROM compiled)

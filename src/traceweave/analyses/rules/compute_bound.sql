@@ -13,7 +13,7 @@ SELECT
     END AS advice
 FROM (
     -- without a GPU, what torch.compile does lies on the same threads as operators, and is recorded like them
-    SELECT * REPLACE (compute_ns - CASE WHEN has_gpu THEN 0 ELSE coalesce((SELECT sum(compile_ns) FROM shared_compiling()), 0) / windows END AS compute_ns)
-    FROM shared_mean_step()
-) CROSS JOIN shared_program()
-WHERE compute_ns >= $compute_bound_share * step_ns
+    SELECT * REPLACE (compute_ns - CASE WHEN has_gpu THEN 0 ELSE coalesce((SELECT sum(compile_ns) FROM {{ ref('compiling') }}), 0) / windows END AS compute_ns)
+    FROM {{ ref('mean_step') }}
+) CROSS JOIN {{ ref('program') }}
+WHERE compute_ns >= {{ param('compute_bound_share') }} * step_ns

@@ -12,5 +12,5 @@ SELECT
         WHEN p.is_torch THEN 'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step'
         ELSE 'Read and prepare data ahead of the step, on other threads'
     END AS advice
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p CROSS JOIN shared_mean_step() AS s
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE cause = 'data_loading' AND NOT i.is_blamed

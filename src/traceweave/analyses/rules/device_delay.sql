@@ -10,5 +10,5 @@ SELECT
     i.opening || ' although work was launched, longer than the usual start latency' || i.details AS evidence,
     'Not the host: look for another process on the GPU' || CASE WHEN p.is_cuda
         THEN ' (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
 WHERE cause = 'device_delay'

@@ -9,7 +9,7 @@ WITH most AS (
         SELECT
             CASE WHEN kind = 'memset' THEN 'memset' WHEN starts_with(copy_kind, 'UVM') THEN 'UVM' ELSE copy_kind END AS kind,
             sum(time_ns - coalesce(compute_overlap_ns, 0)) AS alone_ns
-        FROM analysis_copies()
+        FROM {{ ref('copies') }}
         -- those have a rule of their own
         WHERE host_memory IS DISTINCT FROM 'pageable'
         GROUP BY 1
@@ -35,4 +35,4 @@ SELECT
         WHEN m.kind IN ('DtoD', 'memset') THEN 'Avoid them: use data where it lies, and write results in place'
         ELSE 'Move them to a separate stream, ahead of their use, or avoid them'
     END AS advice
-FROM shared_mean_step() AS s CROSS JOIN shared_program() AS g LEFT JOIN most AS m ON TRUE LEFT JOIN rule_pageable_copies() AS p ON TRUE
+FROM {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g LEFT JOIN most AS m ON TRUE LEFT JOIN {{ rule('pageable_copies') }} AS p ON TRUE

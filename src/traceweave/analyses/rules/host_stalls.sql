@@ -3,7 +3,6 @@
 -- finds: Operators on threads that launch take `host_stall_ns` (2 ms) or more of their own, without the calls in them, and `host_stall_factor` (100) times the median of their name, though they neither wait for the device nor allocate, load code, compile or get data. The thread itself was stopped: it was off its core, or Python held it up. Only where that hits at least five different operators and none of them for half of the time: what always stops at the same place waits for something. Cost: the time above the median, mean over ranks and steps; never more than the run gains, by replay, if the hosts take no time.
 -- try: A core of its own for every thread, less other load, no garbage collection within steps.
 -- proof: host_ops
--- reads: gpu_ops, host_ops
 -- param: host_stall_ns BIGINT = 2000000 | a host thread has stopped if an operator takes at least this long of its own
 -- param: host_stall_factor DOUBLE = 100.0 | and at least this many times the median of its name
 WITH launching AS (
@@ -13,7 +12,7 @@ long AS MATERIALIZED (
     SELECT h.op_id, h.rank, h.pid, h.tid, h.name, h.start_local_ns, h.duration_ns
     FROM host_ops AS h
     JOIN launching AS l ON l.rank = h.rank AND l.pid IS NOT DISTINCT FROM h.pid AND l.tid IS NOT DISTINCT FROM h.tid
-    WHERE h.kind = 'op' AND h.duration_ns >= $host_stall_ns AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM shared_mean_step()))
+    WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }}))
 ),
 usual AS (
     SELECT name, median(duration_ns) AS usual_ns
@@ -28,7 +27,7 @@ inside AS (
 stalls AS (
     SELECT l.*, l.duration_ns - coalesce(i.inside_ns, 0) AS own_ns, u.usual_ns
     FROM long AS l JOIN usual AS u USING (name) LEFT JOIN inside AS i USING (op_id)
-    WHERE l.duration_ns - coalesce(i.inside_ns, 0) >= greatest($host_stall_ns, $host_stall_factor * u.usual_ns)
+    WHERE l.duration_ns - coalesce(i.inside_ns, 0) >= greatest({{ param('host_stall_ns') }}, {{ param('host_stall_factor') }} * u.usual_ns)
         AND NOT EXISTS (
             FROM tw_holds AS h
             WHERE h.rank = l.rank AND h.pid = coalesce(l.pid, -1) AND h.tid = coalesce(l.tid, -1)
@@ -58,4 +57,4 @@ SELECT
     format('Threads that launch stop for {} per {} in operators that are short as a rule: {} in {} different ones, the longest {} in {}',
         tw_time(f.lost_ns / s.windows), s.unit, tw_many(f.stalls, 'time'), f.names, tw_time(f.longest_ns), tw_shortened(f.longest)) AS evidence,
     'Bind ranks to cores of their own and look for other load on them (loader workers, more threads than cores); garbage collection (gc.freeze, or by hand between steps) and Python threads that hold the GIL' AS advice
-FROM found AS f CROSS JOIN shared_mean_step() AS s
+FROM found AS f CROSS JOIN {{ ref('mean_step') }} AS s

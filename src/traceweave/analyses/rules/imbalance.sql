@@ -6,14 +6,14 @@
 -- param: min_share
 WITH known AS (
     SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(b.is_straggler) AS is_told
-    FROM shared_blame() AS b CROSS JOIN shared_mean_step() AS s
+    FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE b.is_straggler OR b.cause = 'other_group'
 ),
 work AS (
     SELECT
         avg(useful_max_ns - useful_mean_ns) AS uneven_ns,
         sum(useful_mean_ns) / nullif(sum(useful_max_ns), 0) AS load_balance
-    FROM analysis_pop() AS p CROSS JOIN shared_mean_step() AS s
+    FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
 -- why those are late that no finding of its own is about
@@ -24,7 +24,7 @@ late AS (
         2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
-        FROM analysis_stragglers(p_per := 'step') AS s ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
+        FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
         WHERE s.cause IS NOT NULL
         GROUP BY s.cause
     )
@@ -35,20 +35,20 @@ others AS (
     SELECT
         count(*) AS ranks,
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
-    FROM ranks ANTI JOIN (FROM shared_blame() WHERE is_straggler AND cause = 'compute') AS b USING (rank)
+    FROM ranks ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute') AS b USING (rank)
 ),
 -- no matter of turns: one rank in one step is at least half of it, and twice what any other rank is in a step
 turns AS MATERIALIZED (
-    FROM shared_late_steps() ANTI JOIN (FROM shared_blame() WHERE is_straggler) AS b USING (rank)
+    FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
 ),
 once AS (
     SELECT l.rank, l.step, arg_max(format('that rank is in ''{}'' for {} {}', tw_shortened(r.name), tw_time(r.time_ns), r.which)
         || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
     FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
-    JOIN shared_steadiness() AS s ON s.steps >= 3
+    JOIN {{ ref('steadiness') }} AS s ON s.steps >= 3
     -- what a rank does at the end of a step, others wait for in the next
-    LEFT JOIN shared_differences() AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
-        AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM shared_mean_step()) >= l.late_ns
+    LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
+        AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns
     WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
         AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
     GROUP BY l.rank, l.step
@@ -60,7 +60,7 @@ steps AS (
             WHEN max(step) - min(step) >= count(DISTINCT step) THEN array_to_string(list(DISTINCT step ORDER BY step), ',')
             ELSE min(step) || '-' || max(step)
         END AS steps
-    FROM shared_budget()
+    FROM {{ ref('budget') }}
 ),
 found AS (
     SELECT
@@ -78,7 +78,7 @@ found AS (
         i.rank AS once_rank,
         i.step AS once_step,
         i.does AS once_does
-    FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
+    FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
     LEFT JOIN once AS i ON TRUE
 )

@@ -10,7 +10,7 @@ WITH hosts AS (
         coalesce(sum(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS late_ns,
         coalesce(max(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS worst_ns,
         arg_max(rank, late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound') AS worst
-    FROM shared_blame()
+    FROM {{ ref('blame') }}
 ),
 -- one late host is a straggler: it does not say that launching is slow
 late AS (
@@ -18,9 +18,9 @@ late AS (
         e.wait_ns * h.late_ns / h.all_ns AS wait_ns,
         s.unit,
         CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('ranks launch late, rank {} most', h.worst) ELSE 'ranks take turns launching late' END AS who
-    FROM hosts AS h CROSS JOIN shared_exposure() AS e CROSS JOIN shared_mean_step() AS s
+    FROM hosts AS h CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE h.late_ns > 0 AND 2 * h.late_ns >= h.all_ns AND 10 * (h.late_ns - h.worst_ns) >= h.late_ns
-        AND e.wait_ns * h.late_ns / h.all_ns >= $min_share * s.step_ns
+        AND e.wait_ns * h.late_ns / h.all_ns >= {{ param('min_share') }} * s.step_ns
 )
 SELECT
     CASE WHEN l.wait_ns IS NULL THEN i.ranks END AS ranks,
@@ -34,5 +34,5 @@ SELECT
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END
     || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is for hosts that take no time at all: what-if with times=0.5 halves their time instead' END AS advice
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p LEFT JOIN late AS l ON TRUE
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p LEFT JOIN late AS l ON TRUE
 WHERE i.cause = 'launch_bound' AND (l.wait_ns IS NOT NULL OR NOT i.is_blamed)

@@ -15,7 +15,7 @@ WITH transfers AS (
         avg(c.exposed_transfer_ns) AS exposed_ns,
         count(*) AS ranks,
         bool_or(k.collective_id IS NOT NULL) AS is_hosted
-    FROM shared_exposed_calls() AS c JOIN collective_instances AS i USING (collective_id)
+    FROM {{ ref('exposed_calls') }} AS c JOIN collective_instances AS i USING (collective_id)
     -- what threads of the host time (gloo, MPI)
     LEFT JOIN (SELECT collective_id FROM collectives GROUP BY collective_id HAVING count(gpu_op_id) = 0) AS k USING (collective_id)
     WHERE c.exposed_transfer_ns IS NOT NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks
@@ -34,12 +34,12 @@ SELECT
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
     'kind=transfer times=0' AS ceiling,
     format('{} of {} {} transfers take more than {} times the median of their size, the longest {} against {}',
-        count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits($tail_factor), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
+        count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits({{ param('tail_factor') }}), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
         tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,
     CASE WHEN bool_or(t.is_hosted)
         THEN 'Look for other load on the CPU cores at those moments: threads of the host transfer, and may have waited for a core; then for other traffic on the network'
         ELSE 'Look for other traffic on the network or load on the GPUs at those moments; check links for retries and errors'
     END AS advice
-FROM (SELECT *, transfer_ns > $tail_factor * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN shared_mean_step() AS s
+FROM (SELECT *, transfer_ns > {{ param('tail_factor') }} * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN {{ ref('mean_step') }} AS s
 GROUP BY t.op, t.group_id
-HAVING count(*) FILTER (WHERE t.is_tail) BETWEEN 1 AND $tail_share * count(*)
+HAVING count(*) FILTER (WHERE t.is_tail) BETWEEN 1 AND {{ param('tail_share') }} * count(*)

@@ -2,7 +2,6 @@
 -- topic: what costs no time
 -- finds: Files that were read in part or not at all.
 -- proof: steps
--- reads: ingest_issues, sources
 WITH incomplete AS (
     SELECT
         count(*) AS files,

@@ -12,5 +12,5 @@ SELECT
         THEN 'Find what loads new code in every step: kernels compiled for changing shapes, extensions that are loaded again'
         ELSE 'Warm up before recording: code is loaded when a kernel is first launched (CUDA_MODULE_LOADING=EAGER loads all at the start)'
     END AS advice
-FROM shared_idling() AS i JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_mean_step() AS s
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE i.cause = 'module_loading' AND NOT i.is_blamed

@@ -2,7 +2,6 @@
 -- topic: what costs no time
 -- finds: Ranks without GPU work, in a run where others have some, and ranks without any operator: they are left out of all numbers. A truncated Kineto file lacks its kernels, which come last in it.
 -- proof: breakdown
--- reads: host_ops, other_events, ranks, recording
 WITH unmeasured AS (
     SELECT rank, format AS source_format, launches, unread_tasks, count(*) OVER () AS recorded FROM ranks
     QUALIFY rank NOT IN (SELECT rank FROM tw_timelines) AND rank NOT IN (SELECT rank FROM recording WHERE is_unknown AND steps = [] AND kind = 'lost records')

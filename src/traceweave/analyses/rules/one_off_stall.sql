@@ -9,11 +9,11 @@ WITH stalled AS (
         m.has_gpu,
         format('In {} ({} of {}{}) the {} idles {} longer than in the others',
             CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
-            CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM shared_budget()) THEN ', the first recorded' ELSE '' END,
+            CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM {{ ref('budget') }}) THEN ', the first recorded' ELSE '' END,
             CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
             tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) AS opening
-    FROM shared_idling() AS i CROSS JOIN shared_mean_step() AS m
-    CROSS JOIN LATERAL (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM shared_budget())) AS which) AS w
+    FROM {{ ref('idling') }} AS i CROSS JOIN {{ ref('mean_step') }} AS m
+    CROSS JOIN LATERAL (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM {{ ref('budget') }})) AS which) AS w
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 )
 SELECT
@@ -39,4 +39,4 @@ SELECT
         WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice
-FROM stalled AS s LEFT JOIN shared_idle_scenarios() AS f USING (cause) CROSS JOIN shared_program() AS p
+FROM stalled AS s LEFT JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p

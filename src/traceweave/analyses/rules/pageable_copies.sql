@@ -3,7 +3,6 @@
 -- finds: Copies between the GPU and pageable memory that compute does not hide; mean over the ranks.
 -- try: `pin_memory=True` with `non_blocking=True`.
 -- proof: copies
--- reads: gpu_ops
 WITH named AS (
     SELECT op_id, name, tw_host_memory(name, NULL) AS memory FROM gpu_ops WHERE kind = 'memcpy'
 ),
@@ -33,7 +32,7 @@ pageable AS (
         sum(c.time_ns - c.compute_overlap_ns) / any_value(r.windows) AS exposed_ns,
         sum(c.bytes) / any_value(r.windows) AS bytes,
         sum(c.bytes) / sum(c.time_ns) AS rate_gbps
-    FROM analysis_copies() AS c JOIN shared_rank_windows() AS r USING (rank)
+    FROM {{ ref('copies') }} AS c JOIN {{ ref('rank_windows') }} AS r USING (rank)
     WHERE c.host_memory = 'pageable'
     GROUP BY c.rank
 )
@@ -46,5 +45,5 @@ SELECT
         WHEN any_value(g.is_torch) THEN 'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU'
         ELSE 'Copy from pinned memory (cudaMallocHost, cudaHostRegister) with cudaMemcpyAsync; keep the data on the GPU'
     END AS advice
-FROM pageable AS p CROSS JOIN shared_mean_step() AS s CROSS JOIN shared_program() AS g CROSS JOIN names AS n
+FROM pageable AS p CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g CROSS JOIN names AS n
 HAVING count(*) > 0

@@ -13,5 +13,5 @@ SELECT
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)
     END AS evidence,
     'More micro-batches per step, an interleaved schedule, balanced stages' AS advice
-FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE e.staged_ns + e.one_sided_ns > 0

@@ -7,7 +7,7 @@
 -- param: min_share
 WITH buckets AS (
     SELECT format('group={} bucket_mb={}', group_id, tw_digits(max(bytes) / 4e6)) AS remedy
-    FROM shared_exposed_calls()
+    FROM {{ ref('exposed_calls') }}
     WHERE use = 'ddp' AND bytes > 0
     GROUP BY group_id
     ORDER BY sum(bare_ns) DESC, group_id
@@ -22,7 +22,7 @@ SELECT
         WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
     END AS otherwise,
     CASE
-        WHEN e.doubtful_hideable_ns < $min_share * s.step_ns THEN
+        WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
         ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}; {} more per {} could be hidden, at most',
@@ -36,5 +36,5 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in chunks, overlapped with compute of another chunk or micro-batch'
         ELSE 'Start them earlier and asynchronously, overlapped with compute that does not need their result: gradients during backward, parameters ahead of use'
     END AS advice
-FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s LEFT JOIN buckets AS b ON TRUE
-WHERE e.split > 0 AND e.hidden_share < $poor_overlap
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN buckets AS b ON TRUE
+WHERE e.split > 0 AND e.hidden_share < {{ param('poor_overlap') }}

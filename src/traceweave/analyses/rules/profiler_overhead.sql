@@ -8,5 +8,5 @@ SELECT
     cost_ns,
     opening || ' while the profiler writes out what it recorded' || details AS evidence,
     'It only occurs with the profiler: record less (no stacks, no shapes), or ignore these gaps' AS advice
-FROM shared_idling()
+FROM {{ ref('idling') }}
 WHERE cause = 'profiler_overhead'

@@ -8,7 +8,7 @@ SELECT
     list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks,
     upper(message[1]) || message[2:] AS evidence,
     upper(advice[1]) || advice[2:] AS advice
-FROM analysis_recording()
+FROM {{ ref('recording') }}
 -- nothing_to_measure says that one
 WHERE kind <> 'no device records'
 GROUP BY message, advice

@@ -13,5 +13,5 @@ SELECT
         tw_percent(k.longer_share), k.rank, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.names, tw_percent(k.typical_share)) AS evidence,
     'Compare clock rates, power limit, temperature and ECC errors of its GPU with the others''; else the shapes it works on' AS advice
-FROM shared_kernel_times() AS k CROSS JOIN shared_mean_step() AS s
-WHERE k.typical_share >= $slow_kernels AND k.slower_share >= $slower_share
+FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE k.typical_share >= {{ param('slow_kernels') }} AND k.slower_share >= {{ param('slower_share') }}

@@ -6,7 +6,7 @@
 -- param: slow_link DOUBLE = 1.3 | a group is slow if its transfers take this many times as long as those of its peers
 WITH rates AS MATERIALIZED (
     SELECT op, group_id, ranks, instances, measured, transfer_p50_ns, peer_ratio, bytes
-    FROM analysis_bandwidth()
+    FROM {{ ref('bandwidth') }}
     -- threads that time calls themselves (gloo, MPI) may only have waited for a core
     SEMI JOIN (SELECT group_id FROM collectives WHERE gpu_op_id IS NOT NULL) USING (group_id)
     -- with a member missing, waiting for it looks like transfer
@@ -19,7 +19,7 @@ slow_groups AS (
         sum(transfer_p50_ns * instances) / sum(transfer_p50_ns / peer_ratio * instances) AS ratio
     FROM rates
     GROUP BY group_id
-    HAVING ratio >= $slow_link AND excess_ns > 0
+    HAVING ratio >= {{ param('slow_link') }} AND excess_ns > 0
 ),
 -- a rank all of whose comparable groups are slow, if it is the only one
 suspects AS (
@@ -33,7 +33,7 @@ suspects AS (
 ),
 exposures AS (
     SELECT group_id, sum(bare_ns) / sum(duration_ns - coalesce(wait_ns, 0)) AS exposed_share
-    FROM shared_exposed_calls()
+    FROM {{ ref('exposed_calls') }}
     WHERE duration_ns > coalesce(wait_ns, 0)
     GROUP BY group_id
 ),
@@ -60,5 +60,5 @@ SELECT
             ELSE 'group ' || t.group_id END,
         tw_digits(max(t.ratio))) AS evidence,
     'Test its links alone (nccl-tests, nvidia-smi nvlink, ibstat); look for a cable, port or NIC that runs slower' AS advice
-FROM slow_transfers AS t CROSS JOIN shared_mean_step() AS s
+FROM slow_transfers AS t CROSS JOIN {{ ref('mean_step') }} AS s
 GROUP BY t.ranks, t.group_id, s.steps

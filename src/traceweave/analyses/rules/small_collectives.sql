@@ -13,19 +13,22 @@ WITH small AS (
         any_value(f.half_bytes) AS half_bytes,
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
+        count(DISTINCT (c.rank, c.step)) AS windows,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
-    FROM shared_exposed_calls() AS c JOIN analysis_alpha_beta() AS f ON f.op = c.op AND f.group_id = c.group_id
+    FROM {{ ref('exposed_calls') }} AS c JOIN {{ ref('alpha_beta') }} AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
         -- what the host reads cannot be merged with gradients
-        AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM shared_read_calls() WHERE collective_id IS NOT NULL)
+        AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM {{ ref('read_calls') }} WHERE collective_id IS NOT NULL)
     GROUP BY c.op, c.group_id
 )
 SELECT
     k.group_id,
-    -- per rank of the group; what latency costs cannot be more than what is exposed
-    least(k.alpha_ns * greatest(k.calls - ceil(k.bytes / $bucket_bytes), 0), k.exposed_ns) / s.windows AS cost_ns,
-    CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits($bucket_bytes / 1e6))
+    -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
+    least(
+        k.alpha_ns * greatest(k.calls / k.windows - ceil(k.bytes / k.windows / {{ param('bucket_bytes') }}), 0) * k.windows,
+        k.exposed_ns) / s.windows AS cost_ns,
+    CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
@@ -37,4 +40,4 @@ SELECT
         WHEN 'optimizer' THEN 'larger buckets of the optimizer''s parameters'
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
-FROM small AS k CROSS JOIN shared_mean_step() AS s
+FROM small AS k CROSS JOIN {{ ref('mean_step') }} AS s

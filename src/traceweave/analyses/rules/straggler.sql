@@ -45,13 +45,13 @@ SELECT
         WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
         ELSE 'Record CPU activity and a longer window'
     END AS advice
-FROM shared_blame() AS b
+FROM {{ ref('blame') }} AS b
 LEFT JOIN tw_late_causes() AS c USING (cause)
-LEFT JOIN (FROM shared_late_steps() WHERE is_most) AS m ON m.rank = b.rank
-LEFT JOIN shared_split_sizes() AS x ON x.rank = b.rank AND b.cause = 'compute' AND x.times_mean >= 1.1
+LEFT JOIN (FROM {{ ref('late_steps') }} WHERE is_most) AS m ON m.rank = b.rank
+LEFT JOIN {{ ref('split_sizes') }} AS x ON x.rank = b.rank AND b.cause = 'compute' AND x.times_mean >= 1.1
 LEFT JOIN (
-    FROM shared_differences() WHERE kind <> 'idle'
+    FROM {{ ref('differences') }} WHERE kind <> 'idle'
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
 ) AS d ON d.rank = b.rank AND 2 * d.excess_ns >= b.cost_ns
-CROSS JOIN shared_mean_step() AS s
+CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE b.is_straggler

@@ -8,7 +8,7 @@ WITH
 -- every rank of a stage has its work: the fastest has nothing else on top of it
 measured AS (
     SELECT step, stages, stage, min(busy_ns) AS busy_ns, max(microbatches) AS microbatches, list(rank) AS ranks
-    FROM analysis_pipeline()
+    FROM {{ ref('pipeline') }}
     WHERE busy_ns IS NOT NULL
     GROUP BY step, stages, stage
 ),
@@ -52,5 +52,5 @@ SELECT
         WHEN 0 THEN '; count the embedding as layers of the first stage'
         ELSE ''
     END AS advice
-FROM pipelines AS p CROSS JOIN shared_mean_step() AS s
-WHERE p.busy_ns >= (1 + $unequal_stages) * p.mean_ns AND p.microbatches > 1
+FROM pipelines AS p CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE p.busy_ns >= (1 + {{ param('unequal_stages') }}) * p.mean_ns AND p.microbatches > 1

@@ -8,5 +8,5 @@ SELECT
     format('Ranks began recording at different times: in the first collective of their groups they wait {} on average, which counts in no other finding',
         tw_time(e.start_ns * s.windows / s.ranks)) AS evidence,
     'Start the profiler at the same step on every rank, after a barrier' AS advice
-FROM shared_exposure() AS e CROSS JOIN shared_mean_step() AS s
-WHERE e.start_ns >= $min_share * s.step_ns
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE e.start_ns >= {{ param('min_share') }} * s.step_ns

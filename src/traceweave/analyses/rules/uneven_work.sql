@@ -12,5 +12,5 @@ SELECT
         k.rank, tw_time(k.excess_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.heavy, k.names, tw_shortened(k.heaviest), tw_percent(greatest(k.typical_share, 0))) AS evidence,
     'Balance the work of these kernels (table shards, sequence lengths, experts); where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
-FROM shared_kernel_times() AS k CROSS JOIN shared_mean_step() AS s
-WHERE k.typical_share < $slow_kernels
+FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE k.typical_share < {{ param('slow_kernels') }}

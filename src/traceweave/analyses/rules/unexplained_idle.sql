@@ -14,5 +14,5 @@ SELECT
         WHEN EXISTS (FROM gpu_ops WHERE launch_op_id IS NOT NULL) THEN 'See gaps for the ops that end them: the profiler recorded what launched others'
         ELSE 'Record CPU activity too (ProfilerActivity.CPU, nsys --trace=cuda); see gaps'
     END AS advice
-FROM shared_idling() AS i
+FROM {{ ref('idling') }} AS i
 WHERE i.cause IN ('unknown', 'began_before')

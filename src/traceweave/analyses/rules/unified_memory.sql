@@ -5,7 +5,7 @@
 -- proof: copies
 WITH migrations AS (
     SELECT rank, sum(time_ns) AS time_ns, sum(bytes) AS bytes, sum(count) AS copies
-    FROM analysis_copies()
+    FROM {{ ref('copies') }}
     WHERE starts_with(copy_kind, 'UVM')
     GROUP BY rank
 )
@@ -14,5 +14,5 @@ SELECT
     format('Pages of managed memory migrate for {} per {}: {} in {}', tw_time(sum(m.time_ns / r.windows) / any_value(s.ranks)), any_value(s.unit),
         tw_size(sum(m.bytes / r.windows) / any_value(s.ranks)), tw_about(sum(m.copies / r.windows) / any_value(s.ranks), 'migration')) AS evidence,
     'Prefetch data before its use (cudaMemPrefetchAsync), advise its location (cudaMemAdvise), or copy it explicitly' AS advice
-FROM migrations AS m JOIN shared_rank_windows() AS r USING (rank) CROSS JOIN shared_mean_step() AS s
+FROM migrations AS m JOIN {{ ref('rank_windows') }} AS r USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
 HAVING count(*) > 0

@@ -3,12 +3,11 @@
 -- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
--- reads: gpu_ops
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
 WITH grown AS (
     SELECT s.step, s.grew, sum(s.grew_ns) / count(*) AS grew_ns, list(s.rank ORDER BY s.rank) AS ranks
-    FROM analysis_slow_steps() AS s
-    WHERE s.step = (SELECT longest FROM shared_steadiness()) AND s.grew IS NOT NULL
+    FROM {{ ref('slow_steps') }} AS s
+    WHERE s.step = (SELECT longest FROM {{ ref('steadiness') }}) AND s.grew IS NOT NULL
     GROUP BY s.step, s.grew
     QUALIFY row_number() OVER (ORDER BY sum(s.grew_ns) DESC, s.grew) = 1
 ),
@@ -16,7 +15,7 @@ WITH grown AS (
 -- ahead waits for the GPU, its step is long and has work of the steps before, although all steps have the same
 launched AS (
     SELECT sum(CASE WHEN o.step = g.step THEN o.duration_ns ELSE -o.duration_ns / (t.steps - 1) END) / any_value(len(g.ranks)) AS more_ns
-    FROM grown AS g CROSS JOIN shared_steadiness() AS t JOIN gpu_ops AS o ON list_contains(g.ranks, o.rank)
+    FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t JOIN gpu_ops AS o ON list_contains(g.ranks, o.rank)
     WHERE g.grew = 'compute' AND o.category = 'compute' AND o.step IS NOT NULL
     HAVING count(*) > 0
 ),
@@ -28,7 +27,7 @@ late AS (
             e.late_rank,
             any_value(g.grew_ns) AS grew_ns,
             sum(CASE WHEN e.step = g.step THEN e.late_ns ELSE -e.late_ns / (t.steps - 1) END) / len(any_value(g.ranks)) AS late_ns
-        FROM grown AS g CROSS JOIN shared_steadiness() AS t JOIN shared_exposed_calls() AS e ON list_contains(g.ranks, e.rank)
+        FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t JOIN {{ ref('exposed_calls') }} AS e ON list_contains(g.ranks, e.rank)
         WHERE g.grew = 'exposed_comm' AND e.late_rank IS NOT NULL AND e.step IS NOT NULL AND NOT e.is_staged AND NOT e.is_start
         GROUP BY e.late_rank
     )
@@ -57,14 +56,14 @@ SELECT
         WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'
         ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
     END AS advice
-FROM shared_steadiness() AS t
+FROM {{ ref('steadiness') }} AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
 LEFT JOIN launched AS a ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
-LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM shared_compiling() GROUP BY step) AS k ON k.step = t.longest
-CROSS JOIN shared_mean_step() AS m
-LEFT JOIN shared_exposure() AS e ON TRUE
-WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= $unsteady_share * t.p50_ns AND coalesce(2 * a.more_ns >= g.grew_ns, TRUE)
+LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM {{ ref('compiling') }} GROUP BY step) AS k ON k.step = t.longest
+CROSS JOIN {{ ref('mean_step') }} AS m
+LEFT JOIN {{ ref('exposure') }} AS e ON TRUE
+WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t.p50_ns AND coalesce(2 * a.more_ns >= g.grew_ns, TRUE)
     -- a first step that is long because ranks began to record at different moments says nothing of steps
-    AND NOT coalesce(t.longest = (SELECT min(step) FROM shared_budget()) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)
+    AND NOT coalesce(t.longest = (SELECT min(step) FROM {{ ref('budget') }}) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)

@@ -1,6 +1,5 @@
 -- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
 -- grain: one row per rank that came last, or held up those who did
--- reads: collective_instances, collective_waits, device_ops, gpu_ops, groups, host_ops, ranks, steps
 -- param: min_share
 -- param: straggler_factor
 -- param: straggler_chance
@@ -26,7 +25,7 @@ WITH late AS (
         count(*) FILTER (WHERE late_ns > 0) AS waiters
     FROM (
         SELECT late_rank, rank, sum(late_ns) AS late_ns, any_value(windows) AS windows
-        FROM shared_exposed_calls()
+        FROM {{ ref('exposed_calls') }}
         WHERE late_rank IS NOT NULL AND NOT is_staged AND NOT is_start
         GROUP BY late_rank, rank
     )
@@ -42,16 +41,16 @@ SELECT
     h.ranks AS held_up,
     s.chance,
     s.cause IS DISTINCT FROM 'other_group'
-        AND coalesce(s.chance <= $straggler_chance, FALSE)
-        AND l.cost_ns >= $min_share * m.step_ns
-        AND l.cost_ns >= $straggler_factor * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler
+        AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE)
+        AND l.cost_ns >= {{ param('min_share') }} * m.step_ns
+        AND l.cost_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler
 FROM late AS l
-JOIN analysis_stragglers() AS s USING (rank)
+JOIN {{ ref('stragglers') }} AS s USING (rank)
 LEFT JOIN (
     SELECT origin_rank AS rank, list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks
-    FROM analysis_stragglers()
+    FROM {{ ref('stragglers') }}
     -- others wait for it: one that is never last passes on what nobody notices
     WHERE caused_wait_ns > 0 AND 2 * passed_on_ns > caused_wait_ns
     GROUP BY origin_rank
 ) AS h USING (rank)
-CROSS JOIN shared_mean_step() AS m
+CROSS JOIN {{ ref('mean_step') }} AS m

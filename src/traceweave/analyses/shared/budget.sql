@@ -1,6 +1,5 @@
 -- shared: budget | the time budget of every step, or of whole recordings where no step is marked
 -- grain: one row per rank and step; per rank where has_steps is false
--- reads: clock_spans, collective_instances, collectives, device_ops, steps
 -- within: rank
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
@@ -33,5 +32,5 @@ SELECT
     idle_ns,
     has_steps,
     count(*) OVER (PARTITION BY rank) AS windows
-FROM (SELECT *, bool_or(step IS NOT NULL) OVER () AS has_steps FROM analysis_breakdown() WHERE window_ns > 0)
+FROM (SELECT *, bool_or(step IS NOT NULL) OVER () AS has_steps FROM {{ ref('breakdown') }} WHERE window_ns > 0)
 WHERE step IS NOT NULL OR NOT has_steps

@@ -1,6 +1,5 @@
 -- shared: compiling | how long the host compiled code in each step
 -- grain: one row per rank and step in which it did; per rank where no step is marked
--- reads: host_ops
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
 -- column: compile_ns BIGINT | length of the union of the ranges in which code was compiled, over all threads
@@ -17,5 +16,5 @@ FROM (
     FROM host_ops
     WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_range_names WHERE compiles = 'yes')
 )
-WHERE step IS NOT NULL OR NOT (SELECT has_steps FROM shared_mean_step())
+WHERE step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }})
 GROUP BY rank, step

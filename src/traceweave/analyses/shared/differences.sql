@@ -1,6 +1,5 @@
 -- shared: differences | what each rank does more, longer or alone, beside the median of the others
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
--- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run), 'range' (annotation or NVTX range on the host), or 'idle'
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end tells apart are one
@@ -22,7 +21,7 @@ WITH things AS (
     WHERE kind IN ('annotation', 'nvtx') AND NOT regexp_matches(name, '^(ProfilerStep#|(nccl|gloo|mpi|ucc|c10d):)')
     GROUP BY ALL
     UNION ALL
-    SELECT rank, step, 'idle', cause, gaps, idle_ns FROM analysis_idle_causes() WHERE cause <> 'short'
+    SELECT rank, step, 'idle', cause, gaps, idle_ns FROM {{ ref('idle_causes') }} WHERE cause <> 'short'
 ),
 spans AS MATERIALIZED (
     SELECT t.*

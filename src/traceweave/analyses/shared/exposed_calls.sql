@@ -1,6 +1,5 @@
 -- shared: exposed_calls | collectives within the time budget: what of them no compute hides, and what they are for
 -- grain: one row per rank and collective
--- reads: collective_instances, collectives, device_ops, groups, host_ops, ranks
 -- param: forward_share
 -- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
 -- column: step BIGINT | step in which it was issued
@@ -41,7 +40,7 @@ blocking AS MATERIALIZED (
     JOIN backward_starts AS s ON s.rank = k.rank AND s.step IS NOT DISTINCT FROM k.step
     WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all', 'dispatch', 'combine')
     GROUP BY k.group_id
-    HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= $forward_share * sum(k.bytes)
+    HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= {{ param('forward_share') }} * sum(k.bytes)
 ),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (
@@ -80,14 +79,14 @@ SELECT
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
-    e.collective_id IN (SELECT collective_id FROM shared_starts()) AS is_start,
+    e.collective_id IN (SELECT collective_id FROM {{ ref('starts') }}) AS is_start,
     CASE WHEN e.wait_ns IS NULL AND e.is_staged AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
     e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks,
     NOT lacks_ranks AND e.wait_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
     coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
-FROM analysis_exposed_comm() AS e
-JOIN shared_rank_windows() AS r USING (rank)
-CROSS JOIN shared_mean_step() AS s
+FROM {{ ref('exposed_comm') }} AS e
+JOIN {{ ref('rank_windows') }} AS r USING (rank)
+CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id

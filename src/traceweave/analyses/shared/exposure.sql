@@ -21,7 +21,7 @@ WITH uses AS (
     SELECT arg_max(use, (hideable_ns, use)) AS of_hideable, arg_max(use, (transfer_ns, use)) AS of_transfer
     FROM (
         SELECT use, coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns, sum(bare_ns) AS transfer_ns
-        FROM shared_exposed_calls()
+        FROM {{ ref('exposed_calls') }}
         GROUP BY use
     )
 ),
@@ -49,9 +49,9 @@ summed AS (
             WHEN bool_or(NOT is_recorded) FILTER (WHERE lacks_ranks) THEN 'ranks that were not recorded or whose calls were not matched'
             ELSE 'ranks whose calls were not matched'
         END AS unseen,
-        coalesce(sum(bare_ns) FILTER (WHERE bytes < $small_bytes), 0) AS small_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE bytes < {{ param('small_bytes') }}), 0) AS small_ns,
         sum(duration_ns - coalesce(wait_ns, 0)) FILTER (WHERE NOT is_staged AND NOT is_blocking) AS may_hide_ns
-    FROM shared_exposed_calls()
+    FROM {{ ref('exposed_calls') }}
     HAVING count(*) > 0
 ),
 -- sums count collectives that overlap twice: they only say how the waiting, and the rest, that breakdown has divide
@@ -61,7 +61,7 @@ scaled AS (
         s.exposed_wait_ns / greatest(c.exposed_wait_ns, 1) AS of_wait,
         (s.exposed_comm_ns - s.exposed_wait_ns) / greatest(c.exposed_ns - c.exposed_wait_ns, 1) AS of_rest,
         s.compute_ns - s.overlap_ns AS free_compute_ns
-    FROM summed AS c CROSS JOIN shared_mean_step() AS s
+    FROM summed AS c CROSS JOIN {{ ref('mean_step') }} AS s
 )
 SELECT
     of_wait * wait_ns AS wait_ns,

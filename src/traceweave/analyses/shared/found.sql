@@ -26,5 +26,5 @@ SELECT
     f.evidence,
     coalesce(f.proof, f.usual_proof) AS proof,
     f.advice
-FROM every_rule() AS f LEFT JOIN shared_mean_step() AS s ON TRUE
-WHERE f.cost_ns IS NULL OR (f.cost_ns >= $min_share * s.step_ns AND f.cost_ns > 0)
+FROM {{ rules() }} AS f LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
+WHERE f.cost_ns IS NULL OR (f.cost_ns >= {{ param('min_share') }} * s.step_ns AND f.cost_ns > 0)

@@ -6,13 +6,13 @@
 -- column: stall_scenario VARCHAR | in the steps with a stall; NULL where there is none, and of late launches: those of one step may be no stall
 WITH kinds AS (
     SELECT i.cause, k.kind, CASE WHEN k.kind IN ('sync', 'device_delay') THEN '' ELSE ' while=idle' END AS idle, i.ranks, i.stalled_steps
-    FROM shared_idling() AS i
+    FROM {{ ref('idling') }} AS i
     JOIN (VALUES ('data_loading', 'data_loading'), ('launch_bound', 'launch'), ('sync', 'sync'), ('device_delay', 'device_delay'),
         ('allocator', 'allocator'), ('compilation', 'compilation'), ('module_loading', 'module_loading')) AS k(cause, kind)
         USING (cause)
 ),
 all_steps AS (
-    SELECT list(DISTINCT step ORDER BY step) FILTER (WHERE step IS NOT NULL) AS steps FROM shared_budget()
+    SELECT list(DISTINCT step ORDER BY step) FILTER (WHERE step IS NOT NULL) AS steps FROM {{ ref('budget') }}
 ),
 usual AS (
     SELECT

@@ -1,6 +1,5 @@
 -- shared: idling | what the mean step idles for each cause, on which ranks, and whether that is a stall that hit few steps
 -- grain: one row per cause
--- reads: clock_spans, device_ops, gpu_ops, host_ops, other_events, steps
 -- param: stall_share
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
@@ -17,16 +16,16 @@
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
 WITH idle AS MATERIALIZED (
     SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.host_op, i.host_op_ns, r.windows
-    FROM analysis_idle_causes() AS i
-    JOIN shared_rank_windows() AS r USING (rank)
-    CROSS JOIN shared_mean_step() AS s
+    FROM {{ ref('idle_causes') }} AS i
+    JOIN {{ ref('rank_windows') }} AS r USING (rank)
+    CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (i.step IS NOT NULL OR NOT s.has_steps) AND (i.timeline = 'gpu' OR i.cause = 'data_loading')
 ),
 -- a step without gaps of a cause has none of it: that counts in the median
 by_step AS MATERIALIZED (
     SELECT c.cause, t.step, coalesce(sum(i.idle_ns), 0) / t.ranks AS idle_ns
     FROM (SELECT DISTINCT cause FROM idle) AS c
-    CROSS JOIN (SELECT step, count(*) AS ranks FROM shared_budget() WHERE step IS NOT NULL GROUP BY step) AS t
+    CROSS JOIN (SELECT step, count(*) AS ranks FROM {{ ref('budget') }} WHERE step IS NOT NULL GROUP BY step) AS t
     LEFT JOIN idle AS i ON i.cause = c.cause AND i.step = t.step
     GROUP BY c.cause, t.step, t.ranks
 ),
@@ -35,9 +34,9 @@ usual AS (
 ),
 stalls AS MATERIALIZED (
     SELECT b.cause, list(b.step ORDER BY b.step) AS stalled_steps, any_value(u.usual_ns) AS usual_ns, sum(b.idle_ns - u.usual_ns) / any_value(u.steps) AS stall_ns
-    FROM by_step AS b JOIN usual AS u USING (cause) CROSS JOIN shared_mean_step() AS s
+    FROM by_step AS b JOIN usual AS u USING (cause) CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE b.cause IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'host' OR cause = 'device_delay')
-        AND u.steps > 2 AND b.idle_ns > 2 * u.usual_ns AND b.idle_ns - u.usual_ns >= $stall_share * s.step_ns
+        AND u.steps > 2 AND b.idle_ns > 2 * u.usual_ns AND b.idle_ns - u.usual_ns >= {{ param('stall_share') }} * s.step_ns
     GROUP BY b.cause
     HAVING 3 * count(*) <= any_value(u.steps) AND 2 * sum(b.idle_ns - u.usual_ns) > any_value(u.total_ns)
 ),
@@ -84,8 +83,8 @@ by_cause AS (
         avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
         bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS is_blamed
     FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
-    LEFT JOIN (SELECT rank FROM shared_blame() WHERE is_straggler) AS b USING (rank)
-    CROSS JOIN shared_mean_step() AS s
+    LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+    CROSS JOIN {{ ref('mean_step') }} AS s
     GROUP BY i.cause, s.ranks
 ),
 costs AS (
@@ -117,6 +116,6 @@ SELECT
     c.stall_ns,
     x.host_op AS stall_host_op
 FROM costs AS c
-CROSS JOIN shared_mean_step() AS s
+CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN hosts AS h USING (cause)
 LEFT JOIN stall_hosts AS x USING (cause)

@@ -1,6 +1,5 @@
 -- shared: kernel_times | ranks on which the same kernels take longer than on the others
 -- grain: one row per such rank
--- reads: gpu_ops
 -- param: slow_kernels
 -- param: kernel_spread
 -- column: rank INTEGER | global rank
@@ -21,7 +20,7 @@ medians AS (
         sum(duration_ns) / any_value(windows) AS total_ns,
         tw_percentile(duration_ns, 0.5) AS median_ns,
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
-    FROM gpu_ops JOIN shared_rank_windows() USING (rank)
+    FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank)
     WHERE category = 'compute' AND kind = 'kernel'
     GROUP BY rank, name
 ),
@@ -44,11 +43,11 @@ excess AS MATERIALIZED (
         name,
         coalesce(total_ns - usual_total_ns, count * (median_ns - usual_ns)) AS excess_ns,
         coalesce(usual_total_ns, count * usual_ns) AS usual_ns,
-        CASE WHEN widest_spread <= $kernel_spread THEN median_ns / usual_ns END AS ratio
+        CASE WHEN widest_spread <= {{ param('kernel_spread') }} THEN median_ns / usual_ns END AS ratio
     FROM beside_others
     -- of a kernel of few ticks of the trace, rounding is a good part
-    WHERE usual_ns >= 20 * (SELECT tick_ns FROM shared_program())
-        AND (widest_spread <= $kernel_spread OR usual_total_ns IS NOT NULL)
+    WHERE usual_ns >= 20 * (SELECT tick_ns FROM {{ ref('program') }})
+        AND (widest_spread <= {{ param('kernel_spread') }} OR usual_total_ns IS NOT NULL)
 ),
 ordered AS (
     SELECT
@@ -70,9 +69,9 @@ SELECT
     arg_max(name, (excess_ns, name)) AS heaviest
 FROM ordered
 GROUP BY rank
-HAVING sum(excess_ns) >= $slow_kernels * sum(usual_ns)
+HAVING sum(excess_ns) >= {{ param('slow_kernels') }} * sum(usual_ns)
     AND rank NOT IN (
         SELECT rank
-        FROM shared_blame()
+        FROM {{ ref('blame') }}
         WHERE is_straggler AND cause = 'compute'
     )

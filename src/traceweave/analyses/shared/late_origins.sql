@@ -1,6 +1,5 @@
 -- shared: late_origins | for whom others waited in collectives whose last rank had been held up in another group
 -- grain: one row per collective whose last rank's lateness goes back mostly to another rank
--- reads: collective_instances, collective_waits, device_ops
 -- param: queued_ns
 -- column: collective_id BIGINT | the instance
 -- column: origin INTEGER | the rank that most of the last one's lateness goes back to
@@ -8,7 +7,7 @@
 -- column: is_known BOOLEAN | that is longer before the last arrival than the clock resolution
 WITH main AS (
     SELECT collective_id, rank, arg_max(origin, (share, -origin)) AS origin
-    FROM shared_wait_origins()
+    FROM {{ ref('wait_origins') }}
     GROUP BY collective_id, rank
 ),
 lasts AS (

@@ -25,6 +25,6 @@ SELECT
     CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
     any_value(has_steps) AS has_steps,
     any_value(timeline) = 'gpu' AS has_gpu
-FROM shared_budget()
+FROM {{ ref('budget') }}
 -- shorter than 10 us a step is none, and a recording shorter than a millisecond says nothing about a training run
 HAVING avg(window_ns) >= CASE WHEN any_value(has_steps) THEN 10000 ELSE 1000000 END

@@ -1,7 +1,6 @@
 -- shared: partition | where every nanosecond of each rank's step went: what ran, and why nothing did
 -- grain: one row per rank, step, state and cause with any time; the same without steps where step is NULL
 -- within: rank
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: window
 -- param: min_gap_ns
 -- param: kernel_delay_ns
@@ -17,7 +16,7 @@
 -- column: window_ns BIGINT | length of the window
 -- column: timeline VARCHAR | 'gpu' or 'cpu'
 WITH windows AS MATERIALIZED (
-    FROM analysis_breakdown(p_window := $window)
+    FROM {{ ref('breakdown', window=param('window')) }}
 ),
 states AS (
     UNPIVOT (
@@ -33,7 +32,7 @@ states AS (
 found AS MATERIALIZED (
     SELECT
         g.gap_id, g.rank, g.step, g.cause, g.pid, g.tid, g.start_ns, g.end_ns, g.gaps, g.gaps_ns, g.longest_ns
-    FROM tw_gaps($window, 'device', $min_gap_ns, $kernel_delay_ns, 'summed') AS g
+    FROM tw_gaps({{ param('window') }}, 'device', {{ param('min_gap_ns') }}, {{ param('kernel_delay_ns') }}, 'summed') AS g
 ),
 -- what was launched needed nothing of the host any more
 hosted AS MATERIALIZED (

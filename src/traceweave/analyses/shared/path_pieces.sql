@@ -1,7 +1,6 @@
 -- shared: path_pieces | the critical path, stretch by stretch without a hole between them; where clocks let it go back in time, that is cut off
 -- through: path_pieces
 -- grain: one row per stretch of one rank, kind and sort of work; none where the run is not replayed
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: replay_ops
 -- column: step BIGINT | step number; NULL: none
 -- column: rank INTEGER | the rank whose time it is

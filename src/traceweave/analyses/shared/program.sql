@@ -1,6 +1,5 @@
 -- shared: program | what was recorded: advice has to fit it
 -- grain: one row
--- reads: gpu_ops, host_ops, ranks
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell

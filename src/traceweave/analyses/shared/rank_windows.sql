@@ -2,4 +2,4 @@
 -- grain: one row per rank
 -- column: rank INTEGER | global rank
 -- column: windows BIGINT | its steps
-SELECT rank, any_value(windows) AS windows FROM shared_budget() GROUP BY rank
+SELECT rank, any_value(windows) AS windows FROM {{ ref('budget') }} GROUP BY rank

@@ -1,6 +1,5 @@
 -- shared: read_calls | collectives of a few numbers whose result the host reads soon after
 -- grain: one row per rank and such collective
--- reads: collectives, host_ops
 -- param: read_bytes
 -- column: rank INTEGER | global rank
 -- column: collective_id BIGINT | the same value on all ranks of one instance
@@ -12,7 +11,7 @@
 WITH small AS MATERIALIZED (
     SELECT k.rank, k.collective_id, k.step, k.op, k.group_id, k.bytes, i.pid, i.tid, i.end_ns
     FROM collectives AS k JOIN tw_issued AS i USING (call_id)
-    WHERE k.bytes <= $read_bytes
+    WHERE k.bytes <= {{ param('read_bytes') }}
 ),
 -- the operators of threads that issue any, in their order
 operators AS (

@@ -1,7 +1,6 @@
 -- shared: replayed | what fixing what was found would be worth: each scenario alone, and the first n together; and what can be gained at most where no scenario is the fix
 -- through: replayed_fixes
 -- grain: one row per scenario of the costliest findings, the best first, after one for the run as it is; one with a note alone where nothing is replayed
--- reads: clock_spans, collective_instances, collectives, device_ops, gpu_ops, host_ops, other_events, ranks, steps
 -- param: replay_ops
 -- column: n BIGINT | 0: the run as it is; 1 is the scenario that alone gains most, 2 the next that gains more on top of it; NULL: any other
 -- column: scenario VARCHAR | as what-if takes it; NULL: none
@@ -14,9 +13,9 @@ FROM (SELECT count(*) AS operations FROM device_ops) AS r
 LEFT JOIN (
     SELECT scenario, bool_or(is_fix) AS is_fix, max(bound_ns) AS bound_ns
     FROM (
-        SELECT scenario, TRUE AS is_fix, bound_ns FROM shared_found()
+        SELECT scenario, TRUE AS is_fix, bound_ns FROM {{ ref('found') }}
         UNION ALL
-        SELECT unnest([ceiling, remedy]), FALSE, bound_ns FROM shared_found()
+        SELECT unnest([ceiling, remedy]), FALSE, bound_ns FROM {{ ref('found') }}
     )
     WHERE scenario IS NOT NULL AND bound_ns IS NOT NULL
     GROUP BY scenario

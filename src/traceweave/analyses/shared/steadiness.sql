@@ -1,6 +1,5 @@
 -- shared: steadiness | how steady the steps are, by the length that the analysis steps gives them
 -- grain: one row; none without steps
--- reads: steps
 -- column: steps BIGINT | different steps
 -- column: mean_ns DOUBLE | mean length
 -- column: p50_ns BIGINT | median length
@@ -14,7 +13,7 @@
 -- column: inferred_from VARCHAR | what steps are inferred from, in words; NULL: ranges mark them
 WITH lengths AS (
     SELECT s.*, w.device_ns
-    FROM analysis_steps() AS s
+    FROM {{ ref('steps') }} AS s
     LEFT JOIN (
         SELECT step, CAST(avg(device_end_local_ns - device_start_local_ns) AS BIGINT) AS device_ns FROM steps GROUP BY step
     ) AS w USING (step)

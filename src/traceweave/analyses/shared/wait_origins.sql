@@ -1,6 +1,5 @@
 -- shared: wait_origins | where the lateness of ranks goes back to that were late in one group because they had waited in another
 -- grain: one row per collective, rank that was held up, and rank that its lateness goes back to; a rank that was late on its own account, or first, has none
--- reads: collective_instances, collective_waits, device_ops
 -- param: queued_ns
 -- column: collective_id BIGINT | the instance
 -- column: rank INTEGER | the rank that came late
@@ -56,7 +55,7 @@ swept AS (
             -- where no rank waited that the clocks can tell, nobody was held up
             list(CAST(CASE WHEN s.below_resolution THEN 0 ELSE c.waited_free_ns - c.start_free_ns END AS BIGINT)),
             list(CAST(2 * (c.end_compute_ns - c.start_compute_ns) > s.duration_ns AS BIGINT)),
-            [CAST($queued_ns AS BIGINT)]
+            [CAST({{ param('queued_ns') }} AS BIGINT)]
         ))
     FROM several AS s JOIN computed AS c USING (collective_id, rank)
     HAVING count(*) > 0

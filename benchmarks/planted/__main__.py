@@ -1,0 +1,168 @@
+"""Hold findings and predictions against recordings of one job with a defect in it and without.
+
+    python -m benchmarks.planted [--times 5] [--keep FOLDER] [DEFECT ...]
+
+Five defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times with
+it and without, in one process one after the other. Asked of the recording with it: does a finding
+name the rank, the operator and the steps; does its scenario gain what the recording without it
+gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
+Markdown table. Wants two cores that nobody else uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import traceweave
+
+JOB = Path(__file__).with_name("job.py")
+MS = 1e6
+
+
+@dataclass(frozen=True)
+class Defect:
+    rules: str
+    """Of the finding, as a regular expression."""
+    named: str
+    """What its evidence has to say, as a regular expression."""
+    wrong: str
+    """Findings that may not be as costly as that one: rule and advice, as a regular expression."""
+
+
+DEFECTS = {
+    "slow_rank": Defect(
+        "straggler",
+        r"Rank 1 .*(forward|aten::matmul).*(step 9|in 11 of 16 steps)",
+        "data_bound|launch_bound|.*loader",
+    ),
+    "late_loader": Defect(
+        "one_off_stall|data_bound",
+        r"every 4th step .*waits for data.*DataLoader",
+        "straggler|imbalance|launch_bound",
+    ),
+    "tiny_buckets": Defect(
+        "small_collectives", r"96 all_reduce per step and rank, 16.4 kB", ".*[Ss]maller buckets \\("
+    ),
+    "metric_read": Defect(
+        "read_sum",
+        r"all_reduce of 4 B in every step, 8 times, .*aten::item",
+        "straggler|.*[Bb]uckets",
+    ),
+    "uneven_work": Defect(
+        "straggler|uneven_work",
+        r"Rank 0 .*aten::matmul 18 times.*in every step",
+        "data_bound|launch_bound|.*loader",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    step_ns: float
+    gain_ns: float | None
+    """Predicted."""
+    uncertainty_ns: float | None
+    real_ns: float
+    named: bool
+    silent: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the real gain is within the uncertainty of the prediction."""
+        known = self.gain_ns is not None and self.uncertainty_ns is not None
+        return known and abs(self.gain_ns - self.real_ns) <= self.uncertainty_ns
+
+
+def record(name: str, out: Path, *, without_first: bool) -> None:
+    """Record a job with a defect and without."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(JOB)]
+    command += ["--defect", name, "--out", str(out)] + ["--without-first"] * without_first
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def judge(defect: Defect, out: Path) -> Outcome:
+    """Ask the recording with a defect what it would take without, and the other what it takes."""
+    for which in ("with", "without"):
+        traceweave.ingest([out / which], out / f"{which}.duckdb")
+    with (
+        traceweave.open(out / "with.duckdb") as run,
+        traceweave.open(out / "without.duckdb") as good,
+    ):
+        findings = run.findings().to_dict("records")
+        steps = [_step(one) for one in (run, good)]
+        found = next((row for row in findings if re.fullmatch(defect.rules, row["rule"])), None)
+        answer: Mapping[str, Any] = {}
+        if found and isinstance(found["scenario"], str):
+            answer = run.what_if(found["scenario"]).iloc[0].to_dict()
+    cost = float(found["cost_ns"]) if found else 0.0
+    return Outcome(
+        steps[0],
+        answer.get("gain_ns"),
+        answer.get("uncertainty_ns"),
+        steps[0] - steps[1],
+        bool(found and re.search(defect.named, found["evidence"])),
+        not any(_is_wrong(row, defect, cost) for row in findings),
+    )
+
+
+def _is_wrong(row: Mapping[str, Any], defect: Defect, cost: float) -> bool:
+    said = re.match(defect.wrong, row["rule"]) or re.match(defect.wrong, str(row["advice"]))
+    return bool(said) and not row["cost_ns"] < cost
+
+
+def _step(run: traceweave.Run) -> float:
+    return float(run.what_if("kind=compute times=1")["measured_step_ns"][0])
+
+
+def rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outcome]]:
+    for number in range(times):
+        for name in names:
+            out = folder / f"{name}{number}"
+            record(name, out, without_first=number % 2 == 1)
+            yield name, judge(DEFECTS[name], out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("defects", nargs="*", default=[*DEFECTS], metavar="DEFECT")
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--keep", type=Path, help="keep the recordings in this folder")
+    given = parser.parse_args()
+    print("| defect | step | predicted gain | real gain | within | named | no wrong advice |")
+    print("|---|---:|---:|---:|---|---|---|")
+    outcomes = []
+    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as folder:
+        for name, of in rows(given.defects, given.times, Path(folder)):
+            outcomes.append(of)
+            said = "none" if of.gain_ns is None else f"{of.gain_ns / MS:.1f}"
+            most = "unknown" if of.uncertainty_ns is None else f"{of.uncertainty_ns / MS:.1f}"
+            print(
+                f"| {name} | {of.step_ns / MS:.1f} ms | {said} ± {most} | {of.real_ns / MS:.1f} |"
+                f" {_word(of.holds)} | {_word(of.named)} | {_word(of.silent)} |",
+                flush=True,
+            )
+    count = len(outcomes)
+    narrow = [of for of in outcomes if of.uncertainty_ns and of.uncertainty_ns < 0.2 * of.real_ns]
+    print(
+        f"\n{count} recordings: {sum(of.holds for of in outcomes)} gains within the uncertainty,"
+        f" which is below a fifth of the gain in {len(narrow)};"
+        f" {sum(of.named for of in outcomes)} named, {sum(of.silent for of in outcomes)} without"
+        " wrong advice"
+    )
+
+
+def _word(yes: bool) -> str:
+    return "yes" if yes else "no"
+
+
+if __name__ == "__main__":
+    main()
