@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,14 +39,20 @@ SHARED = ROOT.parent / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the tests marked nightly too")
+    parser.addoption("--part", metavar="N/OF", help="run one part of the tests, such as 2/3")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the nightly tests, whatever else -m asks for."""
-    if not _nights(config):
-        left_out = [item for item in items if item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    """Leave out the nightly tests, whatever else -m asks for, and those of other parts."""
+    nights, part = _nights(config), config.getoption("part")
+    number, of = (int(text) for text in part.split("/")) if part else (1, 1)
+
+    def is_left_out(item: pytest.Item) -> bool:
+        other = zlib.crc32(item.nodeid.encode()) % of != number - 1
+        return other or not (nights or item.get_closest_marker("nightly") is None)
+
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
 
 
 def pytest_collection_finish() -> None:

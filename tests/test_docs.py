@@ -20,6 +20,8 @@ from traceweave import analyses
 from traceweave.cli.main import cli, main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+START = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+QUESTIONS = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def generator() -> ModuleType:
@@ -37,14 +39,14 @@ def test_generated_pages_are_fresh() -> None:
         assert written == text, f"run 'python docs/generate.py': {name} is stale"
 
 
-def test_every_analysis_and_command_is_in_the_readme_or_its_reference() -> None:
+def test_every_analysis_and_command_is_in_the_list_of_questions_or_the_reference() -> None:
     reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for name, command in cli.commands.items():
         assert f"## {name}\n" in reference
         assert command.help
         assert "Example:" in (command.epilog or "") + command.help
     for analysis in analyses.catalog():
-        assert f"`{analysis.name}`" in README
+        assert f"`{analysis.name}`" in QUESTIONS
 
 
 def test_links_of_the_readme_and_docs_lead_somewhere() -> None:
@@ -55,9 +57,11 @@ def test_links_of_the_readme_and_docs_lead_somewhere() -> None:
 
 
 def console_blocks() -> list[tuple[str, str]]:
-    """Return (command, output) for every `$ traceweave ...` of the README."""
-    text = "\n".join(re.findall(r"```console\n(.*?)```", README, re.S))
-    pairs = re.findall(r"^\$ (traceweave .*?(?:\"\n.*?\"|))\n(.*?)(?=^\$ |\Z)", text, re.S | re.M)
+    """Return (command, output) for every `$ traceweave ...` of the README and the first guide."""
+    text = "\n".join(re.findall(r"```console\n(.*?)```", README + START, re.S))
+    pairs = re.findall(
+        r"^\$ (traceweave (?:[^\"\n]|\"[^\"]*\")*)\n(.*?)(?=^\$ |\Z)", text, re.S | re.M
+    )
     return [(command, output.strip("\n")) for command, output in pairs]
 
 
@@ -78,8 +82,8 @@ def test_the_commands_of_the_readme_print_what_it_shows(
         "ingest",
         "analyze",
         "report",
-        "query",
         "what-if",
+        "query",
     ]
     for command, shown in pairs:
         code = main(shlex.split(command)[1:])

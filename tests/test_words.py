@@ -216,3 +216,17 @@ def test_a_whole_list_of_ranks_can_be_read_back(ranks: set[int]) -> None:
     more = int(shown.rpartition(" and ")[2].split()[0]) if " and " in shown else 0
     assert shown == text or text.startswith(shown.partition(" and ")[0])
     assert 0 <= more < len(ranks)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ([3], "Rank 3 launches late"),
+        ([6, 0], "Ranks 0 and 6 launch late"),
+        ([0, 1, 2], "Ranks 0-2 launch late"),
+        ([0, 2, 4, 6, 8], "5 ranks launch late"),
+        ([], "Most ranks launch late"),
+    ],
+)
+def test_a_title_begins_with_ranks_in_few_words(ranks: list[int], text: str) -> None:
+    assert words.subject(ranks, "launches late", "launch late") == text

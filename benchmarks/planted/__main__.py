@@ -50,11 +50,11 @@ DEFECTS = {
         "straggler|imbalance|launch_bound",
     ),
     "tiny_buckets": Defect(
-        "small_collectives", r"96 all_reduce per step and rank, 16.4 kB", ".*[Ss]maller buckets \\("
+        "small_collectives", r"all_reduce 96 times per step, 16.4 kB", ".*[Ss]maller buckets \\("
     ),
     "metric_read": Defect(
         "read_sum",
-        r"all_reduce of 4 B in every step, 8 times, .*aten::item",
+        r"all_reduce \(4 B\) at once in every step, 8 times, by aten::item",
         "straggler|.*[Bb]uckets",
     ),
     "uneven_work": Defect(

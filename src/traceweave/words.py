@@ -190,6 +190,20 @@ def named(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun if len(set(numbers)) == 1 else noun + 's'} {folded(numbers)}"
 
 
+def subject(ranks: Sequence[int], one: str, many: str) -> str:
+    """Begin a title with ranks and what each of them does: 'Rank 3 launches late', 'Ranks 0 and 6
+    launch late', '12 ranks launch late'; without ranks 'Most ranks launch late'.
+    """
+    chosen = sorted(set(ranks))
+    if len(chosen) == 1:
+        return f"Rank {chosen[0]} {one}"
+    if len(chosen) == 2:
+        return f"Ranks {chosen[0]} and {chosen[1]} {many}"
+    if chosen and chosen[-1] - chosen[0] == len(chosen) - 1:
+        return f"Ranks {chosen[0]}-{chosen[-1]} {many}"
+    return f"{len(chosen)} ranks {many}" if chosen else f"Most ranks {many}"
+
+
 def shortened(name: str, most: int = LONG_NAME) -> str:
     """Cut a name that is too long for a sentence or an axis: 'void at::native::vectorized…'."""
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"

@@ -74,8 +74,8 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
         0.3,
     )
     assert row["evidence"] == (
-        "Rank 1 keeps 1 rank waiting 300 us per step, last in 4 of 4 collectives:"
-        " it computes longer, most in other kernels. Rank 1 runs kernel once, 900 us in every step;"
+        "Rank 1 keeps 1 rank waiting 300 us per step, last in 4 of 4 collectives. Rank 1"
+        " computes longer, most in other kernels. Rank 1 runs kernel once, 900 us in every step;"
         " the others 600 us at the median"
     )
     assert "imbalance" not in found
@@ -88,12 +88,11 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     [
         # each keeps the other waiting for 300 us in every second step
         (((600, 900), (900, 600)), None, "Ranks wait for each other 150 us per step without"
-            " compute, and no single rank stands out; their compute is uneven (load balance"
-            " 83.3%)"),
+            " compute, in turn. Their compute is uneven (load balance 83.3%)"),
         # rank 0 waits 100 us for rank 1, before both wait 200 us for rank 2
-        (((600, 700, 900), (600, 700, 900)), 2, "Beyond the waits for single late ranks, ranks wait"
-            " for each other 33.3 us per step without compute, and no other rank stands out;"
-            " their compute is uneven (load balance 81.5%)"),
+        (((600, 700, 900), (600, 700, 900)), 2, "Apart from single late ranks, ranks wait for each"
+            " other 33.3 us per step without compute, in turn."
+            " Their compute is uneven (load balance 81.5%)"),
     ],
 )  # fmt: skip
 def test_waiting_that_no_straggler_explains_is_imbalance(
@@ -139,10 +138,9 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
             )
     found = _by_rule(build, "straggler", "imbalance")
     assert found["imbalance"]["evidence"] == (
-        "Ranks wait for each other 200 us per step without compute, and no single rank stands out;"
-        " their compute is uneven between collectives more than over a step (load balance 100.0%):"
-        " the late rank is mostly late because it computes longer (100.0% of the waiting whose"
-        " cause is known)"
+        "Ranks wait for each other 200 us per step without compute, in turn."
+        " Their compute is uneven between collectives more than over a step (load balance 100.0%)."
+        " In 100.0% of the waiting whose cause is known, the late rank computes longer"
     )
     assert found["imbalance"]["advice"].startswith("Not the amount of work alone:")
 
@@ -166,10 +164,9 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
     found = _by_rule(build, "straggler", "imbalance")
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
-        "Ranks wait for each other 125 us per step without compute, and no single rank stands out;"
-        " their compute explains only part of it (load balance 90.0%): more than for any"
-        " other cause, the late rank is late because it computes longer (40.0% of the waiting"
-        " whose cause is known)"
+        "Ranks wait for each other 125 us per step without compute, in turn. Their compute"
+        " explains only part of it (load balance 90.0%). In 40.0% of the waiting whose cause is"
+        " known, more than for any other cause, the late rank computes longer"
     )
 
 
@@ -200,8 +197,8 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
     row = found["data_bound"]
     assert (row["ranks"], row["cost_ns"], row["severity"]) == ([0], 500 * US, "critical")
     assert row["evidence"] == (
-        "The GPU idles 500 us per step on rank 0 while the host waits for data (1 gap),"
-        " most in next_batch"
+        "The GPU idles 500 us per step on rank 0 while the host waits for data (1 gap)."
+        " The host is then mostly in next_batch"
     )
 
 
@@ -424,8 +421,8 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     assert (row["severity"], row["cost_ns"], row["proof"]) == ("info", 300 * US, "pipeline")
     assert row["evidence"] == (
         "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
-        " them for the other stage is the bubble of a pipeline; how much is transfer is"
-        " unknown, as their two sides were not matched"
+        " them for the other stage is the bubble of a pipeline. How much is transfer is"
+        " unknown: their two sides were not matched"
     )
 
 
@@ -518,8 +515,8 @@ def test_more_work_in_some_kernels_is_no_slow_gpu(build: Builder) -> None:
     # 120, 30, 4 and 1 us more; the first two are 150 of 155
     assert (row["ranks"], row["cost_ns"], row["severity"]) == ([1], 155 * US, "warning")
     assert row["evidence"] == (
-        "Rank 1 spends 155 us more per step in the same kernels than the other, 90% of it in 2 of 5"
-        " kernel names, most in embed; half of the names are slower by 2.0% at most"
+        "Rank 1 spends 155 us more per step in the same kernels than the other. 90% of that is in 2"
+        " of 5 kernel names, most in embed. Half of the names are slower by 2.0% at most"
     )
     assert row["advice"].startswith("Balance the work of these kernels")
 
@@ -544,9 +541,10 @@ def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(
     # steps; those of less than 20 us do not count: the trace has whole microseconds
     assert row["cost_ns"] == 43_081_500
     assert row["evidence"] == (
-        "Rank 1 spends 43.1 ms more per step in the same kernels than the other, 90% of it in 4 of"
-        " 91 kernel names, most in void split_embedding_backward_codegen_rowwise_adagrad_unwei…;"
-        " half of the names are slower by 0.3% at most"
+        "Rank 1 spends 43.1 ms more per step in the same kernels than the other. 90% of that is in"
+        " 4 of 91 kernel names, most in"
+        " void split_embedding_backward_codegen_rowwise_adagrad_unwei…."
+        " Half of the names are slower by 0.3% at most"
     )
 
 
@@ -582,15 +580,15 @@ def test_a_real_gpu_made_slower_by_a_tenth_is_found(
         (
             "tp",
             "communication_bound",
-            "300 us of each step is communication that no compute hides; it may include"
+            "300 us of each step is communication that no compute hides. It may include"
             " waiting for ranks that were not recorded or whose calls were not matched",
         ),
         (
             "dp",
             "poor_overlap",
             "Compute hides 0.0% of the communication that could overlap with it, including waiting"
-            " for ranks that were not recorded or whose calls were not matched;"
-            " 300 us more per step could be hidden, at most",
+            " for ranks that were not recorded or whose calls were not matched."
+            " At most 300 us more per step could be hidden",
         ),
     ],
 )
@@ -615,7 +613,7 @@ def test_what_makes_not_all_ranks_wait_is_said_to_include_waiting(
 ) -> None:
     _transfers(build, "tp", op)
     assert _by_rule(build, "communication_bound")["communication_bound"]["evidence"] == (
-        "300 us of each step is communication that no compute hides; it may include waiting for"
+        "300 us of each step is communication that no compute hides. It may include waiting for"
         f" other ranks in {words} (its share of them is not known)"
     )
 
@@ -640,8 +638,8 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
     )
     assert found["poor_overlap"]["evidence"] == (
         "Compute hides 0.0% of the communication that could overlap with it, including waiting"
-        " for ranks that were not recorded or whose calls were not matched;"
-        " 200 us more per step could be hidden, at most"
+        " for ranks that were not recorded or whose calls were not matched."
+        " At most 200 us more per step could be hidden"
     )
 
 
@@ -665,8 +663,8 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
     # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
     assert row["cost_ns"] == 9 * 20 * US
     assert row["evidence"] == (
-        "10 all_reduce per step and rank, 4.00 kB on average; each has a latency of 20.0 us,"
-        " the transfer time of 20.0 kB"
+        "Each rank calls all_reduce 10 times per step, 4.00 kB on average. A call costs 20.0 us"
+        " before its first byte, as much as transferring 20.0 kB"
     )
     # what is not replayed is not advised
     assert row["advice"].startswith("Merging them (larger buckets) is not known to gain anything")
@@ -720,8 +718,8 @@ def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:
     stall, steady = found["one_off_stall"], found["launch_bound"]
     assert (stall["cost_ns"], steady["cost_ns"]) == (100 * US, 50 * US)
     assert stall["evidence"] == (
-        "In step 2 (1 of 4) the GPU idles 400 us longer than in the others because the host"
-        " launches late"
+        "In step 2 (1 of 4) the GPU idles 400 us longer than in the others. The host launches late"
+        " there"
     )
 
 
@@ -778,6 +776,6 @@ def test_the_rank_that_made_the_longest_step_long_is_named(
         build.collective({rank: (start, end) for rank, start in starts.items()}, step=step)
     found = _by_rule(build, "unsteady_steps")
     assert found["unsteady_steps"]["evidence"] == (
-        "Steps take 1.00 ms at the median, 1.20 ms on average; the longest, step 2, 2.00 ms"
-        f"{of}: there communication that no compute hides grew by {grew}"
+        "Steps take 1.00 ms at the median, 1.20 ms on average. The longest, step 2, takes 2.00 ms"
+        f"{of}. Communication that no compute hides grew there by {grew}"
     )

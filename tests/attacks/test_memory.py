@@ -129,7 +129,7 @@ def test_duckdb_that_gets_too_little_memory_says_what_to_lower(
     monkeypatch.setattr(draft, "DRAFT_MEMORY_MIB", (4, 1))
     trace = fixtures / "ddp_gloo_4ranks"
 
-    assert main(["ingest", str(trace), "-o", str(database), "-q", "-j", "4"]) == 3
+    assert main(["ingest", "--replace", str(trace), "-o", str(database), "-q", "-j", "4"]) == 3
 
     (line,) = capsys.readouterr().err.splitlines()
     assert "lower -j, which was 4, or give it more memory: -j 4 takes up to 428 MB" in line
@@ -232,7 +232,7 @@ def test_any_limit_leaves_the_old_or_the_whole_new_database(
     before = database.read_bytes()
     options = [] if jobs is None else ["-j", str(jobs)]
 
-    done = _limited(mib, "ingest", str(traces), "-o", str(database), "-q", *options)
+    done = _limited(mib, "ingest", "--replace", str(traces), "-o", str(database), "-q", *options)
 
     assert left_beside(database) == []
     if done.returncode == 0:

@@ -113,7 +113,7 @@ def test_findings_need_no_pandas(database: Path) -> None:
 
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
-    assert "severity" in ran.stdout
+    assert "  Next: traceweave " in ran.stdout
     assert ran.stderr.strip().endswith("False")
 
 
@@ -306,6 +306,10 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
         assert call(capsys, "ingest", same, "-o", target, "-q") == (0, "", "")
     assert call(capsys, "ingest", after, "-o", target, "-q", "--replace") == (0, "", "")
     assert call(capsys, "ingest", after, "-o", target, "-q") == (0, "", "")
+    # a folder whose name the other's begins with is another one
+    beside = (tmp_path / "after[1]").rename(tmp_path / "before2")
+    assert call(capsys, "ingest", beside, "-o", target, "-q", "--replace") == (0, "", "")
+    assert call(capsys, "ingest", before, "-o", target, "-q")[0] == 2
 
 
 def _there(text: str) -> str:

@@ -16,7 +16,7 @@ from traceweave.cli import main
 from traceweave_simulator import Config, simulate, write_kineto
 
 NOTE = (
-    "rank 5: the file ends in step 3, seen only in part: this step is unknown, left out of all"
+    "rank 5: the file ends in step 3, seen only in part. This step is unknown, left out of all"
     " numbers"
 )
 
@@ -90,7 +90,7 @@ def test_of_a_rank_whose_only_step_is_cut_nothing_is_known(tmp_path: Path) -> No
     traces[0].write_bytes(gzip.compress(content[: len(content) * 19 // 20]))
     cut, lost = traceweave.ingest(traces, tmp_path / "run.duckdb").recording
     assert cut == "rank 0: the file ends in step 1, the only one: nothing shows how long it was"
-    assert lost.endswith("have no device record: the rank is unknown, left out of all numbers")
+    assert lost.endswith("have no device record. The rank is unknown, left out of all numbers")
 
 
 @nightly

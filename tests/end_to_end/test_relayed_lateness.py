@@ -47,5 +47,8 @@ def test_the_chain_is_followed_to_the_rank_that_sleeps(slow_rank: traceweave.Run
     [late] = found[found["rule"] == "straggler"].to_dict("records")
     assert list(late["ranks"]) == [0]
     assert re.match(r"Rank 0 keeps 3 ranks waiting 6\d\.\d ms per step", late["evidence"])
-    assert "it waits for data; it holds up rank 1, for which others wait." in late["evidence"]
+    assert (
+        "Rank 0 waits for data. Rank 0 also holds up rank 1, for which others wait."
+        in late["evidence"]
+    )
     assert worst["rank"] == 0

@@ -123,6 +123,19 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "step=1-2 rank=0,1 kind=compute like=mean")[0] == 30
 
 
+def test_what_ranks_do_unequally_often_can_be_divided_evenly(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    # rank 1 runs A three times, 10 each, the others once; then R takes 10
+    model = two_steps(
+        empty_run,
+        lambda _, rank: [("A", 10 * (n + 1)) for n in range(3 if rank == 1 else 1)],
+    )
+    assert predicted(model, "rank=1 kind=compute like=median")[0] == 20
+    # 50 of work in three parts
+    assert predicted(model, "kind=compute like=mean")[0] == pytest.approx(50 / 3 + 10, abs=0.01)
+
+
 def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:

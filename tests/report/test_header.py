@@ -87,6 +87,7 @@ def test_a_real_run_is_named_counted_and_its_straggler_found_on_the_timeline(
     assert _facts(report)["Recorded"] == "2026-11-20 23:07:51 UTC"
     assert (_facts(report)["Ranks"], _facts(report)["Steps"]) == ("4 of 4", "4 (steps 3-6)")
     card = report.verdict.cards[0]
+    assert card.title == "Rank 2 waits for data, and 3 ranks wait for it"
     assert card.text.startswith("Rank 2 keeps 3 ranks waiting")
     evidence, timeline, _ = card.links
     assert evidence == Link("Evidence: Stragglers", "table-stragglers")

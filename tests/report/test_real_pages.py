@@ -82,7 +82,7 @@ def test_every_table_can_be_seen_on_screens_of_any_width(
     assert len(seen[1440]["cut"]) <= 3
     # on a telephone rows of sentences are lists, whose lines say what they are
     assert "table-findings" not in seen[390]["cut"]
-    assert seen[390]["labels"][:3] == ["Severity", "Found", "Cost per step us"]
+    assert seen[390]["labels"][:3] == ["Severity", "Found", "Evidence"]
 
 
 @nightly

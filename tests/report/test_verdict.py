@@ -19,37 +19,39 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     # of 20 ms of transfer, 10 ms run beside compute on rank 3 and nothing on the three others
     verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith(
-        "; the largest cost is poor overlap of communication, at most 18.5% of a step"
+        "; the largest cost, at most 18.5% of a step: Each step hides 12.5% of the transfers that"
+        " could overlap"
     )
-    assert verdict.cards[0][:4] == (
+    assert verdict.cards[0][:5] == (
         "warning",
         "▲",
-        "Compute hides 12.5% of the transfers that could overlap with it; 17.5 ms more per"
-        " step could be hidden, at most",
+        "Each step hides 12.5% of the transfers that could overlap",
+        "Compute hides 12.5% of the transfers that could overlap with it. At most 17.5 ms more"
+        " per step could be hidden",
         # 0.185 * 4 ranks * 24 h
         "at most 18.5% of a step, 17.7 GPU-hours a day",
     )
     findings = load_findings(shared_run(ranks=4, steps=3))
     slow = [row for row in findings.rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
-        "the largest cost is a rank with slow kernels (rank 3), at most 10.6% of a step"
+        "the largest cost, at most 10.6% of a step: Rank 3 takes 16.7% longer for the same kernels"
     )
 
 
 def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
-           "bound_ns": None, "cost_is": None, "scenario": "s", "evidence": "E", "advice": "A",
-           "proof": "p", "group_id": None}  # fmt: skip
+           "bound_ns": None, "cost_is": None, "scenario": "s", "title": "T", "evidence": "E",
+           "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
     told = cards(Findings([{**row} for _ in range(5)]), (), None)
     assert told == tuple(
-        Card("warning", "▲", "E", "", "A", (Link("All its numbers", f"finding-{place}"),))
+        Card("warning", "▲", "T", "E", "", "A", (Link("All its numbers", f"finding-{place}"),))
         for place in (1, 2, 3)
     )
     assert rest_in_words(Findings([row] * 5)) == "2 more findings below."
     assert rest_in_words(Findings([row] * 3)) == ""
     assert headline_in_words(Findings([row])) == "nothing was found that would save much"
     assert findings_section(Findings([row])).tables[0].rows == (
-        ("warning", "E", None, None, None, "A", "s", "p"),
+        ("warning", "T", "E", None, None, None, "A", "s", "p"),
     )
 
 

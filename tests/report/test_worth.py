@@ -8,7 +8,7 @@ from traceweave.report.sections.findings import Findings
 from traceweave.report.sections.worth import Worth, worth_section
 
 ADVICE = "waits between streams are inferred: record them"
-KEYS = ("rule", "ranks", "group_id", "scenario", "step_ns", "gain_ns", "alone_ns")
+KEYS = ("rule", "title", "ranks", "group_id", "scenario", "step_ns", "gain_ns", "alone_ns")
 
 
 def fix(n: int, *values: object, note: str | None = None) -> dict[str, Any]:
@@ -18,11 +18,31 @@ def fix(n: int, *values: object, note: str | None = None) -> dict[str, Any]:
     return {"n": n, **row, "together_share": share, "bottleneck": "launch of rank 1", "note": note}
 
 
-MEASURED = (None, None, None, None, 10_000_000, None, None)
+MEASURED = (None, None, None, None, None, 10_000_000, None, None)
 ROWS = [
     fix(0, *MEASURED),
-    fix(1, "straggler", [2], None, "rank=2 like=median", 7_000_000, 3_000_000, 3_000_000),
-    fix(2, "slow_link", [0, 1], 4, "group=4 times=0.5", 6_500_000, 500_000, 900_000),
+    fix(
+        1,
+        "straggler",
+        "Rank 2 is late",
+        [2],
+        None,
+        "rank=2 like=median",
+        7_000_000,
+        3_000_000,
+        3_000_000,
+    ),
+    fix(
+        2,
+        "slow_link",
+        "Links are slow",
+        [0, 1],
+        4,
+        "group=4 times=0.5",
+        6_500_000,
+        500_000,
+        900_000,
+    ),
 ]
 FOUND = Findings(
     [
@@ -39,8 +59,8 @@ def test_every_bar_begins_where_the_one_above_ends_and_leads_to_its_finding() ->
     assert [bar.anchor for bar in bars] == ["budget", "finding-3", "finding-2"]
     assert [bar.label for bar in bars] == [
         "As measured",
-        "1. waiting for a straggler (rank 2)",
-        "2. a slow link",
+        "1. Rank 2 is late",
+        "2. Links are slow",
     ]
     assert bars[1].text == "7.00 ms, -3.00 ms (-30.0%)"
     assert bars[1].code == "traceweave what-if run.duckdb 'rank=2 like=median'"
@@ -56,7 +76,7 @@ def test_a_weak_replay_is_said_with_what_to_switch_on() -> None:
 
 
 def test_what_is_not_replayed_has_its_reason() -> None:
-    refused = [fix(0, None, None, None, None, None, None, None, note="replay is refused: because")]
+    refused = [fix(0, *[None] * 8, note="replay is refused: because")]
     section = worth_section(Worth(refused, ()), FOUND)
     assert section.empty == "Costs are bounds: replay is refused: because."
     assert not section.bars

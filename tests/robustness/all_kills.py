@@ -62,8 +62,8 @@ class Attack:
         return self.before is not None
 
 
-_INGEST = ("ingest", "{traces}", "-o", "{out}", "-q")
-_ONE = ("ingest", "{one}", "-o", "{out}", "-q")
+_INGEST = ("ingest", "--replace", "{traces}", "-o", "{out}", "-q")
+_ONE = ("ingest", "--replace", "{one}", "-o", "{out}", "-q")
 
 HERE: Mapping[str, Attack] = {
     "ingest": Attack(_INGEST, "run.duckdb", _ONE),

@@ -86,7 +86,8 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     before = database.read_bytes()
 
     done = subprocess.run(
-        [sys.executable, "-c", DISK_FULL, str(room), "ingest", str(trace), "-o", database],
+        [sys.executable, "-c", DISK_FULL, str(room),
+         "ingest", "--replace", str(trace), "-o", database],
         capture_output=True, text=True,
     )  # fmt: skip
 

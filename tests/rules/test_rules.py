@@ -53,7 +53,7 @@ REAL: dict[str, Rule] = {
             # shipped: rank 2 sleeps 40 ms in every step, in its data loader
             True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.5 ms.*for data"),
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
-            True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .*its host is late"),
+            True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .* Rank 0's host is late"),
             # 8 times the rows in every step
             True_(
                 "slow_and_uneven_gloo",
@@ -72,9 +72,9 @@ REAL: dict[str, Rule] = {
             True_(
                 "evaluates_once_gloo",
                 [0],
-                "Rank 0 keeps 2 ranks waiting 126 ms per step, most of it in step 6, last in 4 of 4"
-                " collectives: it computes longer",
-                "See what it does in step 6 and the one before",
+                "Rank 0 keeps 2 ranks waiting 126 ms per step, last in 4 of 4 collectives. Most"
+                " of the waiting is in step 6. Rank 0 computes longer",
+                "See what rank 0 does in step 6 and the one before",
             ),
             # late in every step: 62 % of it in step 7, which is no matter of that step
             True_(
@@ -84,12 +84,16 @@ REAL: dict[str, Rule] = {
                 "More loader workers",
             ),
             # no range tells where it sleeps
-            True_("odd_groups_gloo", [1], "Rank 1 keeps .*: it idles longer, no cause recorded;"),
+            True_(
+                "odd_groups_gloo",
+                [1],
+                r"Rank 1 keeps .*\. Rank 1 idles longer, no cause recorded\.",
+            ),
             # its GPU is in the hands of another process
             True_(
                 "kineto/megatron_tp2",
                 [0],
-                "Rank 0 keeps 1 rank .*its GPU starts launched work late",
+                "Rank 0 keeps 1 rank .* Rank 0's GPU starts launched work late",
             ),
         ),
         # rank 1 began to record late, and is as fast as rank 0; ranks take turns; one rank; all are
@@ -109,7 +113,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "metric_read_gloo",
                 None,
-                r"all_reduce of 4 B in every step, whose result the host reads .*\(aten::item\)",
+                r"The host reads the result of all_reduce \(4 B\) at once in every step, by aten",
                 "Sum it up and read it every",
             ),
         ),
@@ -122,8 +126,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "many_buckets_gloo",
                 None,
-                "24 all_reduce per step and rank, 16.4 kB on average",
-                r"Merge them: larger DDP buckets \(bucket_cap_mb\)",
+                "Each rank calls all_reduce 24 times per step, 16.4 kB on average",
             ),
         ),
         # four buckets of 300 kB; gathers and scatters of a layer each; sums that the host reads
@@ -135,14 +138,14 @@ REAL: dict[str, Rule] = {
             True_(
                 "uneven_work_gloo",
                 None,
-                r"Ranks wait .* their compute is uneven \(load balance 5\d",
+                r"Ranks wait .* Their compute is uneven \(load balance 5\d",
                 "Balance the work",
             ),
             # it sleeps 150 ms in one of four steps
             True_(
                 "checkpoint_once_gloo",
                 None,
-                "Ranks wait .*, most of it for rank 0 in step 6; .*: that rank is in"
+                "Ranks wait .*, most of it for rank 0 in step 6. .* Rank 0 is in"
                 " 'save_checkpoint' for 150 ms in step 5$",
                 "See what rank 0 does in step 6 and the one before",
             ),
@@ -150,29 +153,29 @@ REAL: dict[str, Rule] = {
             True_(
                 "slow_and_uneven_gloo",
                 None,
-                "Beyond .* their compute is uneven",
+                "Apart .* Their compute is uneven",
                 "Balance the work",
             ),
             # who sleeps comes last, and has less to compute
             True_(
                 "idle_by_turns_gloo",
                 None,
-                r"Ranks wait .* does not explain it \(load balance 52.5%\): the late rank is"
-                " mostly late because it idles longer",
+                r"Ranks wait .* does not explain it \(load balance 52.5%\). In .* the late"
+                " rank idles longer",
                 "Not the amount of work",
             ),
             # no finding is about a late rank, and no cause has half of it
             True_(
                 "tp2_dp2_gloo",
                 None,
-                "Ranks wait .* 27.8 ms .* no single rank stands out; .*: more than for any other"
-                r" cause, the late rank is late because it waits in another .* \(38.0%",
+                "Ranks wait .* 27.8 ms .*, in turn. .* In 38.0% .*, more than for any other cause,"
+                " the late rank waits in another",
             ),
             # tensor parallel: every rank computes the same
             True_(
                 "kineto/megatron_tp8",
                 None,
-                r"Beyond .* their compute does not explain it \(load balance 98.9",
+                r"Apart .* Their compute does not explain it \(load balance 98.9",
                 "Not the amount of work",
             ),
         ),
@@ -191,25 +194,25 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/torchrec_4",
                 None,
-                "Steps take 205 ms .*step 4, 395 ms: there idle time .*allocates or frees",
+                "Steps take 205 ms .*step 4, takes 395 ms. Idle time .*allocates or frees",
                 "The cache of the allocator",
             ),
             True_(
-                "dataloader_late_once", None, ".*step 5, 127 ms: there idle time .*waits for data"
+                "dataloader_late_once", None, ".*step 5, takes 127 ms. Idle time .*waits for data"
             ),
             # the others wait 130 ms in all for rank 3 there
             True_(
                 "tp2_dp2_gloo",
                 None,
-                ".*step 5, 127 ms, mean over the ranks: there communication that no compute hides"
-                " grew by 48.7 ms on ranks 0-2, all of it waiting for rank 3",
+                ".*step 5, takes 127 ms, mean over the ranks. Communication that no compute hides"
+                " grew there by 48.7 ms on ranks 0-2, all of it waiting for rank 3",
                 "See what rank 3 does in step 5 and the one before",
             ),
             # on one rank by more than the mean step is longer
             True_(
                 "uneven_work_gloo",
                 None,
-                ".*step 3, 163 ms, mean over the ranks: there compute grew by 138 ms on rank 1$",
+                ".*step 3, takes 163 ms, mean .*. Compute grew there by 138 ms on rank 1$",
                 "See which operators took longer",
             ),
         ),
@@ -282,12 +285,12 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/megatron_tp8",
                 None,
-                "The GPU idles .*; ranks take turns launching late, and the others wait 341 ms",
+                "The GPU idles .*. Ranks take turns launching late, and the others wait 341 ms",
             ),
             True_(
                 "kineto/nanogpt_8xh100",
                 None,
-                "The GPU idles .*; ranks launch late, rank 1 most, and the others wait 7.54 ms",
+                "The GPU idles .*. Ranks launch late, rank 1 most, and the others wait 7.54 ms",
             ),
         ),
         # its host frees and allocates; its GPU starts late
@@ -299,7 +302,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/megatron_tp8",
                 None,
-                "Threads that launch stop for 276 ms .*: 121 times in 35 different ones",
+                "121 times one of 35 operators took over 2.00 ms, .* stood still 276 ms per step",
                 "Bind ranks",
             ),
         ),
@@ -319,9 +322,9 @@ REAL: dict[str, Rule] = {
                 "nsys/power_iteration__2025.3.sqlite",
                 None,
                 # what it does then has a number in its name, another one each time
-                r"The GPU idles 14.9 ms per step after the host waited for it \(2 gaps\), most in"
-                " ranges like IO 190$",
-                "Synchronize less.*; do less on the host between a wait and the next launch",
+                r"The GPU idles 14.9 ms per step after the host waited for it \(2 gaps\). The host"
+                " is then mostly in ranges like IO 190$",
+                "Synchronize less.*. Do less on the host between a wait and the next launch",
             ),
             True_("kineto/ep_moe_b200_seq", None, "The GPU idles 1.70 ms", r"Remove .item\(\)"),
         ),
@@ -414,7 +417,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "dataloader_late_once", None, r"In step 5 \(1 of 4\) the host idles 111 ms longer"
             ),
-            True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*the profiler writes out"),
+            True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*The profiler writes out"),
         ),
         ("kineto/hta_pair_nccl2", "ddp_gloo_straggler"),
     ),
@@ -539,7 +542,7 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
         " 'compile_fx_inner (dynamo_timed)' AS name, NULL AS correlation,"
         " start_local_ns - 5_000_000 AS start_local_ns, 5_000_000 AS duration_ns)"
         " FROM base.host_ops WHERE name = 'cudaLaunchKernel'",
-        "Code is compiled for .* per step; the GPU idles meanwhile for ",
+        "Code is compiled for .* per step. The GPU idles meanwhile for ",
         "Inputs change in every step",
     ),
     "profiler_overhead": (
@@ -654,7 +657,8 @@ def test_a_rank_that_nobody_waits_for_is_not_held_up(
     assert late.loc[2, "times_last"] == 0
     assert late.loc[2, "origin_rank"] == 1
     assert said["straggler"].endswith(
-        "it idles longer. Rank 1 is in 'augment' for 30.2 ms in every step; most others do not"
+        ". Rank 1 idles longer. Rank 1 is in 'augment' for 30.2 ms in every step;"
+        " most others do not"
     )
 
 
@@ -711,7 +715,7 @@ def test_a_cost_above_the_time_itself_says_why(corpus: Path, database_of: Databa
         rows = run.stream_analysis("findings").read_all().to_pylist()
     [row] = [row for row in rows if row["rule"] == "sync_bound"]
     assert (row["bound_ns"], row["cost_ns"]) == (1_078_000, 11_771_166)
-    assert row["evidence"].endswith("; without that, what comes later moves up too: 11.8 ms in all")
+    assert row["evidence"].endswith(". Without it later work starts sooner too: 11.8 ms in all")
 
 
 BY_HAND = {"slow_link", "long_tail", "fragmentation", "unequal_stages"}

@@ -176,7 +176,7 @@ def test_google_and_azure_keep_traces_runs_and_results(
     assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
     assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
     assert main(["analyze", "health", f"{url}/run.tw", "-o", f"{url}/health.csv"]) == 0
-    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw"]) == 3
+    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw", "--replace"]) == 3
     with traceweave.open(database_of(traces)) as one, traceweave.open(f"{url}/run.tw") as other:
         assert set(differing_tables(one, other)) <= {"sources"}
     stored = contents(url)
@@ -261,7 +261,7 @@ def test_a_presigned_url_is_read_and_not_kept(
         urls = [f"{address}/{t.name}?X-Amz-Signature={SIGNATURE}" for t in sorted(traces.iterdir())]
         missing = f"{address}/missing.json?X-Amz-Signature={SIGNATURE}"
         assert main(["ingest", *urls, "-o", str(tmp_path / "run.duckdb")]) == 0
-        assert main(["ingest", missing, "-o", str(tmp_path / "run.duckdb")]) == 3
+        assert main(["ingest", missing, "-o", str(tmp_path / "run.duckdb"), "--replace"]) == 3
     with traceweave.open(tmp_path / "run.duckdb") as run:
         assert len(run.sql("SELECT DISTINCT rank FROM gpu_ops")) == len(urls)
         assert run.sql("SELECT path FROM sources")["path"].tolist() == [

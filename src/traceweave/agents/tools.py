@@ -49,7 +49,7 @@ class Tools:
         return self.analyze(run, "health")
 
     def findings(self, run: str) -> Answer:
-        """Problems of a run, costliest first, each with cost, evidence, advice, and proof.
+        """Problems of a run, costliest first, each with title, cost, evidence, advice, and proof.
 
         `cost_ns` is what the mean step gains if this alone is fixed; costs do not add up (ask the
         analysis `fixes`). `proof` names the analysis whose rows show it, `scenario` is what

@@ -6,6 +6,7 @@
 -- param: warning_share
 -- param: critical_share
 -- column: severity ENUM('critical', 'warning', 'info') | by what it costs; sorts in this order
+-- column: title VARCHAR | who and what, in at most 12 words
 -- column: rule VARCHAR | which rule: see docs/findings.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
@@ -18,7 +19,7 @@
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
 -- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
--- main: severity, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
+-- main: severity, title, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
 -- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
 -- caveat: advice on buckets and on gathering ahead is given only where it gains min_share or more by replay.
@@ -55,6 +56,7 @@ SELECT
         WHEN c.cost_ns >= {{ param('warning_share') }} * s.step_ns THEN 'warning'
         ELSE 'info'
     END AS ENUM('critical', 'warning', 'info')) AS severity,
+    c.title,
     c.rule,
     c.ranks,
     c.group_id,
@@ -65,9 +67,9 @@ SELECT
     c.scenario,
     c.evidence
     || CASE WHEN c.most_ns < c.bound_ns
-        THEN format(', but by replay even ''{}'' gains {}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE tw_time(c.most_ns) || ' only' END)
+        THEN format('. By replay of ''{}'' {} can be gained', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END)
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
-        THEN format('; without that, what comes later moves up too: {} in all', tw_time(c.cost_ns))
+        THEN format('. Without it later work starts sooner too: {} in all', tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,

@@ -6,6 +6,7 @@
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: title VARCHAR | who and what that finding is about, in at most 12 words
 -- column: scenario VARCHAR | what the n-th fix is, for 'traceweave what-if'
 -- column: step_ns BIGINT | mean step with the first n fixes, replayed together
 -- column: gain_ns BIGINT | what the n-th adds: the step before it less this one
@@ -29,6 +30,7 @@ SELECT
     f.rule,
     f.ranks,
     f.group_id,
+    f.title,
     s.scenario,
     s.step_ns,
     s.before_ns - s.step_ns AS gain_ns,

@@ -137,7 +137,7 @@ rows AS (
     FROM mfu AS m CROSS JOIN totals
     UNION ALL
     SELECT 4 + f.n / 100, 'fix ' || f.n, f.gain_ns / 1e6, 'ms',
-        replace(f.rule, '_', ' ') || coalesce(' of rank ' || w.rank, '') || ': leaves ' || tw_time(f.step_ns)
+        f.title || ': leaves ' || tw_time(f.step_ns)
         || CASE WHEN f.n > 1 AND f.gain_ns > 1.1 * f.alone_ns THEN format('; alone it gains {}', CASE WHEN f.alone_ns = 0 THEN 'nothing' ELSE tw_time(f.alone_ns) END) ELSE '' END,
         w.rank, NULL, 'fixes'
     FROM {{ ref('fixes', replay_ops=param('replay_ops')) }} AS f
@@ -150,7 +150,7 @@ rows AS (
     WHERE n = 0 AND step_ns IS NULL
     UNION ALL
     -- what no scenario says is among no fixes
-    SELECT 5, 'largest finding', l.bound_ns / 1e6, 'ms', 'at most: ' || replace(l.rule, '_', ' ') || '; it cannot be replayed', NULL, NULL, 'findings'
+    SELECT 5, 'largest finding', l.bound_ns / 1e6, 'ms', 'at most: ' || l.title || '; it cannot be replayed', NULL, NULL, 'findings'
     FROM (FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
     WHERE l.scenario IS NULL AND l.ceiling IS NULL AND l.bound_ns >= 0.05 * t.window_ns / t.windows
     UNION ALL

@@ -63,11 +63,15 @@ def _calls(
 def _calls_alone(
     con: duckdb.DuckDBPyConnection, known: Mapping[str, Analysis], sql: str
 ) -> Iterator[Node]:
-    """Yield the nodes of calls in what is no SELECT, which DuckDB gives no tree of: each alone."""
+    """Yield the nodes of calls in what is no SELECT, which DuckDB gives no tree of: each alone.
+
+    What a statement makes under a name, it does not call.
+    """
     tokens = list(_tokens(sql))
     for place, (start, _, word) in enumerate(tokens):
         depth = 0
-        for _, end, bracket in tokens[place + 1 :] if word in known else ():
+        is_call = word in known and tokens[place - 1][2] not in ("macro", "function")
+        for _, end, bracket in tokens[place + 1 :] if is_call else ():
             depth += (bracket == "(") - (bracket == ")")
             if depth == 0:
                 yield from _within(json.loads(tree(con, f"FROM {sql[start:end]}")))

@@ -164,6 +164,8 @@ _HOW_TO_READ = """\
   without marked steps counts the whole recording of a rank as one step.
 - **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for
   `warning_share` (5 %), else `info`. Below `min_share` (1 %) a finding is left out.
+- **title** says who and what in at most 12 words. On the terminal, in Markdown and on the page a
+  finding is a block: severity and cost, title, evidence, advice, the next command.
 - **evidence** holds the numbers, **proof** names the analysis whose rows they come from
   (`traceweave analyze <proof> run.duckdb`), **advice** is what to try first.
 

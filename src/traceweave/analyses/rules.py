@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
+from traceweave.analyses.parameters import literal
 from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
 from traceweave.store.schema import Column
 
@@ -27,6 +28,7 @@ RULE_TOPICS = ("ranks and waiting", "communication", "idling and copies", "what 
 """What findings are about, in the order in which a reader meets them."""
 
 RULE_COLUMNS = (
+    Column("title", "VARCHAR", "who and what, in at most 12 words; NULL: what the header says"),
     Column("ranks", "INTEGER[]", "the ranks it is about; NULL: the whole run"),
     Column("group_id", "INTEGER", "the process group it is about; NULL: none in particular"),
     Column("cost_ns", "DOUBLE", "what it costs per step, at most; NULL: time is not what it costs"),
@@ -71,20 +73,26 @@ class Rule(Statement):
         return self.text("try")
 
     @property
+    def headline(self) -> str:
+        """What a finding of it is called that has no title of its own."""
+        return self.summary[:1].upper() + self.summary[1:].replace("_", " ")
+
+    @property
     def proof(self) -> str:
         """The analysis that shows the rows behind it."""
         return self.text("proof") or "findings"
 
 
 def union_of_rules(tables: Mapping[Rule, str]) -> str:
-    """Return a SELECT of what all rules found: rule, usual_proof and RULE_COLUMNS.
+    """Return a SELECT of what all rules found: rule, usual_title, usual_proof and RULE_COLUMNS.
 
     `tables` names the relation with the rows of each rule.
     """
     nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in RULE_COLUMNS)
-    selects = [f"SELECT '' AS rule, '' AS usual_proof, {nothing} WHERE FALSE"]
+    selects = [f"SELECT '' AS rule, '' AS usual_title, '' AS usual_proof, {nothing} WHERE FALSE"]
     selects += [
-        f"SELECT '{rule.name}' AS rule, '{rule.proof}' AS usual_proof, * FROM {table}"
+        f"SELECT '{rule.name}' AS rule, {literal(rule.headline)} AS usual_title,"
+        f" '{rule.proof}' AS usual_proof, * FROM {table}"
         for rule, table in tables.items()
     ]
     return "\nUNION ALL BY NAME ".join(selects)

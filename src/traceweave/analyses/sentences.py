@@ -30,6 +30,10 @@ WRITERS: Mapping[str, Writer] = MappingProxyType(
         "tw_about": Writer(lambda mean, noun: words.about(mean, noun), ("DOUBLE", "VARCHAR")),
         "tw_few": Writer(lambda count, noun: words.few(count, noun), ("HUGEINT", "VARCHAR")),
         "tw_shortened": Writer(lambda name: words.shortened(name), ("VARCHAR",)),
+        "tw_subject": Writer(
+            lambda ranks, one, many: words.subject(ranks, one, many),
+            ("BIGINT[]", "VARCHAR", "VARCHAR"),
+        ),
         "tw_ranks": Writer(lambda ranks: _named("rank", ranks), ("BIGINT[]",)),
         "tw_steps": Writer(lambda steps: _named("step", steps), ("BIGINT[]",)),
     }

@@ -105,11 +105,17 @@ def analyze(
             rows = ready(run.stream_analysis(name, **values))
         if order is not None:
             rows = largest_first(rows, order)
-        if wanted != [column.name for column in analysis.columns]:
+        in_blocks = _in_blocks(analysis, columns, printing)
+        if not in_blocks and wanted != [column.name for column in analysis.columns]:
             rows = only_columns(rows, wanted)
         most = analysis.first if printing.most_rows is None else printing.most_rows
-        shown = replace(printing, only_filled=columns is None, most_rows=most)
-        any_rows = print_rows(rows, shown)
+        printed = replace(printing, only_filled=columns is None, most_rows=most)
+        if in_blocks:
+            from traceweave.cli.blocks import print_blocks
+
+            any_rows = print_blocks(rows, database, printed)
+        else:
+            any_rows = print_rows(rows, printed)
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
         for text in _below(analysis, name, any_rows, hidden):
@@ -125,6 +131,15 @@ def _wanted(
     if columns is None or columns == "all":
         return [column.name for column in analysis.columns]
     return [_column(analysis, name) for name in columns.split(",")]
+
+
+def _in_blocks(analysis: Analysis, columns: str | None, printing: Printing) -> bool:
+    """Tell whether somebody reads findings, and asks for no columns of theirs."""
+    if analysis.name != "findings" or columns is not None:
+        return False
+    from traceweave.cli.blocks import FORMATS
+
+    return printing.format_ in FORMATS
 
 
 def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from traceweave import words
+from traceweave.cli.cells import printable
 from traceweave.cli.options import example, on_dask
 from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import is_elsewhere, shown
@@ -28,6 +29,7 @@ SELECT any_value(value), (SELECT list(path) FROM sources)
 FROM meta WHERE name = 'ingested_at_utc'
 """
 MOST_ALIKE = 3
+MOST_OF_A_PATH = 200
 """Files alike that are named one by one."""
 
 
@@ -204,9 +206,10 @@ def _what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
     of = "an unknown day" if moment is None else words.date_and_time(moment)
     there = f"the database of {of}, {words.plural(len(files or ()), 'source')}"
     if paths and files and not any(_is_under(file, path) for file in files for path in paths):
+        first = words.shortened(printable(shown(files[0])), MOST_OF_A_PATH)
         raise UsageError(
-            f"{shown(output)} holds another run: {there}, such as {shown(files[0])}; name another"
-            " file with -o, or give --replace"
+            f"{shown(output)} holds another run: {there}, such as {first}; name another file with"
+            " -o, or give --replace"
         )
     return there
 
@@ -216,7 +219,8 @@ def _is_under(file: str, path: str) -> bool:
     if is_elsewhere(path):
         return file.startswith(re.split(r"[*?\[]", shown(path))[0])
     file, path = os.path.realpath(file), os.path.realpath(path)
-    return file.startswith(path) or fnmatch(file, path) or fnmatch(file, f"{path}/*")
+    is_in = f"{file}/".startswith(f"{path}/")
+    return is_in or fnmatch(file, path) or fnmatch(file, f"{path}/*")
 
 
 def summarize(

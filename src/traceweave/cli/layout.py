@@ -126,9 +126,9 @@ def markdown(
     headings: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
 ) -> list[str]:
     """Return the lines of a Markdown table."""
-    lines = ["| " + " | ".join(map(_escaped, headings)) + " |"]
+    lines = ["| " + " | ".join(map(escaped, headings)) + " |"]
     lines.append("|" + "|".join("---:" if number else "---" for number in numeric) + "|")
-    lines += ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(escaped, row)) + " |" for row in rows]
     return lines
 
 
@@ -244,7 +244,8 @@ def _line(
     return GAP.join(parts).rstrip()
 
 
-def _escaped(cell: str) -> str:
+def escaped(cell: str) -> str:
+    """Return text that Markdown shows as it is."""
     for character in "\\`*_<>|[]":
         cell = cell.replace(character, "\\" + character)
     return cell

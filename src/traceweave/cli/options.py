@@ -62,6 +62,13 @@ class Printing:
         """Whether it is a table that somebody reads at once: what is long is shortened."""
         return self.format_ == "table" and self.output is None
 
+    @property
+    def limit(self) -> int | None:
+        """How many rows are printed; None: all."""
+        if not self.to_read:
+            return None
+        return MOST_ROWS if self.most_rows is None else self.most_rows or None
+
 
 def require(database: Path) -> None:
     """Raise DatabaseError at once if no run is there, before what asks it is loaded."""

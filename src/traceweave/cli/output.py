@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from traceweave import records, words
 from traceweave.cli import cells, layout
 from traceweave.cli.colour import painter
-from traceweave.cli.options import KINDS, MOST_ROWS
+from traceweave.cli.options import KINDS
 from traceweave.errors import InputError, UsageError
 from traceweave.locations import shown, without_secrets
 from traceweave.outputs import whole_file
@@ -40,7 +40,7 @@ def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
     if format_ == "parquet":
         _write_parquet(reader, output)
         return any_rows
-    with _destination(output, KINDS[format_]) as stream:
+    with destination(output, KINDS[format_]) as stream:
         if format_ == "csv":
             _write_csv(reader, stream)
         elif format_ == "json":
@@ -56,7 +56,7 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     """Print what is more than rows as JSON to a file, or to stdout."""
     import orjson
 
-    with _destination(output, FileKind.JSON) as stream:
+    with destination(output, FileKind.JSON) as stream:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
     if output is not None:
@@ -118,7 +118,8 @@ def text_width() -> int:
 
 
 @contextmanager
-def _destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
+def destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
+    """Yield the file that text goes to, whole or not at all, or stdout."""
     if output is None:
         yield sys.stdout
         return
@@ -176,9 +177,7 @@ def _write_json(reader: pa.RecordBatchReader, stream: IO[str]) -> None:
 
 def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printing) -> bool:
     names = reader.schema.names
-    most_rows = 0
-    if printing.to_read:
-        most_rows = MOST_ROWS if printing.most_rows is None else printing.most_rows
+    most_rows = printing.limit
     rows: list[list[str]] = []
     hidden = 0
     for batch in records.batches(reader):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from traceweave import api, words
-from traceweave.cli.output import note
+from traceweave.cli.blocks import block_lines, named
+from traceweave.cli.colour import painter
+from traceweave.cli.output import page_width
 from traceweave.errors import TraceweaveError
 from traceweave.ingestion.load import Progress
-from traceweave.locations import shown
+from traceweave.locations import without_secrets
 from traceweave.resources import what_ran_out
+from traceweave.streams import tell
 
 MOST = 3
 """Findings that are said, the costliest."""
@@ -38,32 +41,20 @@ def print_verdict(database: Path) -> None:
     with api.open(database, frames="arrow") as run:
         health = run.health().to_pylist()
         findings = run.findings().to_pylist()
-    for text, command in _lines(health, findings, shlex.quote(str(shown(database)))):
-        note(text, wrapped=True)
-        if command:
-            note(command, indent="  ")
+    for line in _lines(health, findings, named(database)):
+        tell(without_secrets(line))
 
 
 def _lines(
     health: list[Mapping[str, Any]], findings: list[Mapping[str, Any]], database: str
-) -> Iterator[tuple[str, str]]:
-    """Yield what is said, and the command that shows more of it."""
+) -> Iterator[str]:
     for row in health:
         if row["answer"] == "step time" and row["value"] is not None:
-            yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}", ""
+            yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
     costly = [row for row in findings if row["cost_ns"]]
     for row in costly[:MOST]:
-        cost = words.duration(row["cost_ns"])
-        yield f"{row['severity']}: {cost} per step: {row['evidence']}", _next(row, database)
+        yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))
     rest = len(findings) - len(costly[:MOST])
     if rest or not costly:
-        yield (
-            f"{words.plural(rest, 'more finding')}:" if costly else "no finding costs time:",
-            f"traceweave analyze findings {database}",
-        )
-
-
-def _next(row: Mapping[str, Any], database: str) -> str:
-    if row["scenario"]:
-        return f"traceweave what-if {database} {shlex.quote(row['scenario'])}"
-    return f"traceweave analyze {row['proof']} {database}"
+        yield f"{words.plural(rest, 'more finding')}:" if costly else "no finding costs time:"
+        yield f"  traceweave analyze findings {database}"

@@ -20,6 +20,9 @@ Values = npt.NDArray[np.float64]
 FEWEST = 3
 """Steps that a run must have for a test."""
 
+MOST_PAIRED = 1000
+"""Values of a sample that are compared with each of another; of more, so many quantiles are."""
+
 
 @dataclass(frozen=True)
 class Tests:
@@ -84,12 +87,20 @@ def median_shift(base: Values, new: Values, confidence: float = 0.95) -> Shift:
     """
     from scipy import stats
 
-    apart = np.sort(np.subtract.outer(new, base), axis=None)
+    apart = np.sort(np.subtract.outer(_thinned(new), _thinned(base)), axis=None)
     # pairs that the normal approximation leaves out at either end (Hollander and Wolfe 1999, 4.3)
-    spread = float(np.sqrt(len(apart) * (len(base) + len(new) + 1) / 12))
-    outside = int(len(apart) / 2 - stats.norm.ppf((1 + confidence) / 2) * spread)
+    pairs = len(base) * len(new)
+    spread = float(np.sqrt(pairs * (len(base) + len(new) + 1) / 12))
+    share = 0.5 - stats.norm.ppf((1 + confidence) / 2) * spread / pairs
+    outside = int(share * len(apart)) if share >= 0 else -1
     low, high = (apart[outside], apart[-1 - outside]) if outside >= 0 else (np.nan, np.nan)
     return Shift(float(np.median(apart)), float(low), float(high))
+
+
+def _thinned(values: Values) -> Values:
+    if len(values) <= MOST_PAIRED:
+        return values
+    return np.quantile(values, (np.arange(MOST_PAIRED) + 0.5) / MOST_PAIRED)
 
 
 def untested(difference: Values) -> Tests:

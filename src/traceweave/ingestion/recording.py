@@ -35,9 +35,9 @@ _KINDS = {
     "lost records": _Kind(
         "{share} launches in {steps} have no device record",
         "{share} launches in {steps} have no device record: compute there is that much more",
-        "record fewer steps at a time or give the profiler larger buffers (torch:"
+        "record fewer steps at a time, or give the profiler larger buffers (torch:"
         " ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB in the file that KINETO_CONFIG names; nsys:"
-        " --cuda-flush-interval), with no other profiler at the same time",
+        " --cuda-flush-interval). Let no other profiler run at the same time",
     ),
     "no device records": _Kind(
         "the file has no record of what the device did for {of}",
@@ -47,7 +47,7 @@ _KINDS = {
     "overruns": _Kind(
         "",
         "{share} GPU ops in {steps} run on while the next op of their stream runs, which cannot"
-        " be: each counts until the next one starts",
+        " be. Each counts until the next one starts",
         "their durations are wrong in the trace: record again, with a newer profiler or driver",
     ),
     "impossible times": _Kind(
@@ -230,10 +230,10 @@ def _judged(
         missing=" and ".join(missing),
     )
     if of_rank:
-        message += ": the rank is unknown, left out of all numbers"
+        message += ". The rank is unknown, left out of all numbers"
     elif is_unknown:
-        are = "this step is" if len(steps) == 1 else "these steps are"
-        message += f": {are} unknown, left out of all numbers"
+        are = "This step is" if len(steps) == 1 else "These steps are"
+        message += f". {are} unknown, left out of all numbers"
     return {
         "rank": rank,
         "source_id": source_id,

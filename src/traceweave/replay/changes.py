@@ -322,7 +322,11 @@ class Changer:
         of_thing, _ = numbered(thing)
         of_owner, _ = numbered(who - who.min(initial=0))
         like = s.like or "median"
-        compared = factors(old[rows], of_thing, of_owner, like)
+        stages = None
+        if like == "mean" and kind in AS_A_WHOLE:
+            # the first peer of each stands for its stage
+            stages = self._peers(np.unique(who)).argmax(axis=1)
+        compared = factors(old[rows], of_thing, of_owner, like, stages)
         alone = np.isnan(compared)[of_thing, of_owner]
         if like == "mean" or s.steps is not None:
             factor = compared[of_thing, of_owner]

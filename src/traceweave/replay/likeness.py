@@ -24,12 +24,15 @@ _QUANTILES = {"median": 0.5, "fastest": 0.0}
 """What of the others' times is usual."""
 
 
-def factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
-    """Return for each thing and owner the factor that makes the owner's mean that of its peers;
+def factors(
+    values: Ints, of_thing: Ints, of_owner: Ints, like: str, shared: Ints | None = None
+) -> Floats:
+    """Return for each thing and owner the factor that makes what the owner takes that of its peers;
     NaN: nobody else has it as often, which may be never.
 
-    Means are compared of the same thing among owners that have it as often. Nobody becomes slower
-    by being like others, unless the same work is divided evenly.
+    The same thing is compared among owners that have it as often; among those that have it at all,
+    where the owners of each number in `shared` share their work. Nobody becomes slower by being
+    like others, unless the same work is divided evenly.
     """
     summary = _SUMMARIES[like]
     things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
@@ -37,13 +40,15 @@ def factors(values: Ints, of_thing: Ints, of_owner: Ints, like: str) -> Floats:
     count = np.bincount(cell, minlength=things * owners).reshape(things, owners)
     total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
     factor = np.full(count.shape, np.nan)
+    alike = count if shared is None else np.where(count > 0, shared + 1, 0)
     for row in range(things):
-        for often in np.unique(count[row]).tolist():
-            peers = np.flatnonzero(count[row] == often)
+        for one in np.unique(alike[row]).tolist():
+            peers = np.flatnonzero(alike[row] == one)
             if len(peers) > 1:
-                means = total[row, peers] / max(often, 1)
-                usual = summary(means)
-                factor[row, peers] = np.where(means > 0, usual / np.maximum(means, 1e-9), 1)
+                taken = total[row, peers]
+                factor[row, peers] = np.where(
+                    taken > 0, summary(taken) / np.maximum(taken, 1e-9), 1
+                )
     if like != "mean":
         np.minimum(factor, 1.0, out=factor)
     return factor

@@ -327,12 +327,12 @@ def _followed(comm: Columns, source: Ints) -> Flags:
     found[source] = True
     queued = comm["chain"][1:] == comm["chain"][:-1]
     queued &= (comm["called"][1:] > NONE) & (comm["called"][1:] <= comm["end_ns"][:-1])
-    first = np.flatnonzero(np.append(True, ~queued)[: len(found)])
-    if not len(first):
+    if not len(found):
         return found
-    last = np.maximum.reduceat(np.where(found, np.arange(len(found)), -1), first)
-    of = np.cumsum(np.append(True, ~queued)[: len(found)]) - 1
-    held: Flags = np.arange(len(found)) < last[of]
+    begins = np.append(True, ~queued)
+    number = np.arange(len(found))
+    last = np.maximum.reduceat(np.where(found, number, -1), np.flatnonzero(begins))
+    held: Flags = number < last[np.cumsum(begins) - 1]
     return found | held
 
 

@@ -81,7 +81,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         given.get("name"),
         given.get("module"),
         _range(text, given),
-        _while(text, given),
+        _word(text, given, "while", "idle"),
         _number(text, "times", given),
         _like(text, given),
         _number(text, "gbps", given),
@@ -222,10 +222,6 @@ def _like(text: str, given: dict[str, str]) -> str | None:
     if like is not None and like not in LIKES:
         raise UsageError(f"scenario {text!r}: like is one of {', '.join(LIKES)}")
     return like
-
-
-def _while(text: str, given: dict[str, str]) -> bool:
-    return _word(text, given, "while", "idle")
 
 
 def _word(text: str, given: dict[str, str], key: str, word: str) -> bool:

@@ -54,6 +54,7 @@ class Card(NamedTuple):
 
     severity: str
     sign: str
+    title: str
     text: str
     share: str
     """What it costs, in words; empty where time is not what it costs."""
@@ -72,6 +73,7 @@ def cards(
         Card(
             row["severity"],
             SIGNS[row["severity"]],
+            row["title"],
             row["evidence"],
             _cost(row, gpus),
             row["advice"],

@@ -100,7 +100,7 @@ def _timeline(inputs: Inputs, budget: Budget) -> str:
 
 def _headline(inputs: Inputs, budget: Budget, findings: Findings, cpu: bool) -> str:
     if findings.hangs:
-        return str(findings.hangs[0]["evidence"]).partition(", for which")[0].partition(";")[0]
+        return str(findings.hangs[0]["evidence"]).partition(", for which")[0].partition(". ")[0]
     if not inputs.ranks:
         return "This database holds no recorded ranks"
     if not budget.rows and any(row["verdict"] == "unknown" for row in inputs.recording):

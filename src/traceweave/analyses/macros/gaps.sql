@@ -11,8 +11,8 @@ FROM (VALUES
     ('compilation', 6, 'host', 'the host compiles code'),
     ('profiler_overhead', 7, 'host', 'the profiler blocks the host'),
     ('dependency', 8, 'device', 'it waits for another stream'),
-    ('kernel_delay', 9, 'device', 'start latency of launched work'),
-    ('device_delay', 10, 'device', 'launched work does not start'),
+    ('kernel_delay', 9, 'device', 'GPU start latency (normal)'),
+    ('device_delay', 10, 'device', 'GPU blocked although work was queued'),
     ('began_before', 11, 'device', 'it waits for what began before the recording'),
     ('unknown', 12, NULL, 'no launch is recorded'),
     ('short', 13, NULL, 'gaps too short to classify')

@@ -12,6 +12,9 @@ FROM (VALUES
     ('unknown_idle', 7, 'it idles longer, no cause recorded')
 ) AS causes(cause, place, words);
 
+-- macro: tw_who_does(who, words) | words of tw_late_causes with their subject: 'Rank 2 waits for data', 'Rank 2''s host is late'
+    who || CASE WHEN starts_with(words, 'its ') THEN '''s ' || words[5:] ELSE words[3:] END;
+
 -- macro: tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
     CASE kind
         WHEN 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))

@@ -4,6 +4,7 @@
 -- try: Leave memory for the cache; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no `empty_cache()` in the loop.
 -- proof: idle_causes
 SELECT
+    tw_subject(i.who, 'allocates or frees GPU memory within steps', 'allocate or free GPU memory within steps') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -6,6 +6,10 @@
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
 -- param: min_share
 SELECT
+    format('Each {} has {}{} that no compute hides', s.unit,
+        CASE e.transfer_use WHEN 'ddp' THEN 'DDP ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'tp' THEN 'tensor-parallel '
+            WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END,
+        CASE WHEN w.may_wait OR e.split = 0 AND NOT (e.instances > 0 AND g.ranks > 1) THEN 'communication' ELSE 'transfers' END) AS title,
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
     'kind=transfer times=0' AS scenario,
@@ -16,8 +20,8 @@ SELECT
             tw_time(e.transfer_ns - coalesce(p.cost_ns, 0)), s.unit,
             CASE WHEN w.may_wait THEN 'communication' ELSE 'transfer' END,
             CASE WHEN p.cost_ns > 0 THEN ' or could hide' ELSE '' END,
-            CASE WHEN w.may_wait THEN '; it may include waiting for ' || e.unseen ELSE '' END)
-        ELSE format('{} of each {} is communication that no compute hides; it includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
+            CASE WHEN w.may_wait THEN '. It may include waiting for ' || e.unseen ELSE '' END)
+        ELSE format('{} of each {} is communication that no compute hides. It includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
@@ -32,7 +36,7 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: groups within a node, lower precision'
         WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
         ELSE 'Send less (lower precision, groups within a node)'
-    END || '; or find out why it is slow: compare bandwidth with the links'' peak' END AS advice
+    END || '. Or find out why it is slow: compare bandwidth with the links'' peak' END AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
 CROSS JOIN LATERAL (

@@ -16,12 +16,13 @@ WITH compiled AS (
     HAVING count(*) > 0
 )
 SELECT
+    tw_subject(c.ranks, 'compiles code', 'compile code') || coalesce(' in ' || CASE WHEN len(c.steps) = 1 THEN tw_steps(c.steps) END, format(' in recorded {}s', c.unit)) AS title,
     CASE WHEN len(c.ranks) < c.all_ranks THEN c.ranks END AS ranks,
     CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
     CASE WHEN i.stalled_steps IS NULL THEN f.scenario END AS scenario,
     format('Code is compiled for {} per {}{}{}', tw_time(c.compile_ns), c.unit,
         CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
-        CASE WHEN c.has_gpu THEN coalesce('; the GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '; the GPU does not idle meanwhile') ELSE '' END
+        CASE WHEN c.has_gpu THEN coalesce('. The GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '. The GPU does not idle meanwhile') ELSE '' END
     ) AS evidence,
     CASE WHEN len(c.steps) < c.all_steps OR coalesce(c.all_steps, 0) < 2 THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
     || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
@@ -31,6 +32,7 @@ LEFT JOIN {{ ref('idle_scenarios') }} AS f ON f.cause = i.cause
 UNION ALL
 -- no range names the compiler: code is loaded at the end of time in which its thread makes no call
 SELECT
+    tw_subject(i.who, 'compiles or loads code', 'compile or load code') || ' while the GPU idles',
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -4,6 +4,7 @@
 -- try: More workers, pinned memory, prefetching.
 -- proof: idle_causes
 SELECT
+    tw_subject(i.who, 'waits for data', 'wait for data') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

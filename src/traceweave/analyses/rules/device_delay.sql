@@ -4,6 +4,7 @@
 -- try: Look for other processes on the GPU, work that waits for events of other streams or of the host, or more streams than the GPU has queues.
 -- proof: gaps
 SELECT
+    tw_subject(i.who, 'starts launched GPU work late', 'start launched GPU work late') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -17,6 +17,14 @@ WITH most AS (
     QUALIFY 2 * alone_ns >= sum(alone_ns) OVER () AND row_number() OVER (ORDER BY alone_ns DESC) = 1
 )
 SELECT
+    CASE m.kind
+        WHEN 'DtoD' THEN 'Copies within the GPU'
+        WHEN 'HtoD' THEN 'Copies to the GPU'
+        WHEN 'DtoH' THEN 'Copies from the GPU'
+        WHEN 'PtoP' THEN 'Copies between GPUs'
+        WHEN 'memset' THEN 'Memsets'
+        ELSE 'Copies and memsets'
+    END || ' run without compute' AS title,
     s.exposed_memory_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN p.cost_ns IS NULL THEN 'kind=copy times=0' END AS scenario,
     format('Copies and memsets run alone for {} per {}{}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit,

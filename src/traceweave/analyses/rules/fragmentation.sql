@@ -8,6 +8,8 @@
 -- param: gpu_memory_bytes BIGINT = NULL | memory of the GPU; fragmentation is a warning where 90 % of it is reserved; NULL: not known
 SELECT
     CASE WHEN max(peak_reserved_bytes) >= 0.9 * {{ param('gpu_memory_bytes') }} THEN 'warning' END AS severity,
+    tw_subject(list(rank ORDER BY rank), 'holds', 'hold') || format(' fragmented memory: {} unused at peak',
+        tw_size(arg_max(reserved_at_peak_bytes - peak_allocated_bytes, fragmentation_at_peak))) AS title,
     list(rank ORDER BY rank) AS ranks,
     format('{} of {} reserved memory is not allocated at the peak ({}), most on rank {}',
         tw_size(arg_max(reserved_at_peak_bytes - peak_allocated_bytes, fragmentation_at_peak)),

@@ -18,16 +18,23 @@ found AS (
         CASE WHEN bool_or(role = 'waiting') THEN NULL ELSE list_sort(flatten(list(ranks))) END AS ranks,
         any_value(group_id) AS group_id,
         any_value(role) AS role,
+        any_value(op) AS op,
         string_agg(note || coalesce('; it issued last: ' || last_op, '; its dump has no operation'), '. ' ORDER BY ranks) AS note,
         count(*) AS notes
     FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY ranks) = 1)
     GROUP BY role, group_id, op, seq
 )
 SELECT
+    CASE f.role
+        WHEN 'mismatched' THEN tw_subject(f.ranks, 'comes with another operation than', 'come with other operations than') || ' the rest'
+        WHEN 'missing' THEN tw_subject(f.ranks, 'does not come to', 'do not come to') || coalesce(' ' || f.op, ' an operation')
+        WHEN 'stuck' THEN tw_subject(f.ranks, 'does not finish', 'do not finish') || coalesce(' ' || f.op, ' an operation')
+        ELSE format('All ranks came to {}, which does not end', coalesce(f.op, 'an operation'))
+    END AS title,
     f.ranks,
     f.group_id,
     CASE WHEN EXISTS (FROM sources WHERE format IN ('kineto', 'nsys')) THEN 'warning' ELSE 'critical' END AS severity,
-    'The job stands still: ' || f.note AS evidence,
+    'The job stands still: ' || array_to_string(list_transform(string_split(f.note, '; '), lambda part: upper(part[1]) || part[2:]), '. ') AS evidence,
     CASE f.role
         WHEN 'mismatched' THEN 'Make all ranks of the group call the same operations in the same order: look for branches on the rank, uneven numbers of batches'
         WHEN 'missing' THEN 'See what these ranks do instead (py-spy dump, their logs): an exception, a lock, a loader, code that others do not run'

@@ -51,10 +51,13 @@ found AS (
     HAVING count(*) >= 5 AND 2 * max(lost_ns) < sum(lost_ns)
 )
 SELECT
+    tw_subject(f.ranks, 'has host threads', 'have host threads') || ' that stop now and then' AS title,
     CASE WHEN len(f.ranks) < s.ranks THEN f.ranks END AS ranks,
     f.lost_ns / s.windows AS cost_ns,
     'kind=launch times=0' AS ceiling,
-    format('Threads that launch stop for {} per {} in operators that are short as a rule: {} in {} different ones, the longest {} in {}',
-        tw_time(f.lost_ns / s.windows), s.unit, tw_many(f.stalls, 'time'), f.names, tw_time(f.longest_ns), tw_shortened(f.longest)) AS evidence,
-    'Bind ranks to cores of their own and look for other load on them (loader workers, more threads than cores); garbage collection (gc.freeze, or by hand between steps) and Python threads that hold the GIL' AS advice
+    format('{} one of {} operators took over {}, at least {} times its median. Their threads stood still {} per {}, {} at worst in {}',
+        tw_many(f.stalls, 'time'), f.names, tw_time({{ param('host_stall_ns') }}), tw_digits({{ param('host_stall_factor') }}),
+        tw_time(f.lost_ns / s.windows), s.unit, tw_time(f.longest_ns), tw_shortened(f.longest)) AS evidence,
+    'Bind ranks to cores of their own and look for other load on them (loader workers, more threads than cores). '
+    || 'Avoid garbage collection within steps (gc.freeze) and Python threads that hold the GIL' AS advice
 FROM found AS f CROSS JOIN {{ ref('mean_step') }} AS s

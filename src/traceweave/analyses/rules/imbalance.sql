@@ -42,7 +42,7 @@ turns AS MATERIALIZED (
     FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
 ),
 once AS (
-    SELECT l.rank, l.step, arg_max(format('that rank is in ''{}'' for {} {}', tw_shortened(r.name), tw_time(r.time_ns), r.which)
+    SELECT l.rank, l.step, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
         || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
     FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
     JOIN {{ ref('steadiness') }} AS s ON s.steps >= 3
@@ -72,6 +72,7 @@ found AS (
         e.instances,
         CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
         c.words,
+        l.cause,
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
         l.is_compute,
@@ -83,24 +84,31 @@ found AS (
     LEFT JOIN once AS i ON TRUE
 )
 SELECT
+    CASE
+        WHEN once_rank IS NOT NULL THEN format('Rank {} keeps the others waiting in step {}', once_rank, once_step)
+        WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
+        ELSE 'Ranks wait for each other in turn' || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
+            CASE cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
+                WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
+        END, '')
+    END AS title,
     cost_ns,
     CASE WHEN is_uneven THEN scenario END AS scenario,
-    CASE WHEN is_rest THEN 'Beyond the waits for single late ranks, ranks' ELSE 'Ranks' END
+    CASE WHEN is_rest THEN 'Apart from single late ranks, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute, ', tw_time(cost_ns), unit)
-    || coalesce(format('most of it for rank {} in step {}; ', once_rank, once_step),
-        format('and no {} rank stands out; ', CASE WHEN is_rest THEN 'other' ELSE 'single' END))
+    || coalesce(format('most of it for rank {} in step {}. ', once_rank, once_step), 'in turn. ')
     || CASE
-        WHEN is_uneven THEN 'their compute is uneven'
-        WHEN is_part AND is_compute THEN 'their compute is uneven between collectives more than over a ' || unit
-        WHEN is_part THEN 'their compute explains only part of it'
-        ELSE 'their compute does not explain it'
+        WHEN is_uneven THEN 'Their compute is uneven'
+        WHEN is_part AND is_compute THEN 'Their compute is uneven between collectives more than over a ' || unit
+        WHEN is_part THEN 'Their compute explains only part of it'
+        ELSE 'Their compute does not explain it'
     END
     || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce(': ' || once_does, format(': {} late because {} ({} of the waiting whose cause is known)',
-            CASE WHEN share >= 0.5 THEN 'the late rank is mostly' ELSE 'more than for any other cause, the late rank is' END, words, tw_percent(share)), '') END
+    || CASE WHEN is_uneven THEN '' ELSE coalesce('. ' || once_does, format('. In {} of the waiting whose cause is known{}, {}', tw_percent(share),
+            CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
-        ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps): hosts that compete for cores, data, logging; fewer synchronizing collectives'
+        ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
     END AS advice
 FROM found

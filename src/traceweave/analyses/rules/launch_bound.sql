@@ -17,22 +17,25 @@ late AS (
     SELECT
         e.wait_ns * h.late_ns / h.all_ns AS wait_ns,
         s.unit,
-        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('ranks launch late, rank {} most', h.worst) ELSE 'ranks take turns launching late' END AS who
+        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('Ranks launch late, rank {} most', h.worst) ELSE 'Ranks take turns launching late' END AS who,
+        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('Ranks launch late, rank {} most, and the others wait', h.worst)
+            ELSE 'Ranks launch late in turn, and the others wait' END AS title
     FROM hosts AS h CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE h.late_ns > 0 AND 2 * h.late_ns >= h.all_ns AND 10 * (h.late_ns - h.worst_ns) >= h.late_ns
         AND e.wait_ns * h.late_ns / h.all_ns >= {{ param('min_share') }} * s.step_ns
 )
 SELECT
+    coalesce(l.title, tw_subject(i.who, 'launches late', 'launch late')) AS title,
     CASE WHEN l.wait_ns IS NULL THEN i.ranks END AS ranks,
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,
     i.opening || ' because the host launches late' || i.details
-    || coalesce(format('; {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
+    || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END
-    || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is for hosts that take no time at all: what-if with times=0.5 halves their time instead' END AS advice
+    || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is the limit of infinitely fast hosts: what-if with times=0.5 replays hosts twice as fast' END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p LEFT JOIN late AS l ON TRUE
 WHERE i.cause = 'launch_bound' AND (l.wait_ns IS NOT NULL OR NOT i.is_blamed)

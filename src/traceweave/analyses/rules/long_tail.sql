@@ -30,6 +30,8 @@ medians AS (
     WINDOW kind AS (PARTITION BY op, group_id, bytes)
 )
 SELECT
+    format('{} takes up to {}, {} at the median', t.op, tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
+        tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS title,
     t.group_id,
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
     'kind=transfer times=0' AS ceiling,
@@ -37,7 +39,7 @@ SELECT
         count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits({{ param('tail_factor') }}), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
         tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,
     CASE WHEN bool_or(t.is_hosted)
-        THEN 'Look for other load on the CPU cores at those moments: threads of the host transfer, and may have waited for a core; then for other traffic on the network'
+        THEN 'Look for other load on the CPU cores at those moments: threads of the host transfer, and may have waited for a core. Then look for other traffic on the network'
         ELSE 'Look for other traffic on the network or load on the GPUs at those moments; check links for retries and errors'
     END AS advice
 FROM (SELECT *, transfer_ns > {{ param('tail_factor') }} * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN {{ ref('mean_step') }} AS s

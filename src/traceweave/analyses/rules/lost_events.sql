@@ -11,6 +11,7 @@ WITH incomplete AS (
     FROM sources
 )
 SELECT
+    format('{} of {} could not be read in full', damaged, tw_many(files, 'file')) AS title,
     'warning' AS severity,
     format('{} of {} read in part or not at all; ', damaged, tw_many(files, 'file'))
     || CASE

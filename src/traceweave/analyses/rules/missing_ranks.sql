@@ -3,6 +3,7 @@
 -- finds: Fewer ranks recorded than the job has.
 -- proof: pop
 SELECT
+    format('{} of {} ranks were recorded', count(*), max(world_size)) AS title,
     format('{} of {} ranks recorded: waiting for the missing ranks cannot be attributed', count(*), max(world_size)) AS evidence,
     'Record every rank' AS advice
 FROM ranks

@@ -4,6 +4,7 @@
 -- try: Warm up before measuring; avoid recompiling in every step (changing shapes).
 -- proof: idle_causes
 SELECT
+    tw_subject(i.who, 'loads code onto the GPU within steps', 'load code onto the GPU within steps') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -20,6 +20,11 @@ told AS (
 )
 SELECT
     'warning' AS severity,
+    tw_subject(list(rank ORDER BY rank), 'has', 'have') || CASE
+        WHEN coalesce(sum(unread_tasks), 0) + coalesce(sum(launches), 0) > 0 THEN ' no readable records of GPU work'
+        WHEN count(*) < any_value(recorded) AND EXISTS (FROM tw_timelines WHERE timeline = 'gpu') THEN ' no GPU work'
+        ELSE ' no operators'
+    END AS title,
     list(rank ORDER BY rank) AS ranks,
     CASE
         WHEN sum(unread_tasks) > 0 THEN tw_many(sum(unread_tasks), 'task') || ' of the device are of a format that is not read: nothing is known of its time'

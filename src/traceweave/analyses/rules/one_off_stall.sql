@@ -6,7 +6,11 @@
 WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),
-        m.has_gpu,
+        CASE
+            WHEN starts_with(w.which, 'in every') THEN 'E' || split_part(w.which, ' from ', 1)[5:] || ' idles'
+            WHEN len(i.stalled_steps) = 1 THEN format('Step {} idles', i.stalled_steps[1])
+            ELSE format('{} of {} steps idle', len(i.stalled_steps), i.steps)
+        END AS subject,
         format('In {} ({} of {}{}) the {} idles {} longer than in the others',
             CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
             CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM {{ ref('budget') }}) THEN ', the first recorded' ELSE '' END,
@@ -17,22 +21,31 @@ WITH stalled AS (
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 )
 SELECT
+    s.subject || format(' {} longer: ', tw_time(s.stall_ns * s.steps / len(s.stalled_steps))) || CASE s.cause
+        WHEN 'launch_bound' THEN 'the host launches late'
+        WHEN 'sync' THEN 'the host waits for the GPU'
+        WHEN 'data_loading' THEN 'data comes late'
+        WHEN 'allocator' THEN 'memory is reallocated'
+        WHEN 'module_loading' THEN 'code is loaded'
+        WHEN 'profiler_overhead' THEN 'the profiler writes'
+        ELSE 'launched work starts late'
+    END AS title,
     s.stall_ns AS cost_ns,
     f.stall_scenario AS scenario,
     s.opening
     || CASE s.cause
-        WHEN 'launch_bound' THEN ' because the host launches late'
-        WHEN 'sync' THEN ' after the host waited for it'
-        WHEN 'data_loading' THEN CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END
-        WHEN 'allocator' THEN ' while the host allocates or frees its memory'
-        WHEN 'module_loading' THEN ' while code is loaded onto it'
-        WHEN 'profiler_overhead' THEN ' while the profiler writes out what it recorded'
+        WHEN 'launch_bound' THEN '. The host launches late there'
+        WHEN 'sync' THEN '. The host waits for the GPU there'
+        WHEN 'data_loading' THEN '. The host waits for data there'
+        WHEN 'allocator' THEN '. The host allocates or frees GPU memory there'
+        WHEN 'module_loading' THEN '. Code is loaded onto the GPU there'
+        WHEN 'profiler_overhead' THEN '. The profiler writes out what it recorded there'
         ELSE ' although work was launched'
     END
-    || coalesce(', most in ' || s.stall_host_op, '') AS evidence,
+    || coalesce('. The host is then mostly in ' || s.stall_host_op, '') AS evidence,
     CASE s.cause
         WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that restarts; prefetch more batches'
-        WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows; later it was full or fragmented, and was flushed'
+        WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows. Later it was full or fragmented, and was flushed'
             || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
         WHEN 'profiler_overhead' THEN 'It only occurs with the profiler: ignore these steps'

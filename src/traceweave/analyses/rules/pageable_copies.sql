@@ -37,6 +37,7 @@ pageable AS (
     GROUP BY c.rank
 )
 SELECT
+    'Copies between the GPU and pageable memory run without compute' AS title,
     sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
     any_value(n.scenario) AS scenario,
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',

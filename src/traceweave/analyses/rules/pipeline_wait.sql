@@ -4,12 +4,13 @@
 -- try: More micro-batches, an interleaved schedule, balanced stages.
 -- proof: pipeline
 SELECT
+    CASE WHEN e.one_sided_ns = 0 THEN 'Ranks of pipeline stages wait for each other' ELSE 'Sends and receives run without compute' END AS title,
     e.staged_ns + e.one_sided_ns AS cost_ns,
     'info' AS severity,
     CASE
         WHEN e.one_sided_ns = 0 THEN format('Stages of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(e.staged_ns), s.unit)
         ELSE format('Sends and receives take {} per {} without compute, mean over the ranks. Waiting in them for the other stage is the'
-            ' bubble of a pipeline; how much is transfer is unknown, as their two sides were not matched',
+            ' bubble of a pipeline. How much is transfer is unknown: their two sides were not matched',
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)
     END AS evidence,
     'More micro-batches per step, an interleaved schedule, balanced stages' AS advice

@@ -14,6 +14,8 @@ WITH buckets AS (
     LIMIT 1
 )
 SELECT
+    format('Each {} hides {} of the {} that could overlap', s.unit, tw_percent(e.hidden_share),
+        CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
     CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END AS remedy,
@@ -23,9 +25,9 @@ SELECT
     END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
-            format('Compute hides {} of the transfers that could overlap with it; {} more per {} could be hidden, at most',
+            format('Compute hides {} of the transfers that could overlap with it. At most {} more per {} could be hidden',
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
-        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}; {} more per {} could be hidden, at most',
+        ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}. At most {} more per {} could be hidden',
             tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
     END AS evidence,
     CASE e.hideable_use

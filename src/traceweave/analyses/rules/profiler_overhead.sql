@@ -4,6 +4,7 @@
 -- try: Record less: no stacks, no shapes, fewer steps.
 -- proof: idle_causes
 SELECT
+    tw_subject(who, 'waits for the profiler', 'wait for the profiler') AS title,
     ranks,
     cost_ns,
     opening || ' while the profiler writes out what it recorded' || details AS evidence,

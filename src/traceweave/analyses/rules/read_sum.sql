@@ -19,10 +19,11 @@ every AS (
     HAVING count(*) = s.steps AND s.steps > 1
 )
 SELECT
+    format('The host reads the result of {} in every {}', e.op, s.unit) AS title,
     e.group_id,
     sum(c.exposed_ns) / any_value(s.windows) AS cost_ns,
     format('op={} group={} bytes=0-{} wait=none', e.op, e.group_id, e.bytes) AS scenario,
-    format('{} of {} in every {}{}, whose result the host reads at once ({}): it takes {} per {} that no compute hides, {} of it waiting',
+    format('The host reads the result of {} ({}) at once in every {}{}, by {}. Compute does not hide {} per {} of that, {} of it waiting',
         e.op, tw_size(e.bytes), s.unit, CASE WHEN e.calls >= 1.5 THEN format(', {} times', round(e.calls)::BIGINT) ELSE '' END, e.read_by,
         tw_time(sum(c.exposed_ns) / any_value(s.windows)), s.unit, tw_time(coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows))) AS evidence,
     format('Sum it up and read it every so many {}s, or read the value of the {} before: until then the host goes on', s.unit, s.unit) AS advice

@@ -4,6 +4,12 @@
 -- try: What its row in recording says.
 -- proof: recording
 SELECT
+    CASE any_value(kind)
+        WHEN 'one step' THEN 'Only one step was recorded'
+        WHEN 'no steps' THEN 'No rank marks its steps'
+        WHEN 'inferred steps' THEN 'Steps are inferred: no range marks them'
+        ELSE tw_subject(list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL), 'has', 'have') || ' doubtful records: ' || any_value(kind)
+    END AS title,
     CASE WHEN any_value(rank) IS NOT NULL THEN 'warning' END AS severity,
     list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks,
     upper(message[1]) || message[2:] AS evidence,

@@ -6,6 +6,7 @@
 -- param: slow_kernels
 -- param: slower_share DOUBLE = 0.8 | on a slow rank, kernels with at least this share of their time are slower
 SELECT
+    format('Rank {} takes {} longer for the same kernels', k.rank, tw_percent(k.longer_share)) AS title,
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
     format('rank={} kind=compute like=median', k.rank) AS scenario,

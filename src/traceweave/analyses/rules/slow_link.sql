@@ -50,6 +50,7 @@ slow_transfers AS (
     LEFT JOIN suspects AS x ON list_contains(g.ranks, x.rank)
 )
 SELECT
+    tw_subject(t.ranks, 'transfers', 'transfer') || format(' {} times as long as comparable groups', tw_digits(max(t.ratio))) AS title,
     t.ranks,
     t.group_id,
     -- the groups of one rank come one after the other

@@ -23,6 +23,7 @@ WITH small AS (
     GROUP BY c.op, c.group_id
 )
 SELECT
+    format('{} {} per {} are small: {} on average', round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls)) AS title,
     k.group_id,
     -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
     least(
@@ -32,8 +33,8 @@ SELECT
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
-    format('{} {} per {} and rank, {} on average; each has a latency of {}, the transfer time of {}',
-        round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
+    format('Each rank calls {} {} per {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
+        k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'

@@ -1,9 +1,25 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. Where it runs in every step more often what the others run too, its scenario takes that away, and the advice says how to ask for dividing it. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
+    format('Rank {} {}', b.rank, CASE b.cause
+        WHEN 'compute' THEN 'computes longer'
+        WHEN 'host_bound' THEN CASE b.cause_detail
+            WHEN 'launch_bound' THEN 'launches late'
+            WHEN 'sync' THEN 'waits for its GPU'
+            WHEN 'allocator' THEN 'reallocates memory'
+            WHEN 'module_loading' THEN 'loads code'
+            ELSE 'has a late host'
+        END
+        WHEN 'data_loading' THEN 'waits for data'
+        WHEN 'copies' THEN 'copies longer'
+        WHEN 'device_delay' THEN 'starts GPU work late'
+        WHEN 'unknown_idle' THEN 'idles longer'
+        ELSE 'comes late'
+    END)
+    || CASE WHEN m.step IS NULL THEN format(', and {} for it', w.waits) ELSE format(' in step {}; {}', m.step, w.waits) END AS title,
     [b.rank] AS ranks,
     b.cost_ns,
     -- what is divided unevenly is not done by nobody when it is divided evenly
@@ -16,22 +32,25 @@ SELECT
         WHEN 'device_delay' THEN 'kind=device_delay times=0'
         ELSE 'like=median'
     END END AS scenario,
-    format('Rank {} keeps {} waiting {} per {}{}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
-        coalesce(', most of it in step ' || m.step, ''), b.known_last, tw_many(b.known_instances, 'collective'))
+    format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
+        b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
-    || ': ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN 'it idles longer' ELSE coalesce(c.words, 'no cause found') END
+    || coalesce('. Most of the waiting is in step ' || m.step, '')
+    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN format('Rank {} idles longer', b.rank)
+        ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
-            || coalesce(format('; by the split sizes of all_to_all it gets {} times the mean', tw_digits(x.times_mean)), '')
+            || coalesce(format('. By the split sizes of all_to_all, rank {} gets {} times the mean', b.rank, tw_digits(x.times_mean)), '')
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
-    || coalesce(format('; it holds up {}, for which others wait', tw_ranks(b.held_up)), '')
+    || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
-        WHEN m.step IS NOT NULL THEN format('See what it does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', m.step)
+        WHEN m.step IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', b.rank, m.step)
         WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
+        WHEN w.is_share THEN format('Divide the work evenly, or do it once: the others run it {} times. What dividing gains: what-if ''kind=compute like=mean''', tw_digits(d.others_count))
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
@@ -54,4 +73,11 @@ LEFT JOIN (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
 ) AS d ON d.rank = b.rank AND 2 * d.excess_ns >= b.cost_ns
 CROSS JOIN {{ ref('mean_step') }} AS s
+CROSS JOIN LATERAL (
+    SELECT
+        tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
+        -- what all do, and this rank more often in every step, is work that could be divided
+        coalesce(b.cause = 'compute' AND d.kind IN ('kernel', 'operator') AND d.is_always_more
+            AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_share
+) AS w
 WHERE b.is_straggler

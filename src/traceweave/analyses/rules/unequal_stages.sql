@@ -39,6 +39,9 @@ pipelines AS (
     GROUP BY stages
 )
 SELECT
+    format('{} of {} computes {} longer than the mean stage',
+        CASE p.stage WHEN 0 THEN 'The first stage' WHEN p.stages - 1 THEN 'The last stage' ELSE 'Stage ' || p.stage END,
+        p.stages, tw_percent(p.busy_ns / p.mean_ns - 1)) AS title,
     p.ranks,
     (p.busy_ns - p.mean_ns) * (p.microbatches - 1) / p.microbatches AS cost_ns,
     p.scenario,
@@ -48,8 +51,8 @@ SELECT
     'Move layers to the other stages, so that all take '
     || tw_time(p.mean_ns)
     || CASE p.stage
-        WHEN p.stages - 1 THEN '; divide the loss and the output layer over the tensor parallel group, or give the last stage fewer layers for them'
-        WHEN 0 THEN '; count the embedding as layers of the first stage'
+        WHEN p.stages - 1 THEN '. Divide the loss and the output layer over the tensor parallel group, or give the last stage fewer layers for them'
+        WHEN 0 THEN '. Count the embedding as layers of the first stage'
         ELSE ''
     END AS advice
 FROM pipelines AS p CROSS JOIN {{ ref('mean_step') }} AS s

@@ -5,6 +5,7 @@
 -- proof: exposed_comm
 -- param: min_share
 SELECT
+    'Ranks began recording at different times' AS title,
     format('Ranks began recording at different times: in the first collective of their groups they wait {} on average, which counts in no other finding',
         tw_time(e.start_ns * s.windows / s.ranks)) AS evidence,
     'Start the profiler at the same step on every rank, after a barrier' AS advice

@@ -5,12 +5,13 @@
 -- proof: kernels
 -- param: slow_kernels
 SELECT
+    format('Rank {} spends {} more in {} of {} kernels', k.rank, tw_time(k.excess_ns), k.heavy, k.names) AS title,
     [k.rank] AS ranks,
     k.excess_ns AS cost_ns,
     format('rank={} kind=compute like=median', k.rank) AS scenario,
-    format('Rank {} spends {} more per {} in the same kernels than {}, 90% of it in {} of {} kernel names, most in {}; half of the names are slower by {} at most',
+    format('Rank {} spends {} more per {} in the same kernels than {}. 90% of that is in {} of {} kernel names, most in {}. Half of the names are slower by {} at most',
         k.rank, tw_time(k.excess_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END,
         k.heavy, k.names, tw_shortened(k.heaviest), tw_percent(greatest(k.typical_share, 0))) AS evidence,
-    'Balance the work of these kernels (table shards, sequence lengths, experts); where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
+    'Balance the work of these kernels (table shards, sequence lengths, experts). Where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
 FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE k.typical_share < {{ param('slow_kernels') }}

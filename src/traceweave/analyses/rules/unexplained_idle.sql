@@ -4,6 +4,8 @@
 -- try: Record CPU activity too, where no launch is recorded at all; record more steps.
 -- proof: idle_causes
 SELECT
+    CASE WHEN i.cause = 'unknown' THEN tw_subject(i.who, 'idles, and no recorded launch', 'idle, and no recorded launch') || ' explains it'
+        ELSE tw_subject(i.who, 'waits for work', 'wait for work') || ' from before the recording' END AS title,
     i.ranks,
     CASE WHEN i.cause = 'unknown' THEN i.cost_ns END AS cost_ns,
     i.opening

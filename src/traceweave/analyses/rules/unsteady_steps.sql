@@ -35,19 +35,20 @@ late AS (
     QUALIFY row_number() OVER (ORDER BY late_ns DESC, late_rank) = 1
 )
 SELECT
+    format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns)) AS title,
     t.mean_ns - t.p50_ns AS cost_ns,
-    format('Steps take {} at the median, {} on average; the longest, step {}, {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
+    format('Steps take {} at the median, {} on average. The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
-    || coalesce(format(': there {} grew by {}', CASE g.grew
-        WHEN 'compute' THEN CASE WHEN k.compile_ns > g.grew_ns / 2 THEN 'compilation' ELSE 'compute' END
-        WHEN 'exposed_comm' THEN 'communication that no compute hides'
-        WHEN 'exposed_memory' THEN 'time in which only copies run'
-        ELSE 'idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
+    || coalesce(format('. {} grew there by {}', CASE g.grew
+        WHEN 'compute' THEN CASE WHEN k.compile_ns > g.grew_ns / 2 THEN 'Compilation' ELSE 'Compute' END
+        WHEN 'exposed_comm' THEN 'Communication that no compute hides'
+        WHEN 'exposed_memory' THEN 'Time in which only copies run'
+        ELSE 'Idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '')
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
     CASE
-        WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'It compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
+        WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'Code was compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN CASE WHEN m.has_gpu THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
             ELSE format('See which operators took longer in it (host_ops -p step={}): evaluation, longer inputs, other load on the cores', t.longest) END
         WHEN l.rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', l.rank, t.longest)

@@ -6,9 +6,11 @@
 -- param: warning_share
 -- param: min_share
 SELECT
+    CASE WHEN m.violations > 0 THEN format('{} collectives end on one rank before another begins', m.violations)
+        ELSE format('Ranks wait {} per {} below the clock resolution', tw_time(u.unresolved_ns), s.unit) END AS title,
     CASE WHEN u.unresolved_ns >= {{ param('warning_share') }} * s.step_ns OR m.violations > 0 THEN 'warning' END AS severity,
     nullif(list(DISTINCT q.rank ORDER BY q.rank) FILTER (WHERE q.residual_p95_ns IS NULL OR q.violations > 0), []) AS ranks,
-    concat_ws('; ',
+    concat_ws('. ',
         CASE WHEN u.unresolved_ns > 0 THEN
             format('Clocks tell ranks apart by {}; {} per {} of waiting is below that, so who is late there is not known',
                 coalesce(CASE WHEN count(q.residual_p95_ns) = count(*) THEN tw_time(max(q.residual_p95_ns)) END, 'an unknown time'),

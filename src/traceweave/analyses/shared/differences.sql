@@ -5,6 +5,7 @@
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end tells apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
+-- column: is_always_more BOOLEAN | whether it is more often than the median of the others in every step
 -- column: time_ns DOUBLE | how long, mean over these steps
 -- column: others_ns DOUBLE | the median of the others
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
@@ -54,6 +55,7 @@ SELECT
     l.name,
     avg(l.n) FILTER (l.is_longer) AS count_per_step,
     avg(l.others_n) FILTER (l.is_longer) AS others_count,
+    coalesce(bool_and(l.n > l.others_n) AND count(*) = len(any_value(z.steps)), FALSE) AS is_always_more,
     avg(l.ns) FILTER (l.is_longer) AS time_ns,
     avg(l.others_ns) FILTER (l.is_longer) AS others_ns,
     CAST(sum(l.ns - l.others_ns) AS DOUBLE) / len(any_value(z.steps)) AS excess_ns,

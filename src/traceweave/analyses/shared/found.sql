@@ -4,6 +4,7 @@
 -- column: rule VARCHAR | which rule
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: title VARCHAR | who and what, in at most 12 words
 -- column: bound_ns BIGINT | what it costs per step, at most; NULL: time is not what it costs
 -- column: scenario VARCHAR | what fixing it is for what-if; NULL: it cannot be said so
 -- column: ceiling VARCHAR | a scenario that gains at least what fixing it can; NULL: none is known
@@ -17,6 +18,7 @@ SELECT
     f.rule,
     f.ranks,
     f.group_id,
+    coalesce(f.title, f.usual_title) AS title,
     CAST(round(f.cost_ns) AS BIGINT) AS bound_ns,
     f.scenario,
     f.ceiling,

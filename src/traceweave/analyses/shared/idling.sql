@@ -3,6 +3,7 @@
 -- param: stall_share
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
+-- column: who INTEGER[] | the subject of a title: those, or the only rank there is; empty: most ranks
 -- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few; without what stalls add
 -- column: mean_ns DOUBLE | idle time per step, mean over all ranks, with what stalls add
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
@@ -75,6 +76,7 @@ by_rank AS (
 by_cause AS (
     SELECT
         i.cause,
+        s.ranks,
         2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks AS is_common,
         sum(i.idle_ns) / s.ranks AS mean_ns,
         sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
@@ -91,6 +93,7 @@ costs AS (
     SELECT
         i.cause,
         CASE WHEN NOT i.is_common AND t.cause IS NULL THEN i.affected END AS ranks,
+        CASE WHEN NOT i.is_common AND t.cause IS NULL OR i.ranks = 1 THEN i.affected ELSE [] END AS who,
         CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
         i.mean_ns,
         CASE WHEN t.cause IS NULL THEN i.gaps END AS gaps,
@@ -103,11 +106,12 @@ costs AS (
 SELECT
     c.cause,
     c.ranks,
+    c.who,
     CAST(c.cost_ns AS DOUBLE) AS cost_ns,
     CAST(c.mean_ns AS DOUBLE) AS mean_ns,
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
-    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce(', most in ' || h.host_op, '') AS details,
+    coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce('. The host is then mostly in ' || h.host_op, '') AS details,
     c.gap_ns,
     c.is_blamed,
     h.host_op,

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.analyses import rules
 from traceweave.analyses.parameters import common_parameters
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
-from traceweave.words import name_ranks, percent
+from traceweave.words import percent
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,13 @@ def headline_in_words(findings: Findings) -> str:
     if not costly or costly[0]["step_share"] < least:
         return "nothing was found that would save much"
     worst = costly[0]
-    where = f" ({name_ranks(worst['ranks'])})" if len(worst["ranks"] or []) == 1 else ""
-    return f"the largest cost is {about(worst['rule'])}{where}, {cost_in_words(worst)}"
+    return f"the largest cost, {cost_in_words(worst)}: {worst['title']}"
 
 
 def cost_in_words(finding: Row) -> str:
     """Say what a finding costs, and what that is a share of."""
     most = "" if finding["cost_is"] == "replayed" else "at most "
     return f"{most}{percent(finding['step_share'])} of a step"
-
-
-def about(rule: str) -> str:
-    """Say what a rule is about."""
-    return {rule.name: rule.summary for rule in rules()}[rule]
 
 
 def finding_id(place: int) -> str:
@@ -91,6 +84,7 @@ def _table(findings: Findings) -> Table:
                 note="critical and warning by what it costs; info: small, or expected by design",
             ),
             Column("Found"),
+            Column("Evidence"),
             Column(
                 "Cost per step",
                 "duration",
@@ -105,6 +99,7 @@ def _table(findings: Findings) -> Table:
         tuple(
             (
                 row["severity"],
+                row["title"],
                 row["evidence"],
                 row["cost_ns"],
                 row["step_share"],

@@ -10,7 +10,7 @@ import duckdb
 
 from traceweave.report.page import Bar, Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
-from traceweave.report.sections.findings import Findings, about, finding_id
+from traceweave.report.sections.findings import Findings, finding_id
 from traceweave.words import duration, percent
 
 _WHAT_IF = "traceweave what-if run.duckdb"
@@ -105,8 +105,7 @@ def _bars(worth: Worth, findings: Findings) -> Iterator[Bar]:
 def _label(row: Row) -> str:
     if not row["n"]:
         return "As measured"
-    ranks = row["ranks"] or []
-    return f"{row['n']}. {about(row['rule'])}" + (f" (rank {ranks[0]})" if len(ranks) == 1 else "")
+    return f"{row['n']}. {row['title']}"
 
 
 def _anchor(row: Row, findings: Findings) -> str:

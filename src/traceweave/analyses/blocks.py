@@ -1,0 +1,54 @@
+"""A finding as it is read: a title with what it costs, the evidence, what to try, what to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from traceweave.words import duration, percent
+
+
+class Block(NamedTuple):
+    """A row of `findings` in words. Who shows one adds nothing to it."""
+
+    severity: str
+    cost: str
+    """What it costs: 'at most 5.38 ms per step (6.2%)'; '' where time is not what it costs."""
+    title: str
+    """Who and what, in at most 12 words."""
+    evidence: str
+    advice: str
+    """'' where a rule of the user's gives none."""
+    command: str
+    """What to type next: its scenario, else the analysis that shows its rows."""
+
+    @property
+    def headline(self) -> str:
+        """The title behind what it costs."""
+        return f"{self.cost}: {self.title}" if self.cost else self.title
+
+
+def block(row: Mapping[str, Any], database: str) -> Block:
+    """Put a row of `findings` in words; `database` is how a shell names the run."""
+    return Block(
+        row["severity"],
+        cost_in_words(row),
+        row["title"],
+        row["evidence"] or "",
+        row["advice"] or "",
+        f"traceweave what-if {database} {shlex.quote(row['scenario'])}"
+        if row["scenario"]
+        else f"traceweave analyze {row['proof']} {database}",
+    )
+
+
+def cost_in_words(row: Mapping[str, Any]) -> str:
+    """Say what a row of `findings` costs: in time, and as a share of the step."""
+    if row["cost_ns"] is None:
+        return ""
+    if not row["cost_ns"]:
+        return "no gain by replay"
+    most = "" if row["cost_is"] == "replayed" else "at most "
+    share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
+    return f"{most}{duration(row['cost_ns'])} per step{share}"

@@ -1,0 +1,72 @@
+"""Findings as blocks: on the terminal, in a Markdown file, and where columns are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from traceweave.cli.blocks import block_lines
+from traceweave.cli.main import main
+
+ROW = {
+    "severity": "critical", "title": "Rank 2 waits for data", "ranks": [2], "cost_ns": 39_600_000,
+    "step_share": 0.455, "cost_is": "replayed", "scenario": "rank=2 like=median",
+    "evidence": "Rank 2 is in 'load' for 40.7 ms", "advice": "More workers", "proof": "stragglers",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
+    return database_of(fixtures / "ddp_gloo_straggler")
+
+
+def test_a_finding_is_a_block_whose_command_can_be_typed() -> None:
+    assert block_lines(ROW, "'a run.duckdb'", 60) == [
+        "critical  39.6 ms per step (45.5%): Rank 2 waits for data",
+        "  Rank 2 is in 'load' for 40.7 ms",
+        "  Try: More workers",
+        "  Next: traceweave what-if 'a run.duckdb' 'rank=2 like=median'",
+    ]
+
+
+def test_a_bound_says_so_and_what_costs_no_time_has_its_title_alone() -> None:
+    bound = {**ROW, "cost_is": "at most", "scenario": None}
+    assert block_lines(bound, "r", 80)[0] == (
+        "critical  at most 39.6 ms per step (45.5%): Rank 2 waits for data"
+    )
+    assert block_lines(bound, "r", 80)[-1] == "  Next: traceweave analyze stragglers r"
+    free = {**ROW, "severity": "info", "cost_ns": None, "step_share": None, "evidence": None}
+    assert block_lines(free, "r", 80)[:2] == ["info  Rank 2 waits for data", "  Try: More workers"]
+    vain = {**ROW, "cost_ns": 0, "step_share": 0.0}
+    assert block_lines(vain, "r", 80)[0] == "critical  no gain by replay: Rank 2 waits for data"
+
+
+def test_lines_are_no_wider_than_the_terminal_and_names_do_not_control_it() -> None:
+    row = {**ROW, "evidence": "word " * 40 + "\x1b[31m"}
+    *lines, command = block_lines(row, "r", 50)
+    assert max(map(len, lines)) <= 50
+    assert "\x1b" not in "".join(lines)
+    assert "\\x1b[31m" in "".join(lines)
+    assert command.startswith("  Next: ")
+
+
+def test_who_reads_gets_blocks_and_who_asks_for_columns_a_table(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*arguments: str) -> str:
+        assert main(["findings", str(database), *arguments]) == 0
+        return capsys.readouterr().out
+
+    blocks = said()
+    first, *_ = blocks.splitlines()
+    assert first.split("  ")[0] in ("critical", "warning", "info")
+    assert blocks.count("  Next: traceweave ") == blocks.count("\n\n") + 1
+    assert said("--rows", "1").count("  Next: ") == 1
+    assert said("--columns", "severity,title").splitlines()[0].split() == ["severity", "title"]
+    assert said("--format", "csv").startswith("severity,title,rule,ranks,")
+    assert main(["findings", str(database), "-o", str(tmp_path / "rows.md")]) == 0
+    written = (tmp_path / "rows.md").read_text(encoding="utf-8")
+    assert written.startswith(f"- **{first.split('  ')[0]}** ")
+    assert written.count("Next: `traceweave ") == blocks.count("  Next: ")
