@@ -13,8 +13,9 @@ from traceweave.clocks.basis import Step, functions
 from traceweave.clocks.bounds import Bounds
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.matrices import Block
+from traceweave.clocks.ends import medians
 from traceweave.clocks.probes import PROBED
-from traceweave.clocks.start import SAME_NS, Start, medians
+from traceweave.clocks.start import SAME_NS, Start
 from traceweave.clocks.system import Model
 
 EPOCH_NS = 1_000_000_000_000_000_000
@@ -48,8 +49,8 @@ class Answer:
     model: Model | None
     bounds: Bounds | None = None
 
-    def added(self, rank: int, local: Floats, beside: float = 0.0) -> Floats:
-        """What to add to local times of a rank; `beside`: as if so much later, where it steps."""
+    def added(self, rank: int, local: Floats) -> Floats:
+        """What to add to local times of a rank."""
         first = self.start.added(np.array(rank), local)
         model = self.model
         if model is None:
@@ -61,8 +62,32 @@ class Answer:
             total = total + sign * (fun @ model.coef[unit][: fun.shape[1]])
             for step, height in zip(model.steps, model.height, strict=True):
                 if unit in step.units:
-                    total = total + sign * height * (local + first + beside >= step.at)
+                    total = total + sign * height * (local >= self.local(rank, step.at))
         return np.asarray(total + model.gpu[rank] - model.gpu[root])
+
+    def local(self, rank: int, when: float) -> float:
+        """A rank's own time at a moment of the common clock, by the ends of its clock about it:
+        lines leave a clock where it steps."""
+        assert self.model is not None
+        common, own = self.seen[int(self.model.unit[rank])]
+        if not len(common):
+            return when - float(self.start.added(np.array(rank), np.array(when)))
+        beyond = when - float(np.clip(when, common[0], common[-1]))
+        return float(np.interp(when, common, own)) + beyond
+
+    @cached_property
+    def seen(self) -> list[tuple[Floats, Floats]]:
+        """Per clock: when, on the common clock, instances were that it has ends in, ascending, and
+        its own time of each."""
+        assert self.model is not None
+        model = self.model
+        ends, count = model.ends, len(model.fixed)
+        key, number = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
+        own = np.bincount(number, ends.local) / np.bincount(number)
+        edges = np.searchsorted(key, np.arange(1, count) * ends.rows)
+        return list(
+            zip(np.split(model.when[key % ends.rows], edges), np.split(own, edges), strict=True)
+        )
 
     def error(self, rank: int, when: Floats) -> Floats:
         """Standard error of what is added, at times of the common clock."""
@@ -146,13 +171,16 @@ class Answer:
         ends = model.ends
         told = model.moved()
         rest = told - medians(told, ends.row)[ends.row]
-        low = np.minimum.reduceat(model.of, ends.first)
-        high = np.maximum.reduceat(model.of, ends.first)
-        tied = (low < high)[ends.row]
+        tied = ends.tying(model.unit)[ends.row]
         order = np.lexsort((ends.local, ends.rank))
         edges = np.searchsorted(ends.rank[order], np.arange(1, count))
         parts = np.split(order, edges)
         return [(ends.local[part], tied[part], rest[part]) for part in parts]
+
+    @cached_property
+    def stretches(self) -> list[tuple[Floats, list[tuple[int, Ints, Floats]]]]:
+        """Per rank: its ends that tie its clock to others, and how far they are off together."""
+        return [(ends[tied], _stretches(rest[tied])) for ends, tied, rest in self.ends_of_ranks]
 
     @cached_property
     def anchors(self) -> Ints:
@@ -299,7 +327,7 @@ def _gaps(answer: Answer, rank: int) -> list[Gap]:
         height = abs(float(model.height[model.steps.index(step)]))
         since, until = answer.span(step)
         low, before, after, high = sorted(
-            _local(answer, rank, t, step.at) for t in (since, step.since, step.until, until)
+            answer.local(rank, t) for t in (since, step.since, step.until, until)
         )
         found.append(Gap(low, high, (before + after) / 2, height))
     merged: list[Gap] = []
@@ -309,24 +337,6 @@ def _gaps(answer: Answer, rank: int) -> list[Gap]:
         else:
             merged.append(gap)
     return merged
-
-
-def _local(answer: Answer, rank: int, when: float, step: float) -> float:
-    """A rank's own time of a moment of the common clock on its side of a step."""
-    model = answer.model
-    assert model is not None
-    local = when - float(answer.added(rank, np.array([when]))[0])
-    for _ in range(4):
-        first = float(answer.start.added(np.array(rank), np.array(local)))
-        # the side of the step is that of the moment, whatever the first line says
-        beside = when - (local + first)
-        local = when - float(answer.added(rank, np.array([local]), beside)[0])
-    ends = model.ends
-    row = np.flatnonzero(np.abs(model.when - when) < 1)
-    mine = ends.local[np.isin(ends.row, row) & (ends.rank == rank)]
-    if len(mine):
-        local = max(local, float(mine.max())) if when < step else min(local, float(mine.min()))
-    return local
 
 
 def _smooth(answer: Answer, rank: int, low: float, high: float) -> list[Line]:
@@ -373,19 +383,28 @@ def _moved(answer: Answer, rank: int) -> tuple[float, float]:
 def _open(answer: Answer, rank: int, at: float) -> float:
     """What the ends near a moment leave open: how far the median of those before, about and after
     it lies off, of a sixteenth of them, an eighth and so on."""
-    ends, tied, rest = answer.ends_of_ranks[rank]
-    ends, rest = ends[tied], rest[tied]
-    place, farthest, size = int(np.searchsorted(ends, at)), 0.0, max(len(ends) // 16, 3)
-    while size <= len(ends):
-        for low in (place - size, place - size // 2, place):
-            low = min(max(low, 0), len(ends) - size)
-            some = rest[low : low + size]
-            middle = float(np.median(some))
-            scatter = 1.4826 * float(np.median(np.abs(some - middle)))
-            error = SIGMAS * 1.2533 * scatter / np.sqrt(size)
-            farthest = max(farthest, abs(middle) + error)
-        size *= 2
+    tied, stretches = answer.stretches[rank]
+    place, farthest = int(np.searchsorted(tied, at)), 0.0
+    for size, since, off in stretches:
+        last = len(tied) - size
+        near = (since >= min(max(place - size, 0), last)) & (since <= min(place, last))
+        farthest = max(farthest, float(off[near].max()))
     return farthest
+
+
+def _stretches(rest: Floats) -> list[tuple[int, Ints, Floats]]:
+    """Of stretches of a sixteenth of the ends, an eighth and so on, half of which is the next one's:
+    their size, where they begin, and how far their medians lie off, with their errors."""
+    found, size = [], max(len(rest) // 16, 3)
+    while size <= len(rest):
+        last = len(rest) - size
+        since = np.unique(np.r_[np.arange(0, last, size // 2), last])
+        some = np.lib.stride_tricks.sliding_window_view(rest, size)[since]
+        middle = np.median(some, axis=1)
+        scatter = 1.4826 * np.median(np.abs(some - middle[:, None]), axis=1)
+        found.append((size, since, np.abs(middle) + SIGMAS * 1.2533 * scatter / np.sqrt(size)))
+        size *= 2
+    return found
 
 
 def _unseen(answer: Answer, rank: int, at: float) -> float:

@@ -72,6 +72,25 @@ class Ends:
             self.transfer[chosen],
         )
 
+    def tying(self, unit: Ints) -> Flags:
+        """Return which instances tie clocks to each other; `unit` is the clock of every rank."""
+        of = unit[self.rank]
+        return np.asarray(np.minimum.reduceat(of, self.first) < np.maximum.reduceat(of, self.first))
+
+    def united(self, unit: Ints, lead: Ints, local: Floats) -> Ends:
+        """Return ends, those of an instance on one clock made one, the median of `local`; `unit` is
+        the clock of every rank, `lead` a rank of every clock."""
+        key = self.row * len(lead) + unit[self.rank]
+        kinds, number = np.unique(key, return_inverse=True)
+        return replace(
+            self,
+            rank=lead[kinds % len(lead)],
+            local=medians(local, number),
+            start=medians(self.start, number),
+            place=np.zeros(len(kinds), np.int64),
+            row=kinds // len(lead),
+        )
+
     def in_order(self, when: Floats) -> Ends:
         """Return the ends with instances in the order of `when` (one value per instance)."""
         order = np.argsort(when, kind="stable")
@@ -110,6 +129,17 @@ def places(kind: Ints) -> Ints:
     result = np.empty(len(kind), np.int64)
     result[order] = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
     return result
+
+
+def medians(values: Floats, kind: Ints) -> Floats:
+    """Median of the values of each kind, by number."""
+    order = np.lexsort((values, kind))
+    count = np.bincount(kind)
+    first = np.cumsum(count) - count
+    low, high = first + np.maximum(count - 1, 0) // 2, first + count // 2
+    high = np.minimum(high, len(values) - 1)
+    low = np.minimum(low, len(values) - 1)
+    return np.asarray((values[order[low]] + values[order[high]]) / 2)
 
 
 def ends_of(blocks: list[Block]) -> Ends:

@@ -11,10 +11,10 @@ from traceweave.clocks.answer import Answer, rows_of
 from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.ends import Ends, ends_of
+from traceweave.clocks.ends import Ends, ends_of, medians
 from traceweave.clocks.growth import grown, learn_constants, spans
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.start import Start, medians, start_from
+from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
 
 MOST = 40_000
@@ -56,13 +56,8 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
     when = medians(ends.local + start.added(ends.rank, ends.local), ends.row)
     ends = ends.in_order(when)
     model = _model(ends, start, np.sort(when, kind="stable"), on_gpu)
-    few = (
-        _of_several(ends, start.unit).thinned(MOST, LEAST)
-        if _many(start)
-        else ends.thinned(MOST, LEAST)
-    )
-    if not few.rows:
-        few = ends
+    few = ends.of_rows(ends.tying(start.unit)) if _many(start) else ends
+    few = few.thinned(MOST, LEAST) if few.rows else ends
     if _many(start):
         model.pooled, model.gpu_var, model.lag_var, model.wave_var = True, 0.0, 0.0, 0.0
     if few is not ends:
@@ -70,7 +65,7 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
     model.prepare()
     model.settle()
     model.pool()
-    model = grown(model)
+    model = _grown(model)
     model.pool()
     learn_constants(model)
     if few is not ends:
@@ -84,16 +79,24 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
     return model
 
 
+def _grown(model: Model) -> Model:
+    """Let clocks bend and step as ends say that are one per clock and instance: of ranks of a host
+    none bends or steps by itself."""
+    few = model.united()
+    if few.ends.rows:
+        few.settle()
+        few.pool()
+        few = grown(few)
+    model.bend_var, model.coef = few.bend_var, few.coef
+    model.steps, model.height, model.uneven = few.steps, few.height, True
+    model.prepare()
+    model.settle()
+    return model
+
+
 def _many(start: Start) -> bool:
     """Whether ranks are so many that what each is constantly off is not fitted with the clocks."""
     return len(start.unit) > MANY
-
-
-def _of_several(ends: Ends, unit: Ints) -> Ends:
-    """Ends of instances that tie clocks to each other."""
-    of = unit[ends.rank]
-    low, high = (way.reduceat(of, ends.first) for way in (np.minimum, np.maximum))
-    return ends.of_rows(low < high)
 
 
 def _model(ends: Ends, start: Start, when: Floats, on_gpu: Flags) -> Model:

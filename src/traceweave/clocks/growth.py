@@ -21,7 +21,7 @@ SHARE = np.logspace(-4, -1, 13) ** 2
 """Variances of lags to choose from, as shares of transfers."""
 ROUNDED = 1e-10
 """What ends say of a direction beside what they say of the clearest, more than rounding."""
-LARGE = 2_000
+LARGE = 500
 """Unknowns beyond which only clocks may bend that seem to by themselves."""
 HUBER = 1.5
 """Scales beyond which an end counts as one that far when a step is looked for."""
@@ -155,7 +155,7 @@ def grown(model: Model) -> Model:
         model.settle()
         return model
     tried: list[Model] = []
-    for order in ((bend, add_steps), (add_steps, bend, add_steps)):
+    for order in ((bend, add_steps), (add_step, bend, add_steps)):
         one = model.copied()
         one.uneven = True
         one.settle(8)
@@ -195,12 +195,33 @@ def revised(model: Model) -> Model:
             place_steps(one)
             if worth(one) > worth(model):
                 model = one
-    return without_idle(model)
+    return without_idle(_alone(model))
 
 
-def add_steps(model: Model) -> None:
+def _alone(model: Model) -> Model:
+    """Return the model without clocks in shared steps that only bend where others step."""
+    for step in model.steps:
+        for unit in step.units if len(step.units) > 1 else ():
+            one, left = model.copied(), tuple(other for other in step.units if other != unit)
+            new = Step(left, step.since, step.until)
+            height = model.height[model.steps.index(step)]
+            set_steps(one, [new if other is step else other for other in one.steps])
+            one.height[one.steps.index(new)] = height
+            one.settle(8)
+            learn_bends(one, 1)
+            if worth(one) > worth(model):
+                return _alone(one)
+    return model
+
+
+def add_step(model: Model) -> None:
+    """Add at most a step of each clock: more of them stand for a bend."""
+    add_steps(model, 1)
+
+
+def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
     """Add steps while they pay: in each round those of several choices that pay most."""
-    for _ in range(MOST_STEPS):
+    for _ in range(rounds):
         least = price(model)
         found = [pair for pair in candidates(model) if pair[0] >= least]
         if not found:
@@ -208,7 +229,7 @@ def add_steps(model: Model) -> None:
         single = [pair for pair in found if len(pair[1].units) == 1]
         choices = (single, _alike(single), _apart(single), _apart(found), _back(model, found[0]))
         before, tried = model.evidence(), []
-        for some in {tuple(step for _, step in choice): None for choice in choices}:
+        for some in {tuple(step for _, step in choice): None for choice in choices if choice}:
             one = model.copied()
             set_steps(one, [*one.steps, *some])
             one.settle(12)
@@ -326,9 +347,11 @@ def _place(model: Model, pulls: Pulls, number: int) -> Step:
 def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
     """Instances that tell when a step was, and the log likelihood of its being after each, but the
     last, all else being as it is."""
-    before, after = model.beside(number)
-    row = _told(model, pulls, model.steps[number].units).row
-    at, gain = model.when[row], np.cumsum((before - after)[row])[:-1]
+    told = _told(model, pulls, model.steps[number].units)
+    height, after = model.height[number], model.after[number][told.row]
+    before = told.apart - height * after
+    gain = np.cumsum(told.likely(before) - told.likely(before + height))[:-1]
+    at = model.when[told.row]
     gain[np.diff(at) <= 0] = -np.inf
     return at, gain
 

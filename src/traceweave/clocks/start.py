@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, mini
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.clock import RankInfo
-from traceweave.clocks.ends import Ends, places
+from traceweave.clocks.ends import Ends, medians, places
 
 SAME_NS = 20_000.0
 """Ranks of one host whose ends lie no farther apart have one clock: CUPTI's conversion of a GPU's
@@ -138,17 +138,6 @@ def _pair_lines(tree: csr_matrix, low: Ints, high: Ints, apart: Floats, at: Floa
         (int(pair // count), int(pair % count)): (apart_by, rate, when)
         for pair, (apart_by, rate, when) in zip(wanted, found, strict=True)
     }
-
-
-def medians(values: Floats, kind: Ints) -> Floats:
-    """Median of the values of each kind, by number."""
-    order = np.lexsort((values, kind))
-    count = np.bincount(kind)
-    first = np.cumsum(count) - count
-    low, high = first + np.maximum(count - 1, 0) // 2, first + count // 2
-    high = np.minimum(high, len(values) - 1)
-    low = np.minimum(low, len(values) - 1)
-    return np.asarray((values[order[low]] + values[order[high]]) / 2)
 
 
 def _chain(start: Start, tree: csr_matrix, lines: Lines, root: int) -> None:

@@ -19,8 +19,8 @@ from scipy.sparse import csr_matrix
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, FUNCTIONS, Step, functions
-from traceweave.clocks.ends import Ends, places
-from traceweave.clocks.start import DRIFT, medians
+from traceweave.clocks.ends import Ends, medians, places
+from traceweave.clocks.start import DRIFT
 
 NU = 3.0
 """Degrees of freedom of the noise of an end: one far out says less."""
@@ -204,6 +204,23 @@ class Model:
         other.steps, other.bend_var = list(self.steps), self.bend_var.copy()
         other.sigma = self.sigma.copy()
         return other
+
+    def united(self) -> Model:
+        """Return a model of the same clocks that ends of ranks of one clock are one to, and that
+        sees only what ties clocks to each other."""
+        one, lead = self.copied(), np.unique(self.unit, return_index=True)[1]
+        if len(lead) == len(self.unit) or not self.ends.rows:
+            return one
+        tying = self.ends.tying(self.unit)
+        local = self.base + np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
+        some = self.ends.of_rows(tying)
+        one.ends = some.united(self.unit, lead, local[tying[self.ends.row]])
+        one.base, one.when = one.ends.local, self.when[tying]
+        one.gpu_var, one.gpu = 0.0, np.zeros_like(self.gpu)
+        one.wave_var, one.lag, one.mate = 0.0, np.zeros(0), np.zeros(0)
+        one.mid, one.last, one.calm = None, None, np.zeros(0)
+        one.prepare()
+        return one
 
     # ---- fit ------------------------------------------------------------------------------------
 
@@ -426,12 +443,11 @@ class Model:
         ]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
         for j, mine in enumerate(self.steps_of):
-            moved = lap[starts[j] :, :, mine].sum(axis=2)
-            beside = fun[starts[j] :].T @ moved
+            moved = lap[:, :, mine].sum(axis=2)
+            beside = fun[starts[j] :].T @ moved[starts[j] :]
             result[n + j, :n] = result[:n, n + j] = beside[self.which, self.clock]
-            for i in range(j + 1):
-                both = moved[max(starts[i] - starts[j], 0) :, self.steps_of[i]].sum()
-                result[n + j, n + i] = result[n + i, n + j] = both
+            late = np.vstack([np.cumsum(moved[::-1], axis=0)[::-1], np.zeros(units)])
+            result[n + j, n:] = (late[np.maximum(starts, starts[j])] * self.steps_of).sum(axis=1)
         return result
 
     def steps_of_all(self, fun: Floats, lap: Floats) -> Floats:
