@@ -12,8 +12,8 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import Step, functions
 from traceweave.clocks.bounds import Bounds
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.matrices import Block
 from traceweave.clocks.ends import medians
+from traceweave.clocks.matrices import Block
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.start import SAME_NS, Start
 from traceweave.clocks.system import Model
@@ -489,6 +489,8 @@ def _status(answer: Answer, rank: int) -> tuple[str, str]:
     if rank == root:
         return "aligned", "reference"
     if start.unit[rank] == start.unit[root]:
+        if ranks[rank].host is None:
+            return "aligned", "collective ends, as on one clock"
         return "same host", "host clock"
     if answer.anchors[rank] == 0:
         return "same host", "clock of the host's other ranks"

@@ -89,6 +89,7 @@ class Ends:
             start=medians(self.start, number),
             place=np.zeros(len(kinds), np.int64),
             row=kinds // len(lead),
+            ring=np.where(self.ring > 2, self.ring, 0),
         )
 
     def in_order(self, when: Floats) -> Ends:

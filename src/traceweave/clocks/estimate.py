@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Flags, Floats
 from traceweave.clocks.answer import Answer, rows_of
 from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.ends import Ends, ends_of, medians
-from traceweave.clocks.growth import grown, learn_constants, spans
+from traceweave.clocks.growth import grown, learn_constants, spans, without_idle
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
@@ -91,7 +91,7 @@ def _grown(model: Model) -> Model:
     model.steps, model.height, model.uneven = few.steps, few.height, True
     model.prepare()
     model.settle()
-    return model
+    return without_idle(model)
 
 
 def _many(start: Start) -> bool:

@@ -21,7 +21,7 @@ SHARE = np.logspace(-4, -1, 13) ** 2
 """Variances of lags to choose from, as shares of transfers."""
 ROUNDED = 1e-10
 """What ends say of a direction beside what they say of the clearest, more than rounding."""
-LARGE = 500
+LARGE = 2_000
 """Unknowns beyond which only clocks may bend that seem to by themselves."""
 HUBER = 1.5
 """Scales beyond which an end counts as one that far when a step is looked for."""
@@ -33,7 +33,8 @@ UNSURE = 3.0
 """Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
 in twenty."""
 MOST_SHARED = 8
-"""Sets of clocks that seem to step together which are looked at in a round."""
+"""Sets of clocks that seem to step together which are looked at in a round, and clocks that are
+told apart of those that do."""
 LINE, BEND, STEP, GPU, LAGS, MATE, WAVES = range(7)
 
 
@@ -105,29 +106,39 @@ def learn_bends(model: Model, rounds: int = 2, prune: bool = False) -> None:
         places = np.flatnonzero(model.kind == BEND).reshape(len(bent), BENDS)
         prior = model.prior.copy()
         for _ in range(3):
-            gains = _likely(model, prior, places)
+            cov, mean = _posterior(model, prior)
+            gains = _likely(cov, mean, prior, places)
+        cov, mean = _posterior(model, prior)
         while prune and len(bent) and gains.min() < price(model):
             worst = int(gains.argmin())
-            prior[places[worst]] = 1e30
+            mine = places[worst]
+            known = cho_solve(cho_factor(cov[np.ix_(mine, mine)]), np.c_[cov[mine], mean[mine]])
+            mean = mean - cov[:, mine] @ known[:, -1]
+            cov = cov - cov[:, mine] @ known[:, :-1]
             model.bend_var[bent[worst]] = 0.0
             bent, places = np.delete(bent, worst), np.delete(places, worst, axis=0)
-            gains = _likely(model, prior, places)
+            gains = _likely(cov, mean, prior.copy(), places)
         for unit, place in zip(bent, places, strict=True):
             model.bend_var[unit] = 1 / prior[place[0]]
         model.prepare()
         model.settle(6)
 
 
-def _likely(model: Model, prior: Floats, places: Ints) -> Floats:
+def _posterior(model: Model, prior: Floats) -> tuple[Floats, Floats]:
+    """Covariance and mean of all unknowns, given their precisions."""
+    cov = np.asarray(np.linalg.inv(model.hess + np.diag(prior + TINY)))
+    return cov, cov @ (model.right + model.prior * model.mean)
+
+
+def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
     """Set each bend's precision to the most likely one; return what each gains."""
-    cov = np.linalg.inv(model.hess + np.diag(prior + TINY))
-    mean = cov @ (model.right + model.prior * model.mean)
     gains = np.zeros(len(places))
     for number, mine in enumerate(places):
         inverse = np.linalg.inv(cov[np.ix_(mine, mine)])
         told = inverse - np.diag(prior[mine])
         grid = GRID * prior[mine[0]]
-        gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
+        right: Floats = inverse @ mean[mine]
+        gains[number], by = best_variance(told, right, prior[mine], grid)
         prior[mine] = prior[mine] / by
     return gains
 
@@ -176,14 +187,15 @@ def worth(model: Model) -> float:
 
 def revised(model: Model) -> Model:
     """Return the model after every clock that bends or steps was looked at once more, all others
-    being known: one that bends may have stepped, and the other way round."""
+    being known: one that bends may have stepped, alone or at another time than those beside it, and
+    the other way round."""
     for unit in range(len(model.fixed)):
-        if not model.bend_var[unit] and all(step.units != (unit,) for step in model.steps):
+        if all(unit not in step.units for step in model.steps):
             continue
         for bends in (False, True):
             one = model.copied()
             one.bend_var[unit] = (one.bend_var[unit] or 1e4**2) * bends
-            set_steps(one, [step for step in one.steps if step.units != (unit,)])
+            _without(one, unit)
             one.settle(6)
             for _ in range(MOST_STEPS):
                 found = _candidate(one, (unit,), _told(one, _pulls(one), (unit,)))
@@ -195,23 +207,19 @@ def revised(model: Model) -> Model:
             place_steps(one)
             if worth(one) > worth(model):
                 model = one
-    return without_idle(_alone(model))
+    return without_idle(split(model))
 
 
-def _alone(model: Model) -> Model:
-    """Return the model without clocks in shared steps that only bend where others step."""
-    for step in model.steps:
-        for unit in step.units if len(step.units) > 1 else ():
-            one, left = model.copied(), tuple(other for other in step.units if other != unit)
-            new = Step(left, step.since, step.until)
-            height = model.height[model.steps.index(step)]
-            set_steps(one, [new if other is step else other for other in one.steps])
-            one.height[one.steps.index(new)] = height
-            one.settle(8)
-            learn_bends(one, 1)
-            if worth(one) > worth(model):
-                return _alone(one)
-    return model
+def _without(model: Model, unit: int) -> None:
+    """Let a clock step no more, those that did beside it yet."""
+    height = model.height
+    kept = [j for j, step in enumerate(model.steps) if step.units != (unit,)]
+    left = [
+        replace(step, units=tuple(other for other in step.units if other != unit))
+        for step in (model.steps[j] for j in kept)
+    ]
+    set_steps(model, left)
+    model.height = height[kept]
 
 
 def add_step(model: Model) -> None:
@@ -371,34 +379,61 @@ def simpler(model: Model) -> Model:
     """Return the model with the fewest steps that say the same where several clocks step at once:
     what all but one do is a step of that one, whose moment may be another."""
     for step in model.steps:
-        some = [s for s in model.steps if s.since < step.until and s.until > step.since]
-        if len(some) < 2:
+        some, level, height = _at_once(model, step)
+        if len(some) < 2 or len(height) > len(some):
             continue
-        height = np.zeros(len(model.fixed))
-        for s, by in zip(model.steps, model.height, strict=True):
-            height[list(s.units)] += by * (s in some)
-        order = np.argsort(height)
-        level = np.empty(len(order), np.int64)
-        level[order] = np.r_[0, np.cumsum(np.diff(height[order]) > SAME_NS)]
-        count = np.bincount(level)
-        if len(count) > len(some):
-            continue
-        still = int(count.argmax())
-        mean = np.bincount(level, height) / count
-        since, until = max(s.since for s in some), min(s.until for s in some)
-        if since >= until:
-            continue
-        moved = [k for k in range(len(count)) if k != still]
-        new = [Step(tuple(np.flatnonzero(level == k).tolist()), since, until) for k in moved]
-        one = model.copied()
-        set_steps(one, [*[s for s in model.steps if s not in some], *new])
-        if new:
-            one.height[-len(new) :] = mean[moved] - mean[still]
-        one.settle(8)
-        place_steps(one)
-        if worth(one) > worth(model):
+        still = int(np.bincount(level).argmax())
+        units = [np.flatnonzero(level == k) for k in range(len(height)) if k != still]
+        one = _instead(model, some, units, height[np.arange(len(height)) != still] - height[still])
+        if one is not None and worth(one) > worth(model):
             return simpler(one)
     return model
+
+
+def split(model: Model) -> Model:
+    """Return the model with a step of its own for each clock that steps at once with others, if
+    their moments turn out to be others: two that lie near each other pass for one."""
+    for step in model.steps:
+        some, level, height = _at_once(model, step)
+        for still in range(len(height)):
+            moved = np.flatnonzero(level != still)
+            if len(moved) > MOST_SHARED:
+                continue
+            heights = height[level[moved]] - height[still]
+            one = _instead(model, some, list(moved[:, None]), heights)
+            if one is None:
+                break
+            one = without_idle(simpler(one))
+            if worth(one) > worth(model):
+                return split(one)
+    return model
+
+
+def _at_once(model: Model, step: Step) -> tuple[list[Step], Ints, Floats]:
+    """The steps that may be at one moment with this one; which clocks go equally far then, a number
+    each, and how far those of each number do."""
+    some = [s for s in model.steps if s.since < step.until and s.until > step.since]
+    height = np.zeros(len(model.fixed))
+    for s, by in zip(model.steps, model.height, strict=True):
+        height[list(s.units)] += by * (s in some)
+    order = np.argsort(height)
+    level = np.empty(len(order), np.int64)
+    level[order] = np.r_[0, np.cumsum(np.diff(height[order]) > SAME_NS)]
+    return some, level, np.bincount(level, height) / np.bincount(level)
+
+
+def _instead(model: Model, some: list[Step], units: list[Ints], heights: Floats) -> Model | None:
+    """The model with steps of these clocks in place of some others, moved to where they fit."""
+    since, until = max(s.since for s in some), min(s.until for s in some)
+    if since >= until:
+        return None
+    one = model.copied()
+    kept = [(s, by) for s, by in zip(model.steps, model.height, strict=True) if s not in some]
+    set_steps(one, [*[s for s, _ in kept], *[Step(tuple(u.tolist()), since, until) for u in units]])
+    one.height = np.r_[[by for _, by in kept], heights]
+    one.settle(8)
+    place_steps(one)
+    return one
 
 
 def candidates(model: Model) -> list[tuple[float, Step]]:

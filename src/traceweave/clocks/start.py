@@ -23,6 +23,8 @@ SIGMAS = 4.0
 """Standard errors that the median of a stretch lies off by chance."""
 PARTS, PART = 8, 16
 """Stretches of time in which ends of one host have to agree, at most, and calls in each."""
+MOST_UNNAMED = 256
+"""Ranks without a named host whose ends are compared pair by pair."""
 ENOUGH = PARTS * PART
 """Calls of a cell that tell which ranks of a host agree."""
 
@@ -174,8 +176,28 @@ def _share(start: Start, ranks: list[RankInfo], ends: Ends, reference: int | Non
         for other in members:
             if start.component[other] != start.component[members[0]]:
                 _join(start, ranks, members[0], other, reference)
+    _share_unnamed(start, ranks, ends)
     start.unit = np.asarray(np.unique(start.unit, return_inverse=True)[1], dtype=np.int64)
     _even(start)
+
+
+def _share_unnamed(start: Start, ranks: list[RankInfo], ends: Ends) -> None:
+    """Give ranks whose host nobody named one clock where all that they share end as on one, to
+    within what GPUs of a host differ by."""
+    unnamed = np.array([info.host is None and info.on_gpu for info in ranks])
+    if not 1 < unnamed.sum() <= MOST_UNNAMED:
+        return
+    count = len(ranks)
+    said = _agreeing(ends, unnamed - 1, unnamed, sure=True)
+    if not said:
+        return
+    one, other = np.array(list(said)).T
+    yes = np.array(list(said.values()))
+    graph = csr_matrix((yes[yes], (one[yes], other[yes])), (count, count))
+    member = connected_components(graph, directed=False)[1]
+    torn = member[one[~yes]][member[one[~yes]] == member[other[~yes]]]
+    for mates in (np.flatnonzero(member == k) for k in np.setdiff1d(member, torn)):
+        start.unit[mates] = start.unit[mates[0]]
 
 
 def _clusters(
@@ -212,9 +234,11 @@ def _lines_agree(start: Start, first: int, other: int) -> bool:
     return bool(abs(float(apart)) <= SAME_NS)
 
 
-def _agreeing(ends: Ends, host: Ints, on_gpu: Flags) -> dict[tuple[int, int], bool]:
+def _agreeing(
+    ends: Ends, host: Ints, on_gpu: Flags, sure: bool = False
+) -> dict[tuple[int, int], bool]:
     """Of each two ranks of a host that share calls: whether these end as they do on one clock, in
-    every stretch of time."""
+    every stretch of time; if `sure`, whether that is known to SAME_NS."""
     count = len(host)
     every = np.maximum(np.bincount(ends.cell) // ENOUGH, 1)[ends.cell]
     few = ends.of_rows(places(ends.cell) % every == 0)
@@ -235,16 +259,17 @@ def _agreeing(ends: Ends, host: Ints, on_gpu: Flags) -> dict[tuple[int, int], bo
     code, at, apart = (np.concatenate(column) for column in zip(*found, strict=True))
     pairs, pair = np.unique(code, return_inverse=True)
     threads = ~on_gpu[pairs // count] & ~on_gpu[pairs % count]
-    agree = _within(pair, at, apart, threads)
+    agree = _within(pair, at, apart, threads, sure)
     return {
         (int(code // count), int(code % count)): bool(yes)
         for code, yes in zip(pairs, agree, strict=True)
     }
 
 
-def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags) -> Flags:
+def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags, sure: bool) -> Flags:
     """Which pairs' differences have a median near 0 in each of up to PARTS stretches of time: as
-    near as it is known, or, of threads, which end when they get a core, as most of them lie."""
+    near as it is known, or, of threads, which end when they get a core, as most of them lie; if
+    `sure`, nearer than SAME_NS, errors included."""
     order = np.lexsort((at, pair))
     pair, apart = pair[order], apart[order]
     count = np.bincount(pair)
@@ -257,8 +282,10 @@ def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags) -> Flags:
     distance = np.abs(apart - middle[stretch])
     farther = np.lexsort((distance, pair))[np.cumsum(count) - count + 95 * (count - 1) // 100]
     known = SIGMAS * 1.2533 * scatter * np.sqrt(parts / count)
-    limit = np.maximum(np.maximum(SAME_NS, known), np.where(threads, distance[farther], 0.0))
     far = np.maximum.reduceat(np.abs(middle), number)
+    if sure:
+        return np.asarray(np.maximum(far, known) <= SAME_NS)
+    limit = np.maximum(np.maximum(SAME_NS, known), np.where(threads, distance[farther], 0.0))
     return np.asarray(far <= limit)
 
 

@@ -206,18 +206,18 @@ class Model:
         return other
 
     def united(self) -> Model:
-        """Return a model of the same clocks that ends of ranks of one clock are one to, and that
-        sees only what ties clocks to each other."""
+        """Return a model of the clocks alone: ends of ranks of one clock are one, less what GPUs
+        are constantly off and who ends last, and only what ties clocks to each other is seen."""
         one, lead = self.copied(), np.unique(self.unit, return_index=True)[1]
-        if len(lead) == len(self.unit) or not self.ends.rows:
-            return one
         tying = self.ends.tying(self.unit)
-        local = self.base + np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
+        late = np.r_[self.wave, 0.0][self.wave_of] * self.crest
+        local = self.base + late * self.long[self.ends.cell][self.ends.row]
+        local += np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
         some = self.ends.of_rows(tying)
         one.ends = some.united(self.unit, lead, local[tying[self.ends.row]])
         one.base, one.when = one.ends.local, self.when[tying]
-        one.gpu_var, one.gpu = 0.0, np.zeros_like(self.gpu)
-        one.wave_var, one.lag, one.mate = 0.0, np.zeros(0), np.zeros(0)
+        one.gpu_var, one.wave_var, one.gpu = 0.0, 0.0, np.zeros_like(self.gpu)
+        one.lag, one.mate = np.zeros(0), np.zeros(0)
         one.mid, one.last, one.calm = None, None, np.zeros(0)
         one.prepare()
         return one
