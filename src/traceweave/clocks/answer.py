@@ -393,8 +393,8 @@ def _open(answer: Answer, rank: int, at: float) -> float:
 
 
 def _stretches(rest: Floats) -> list[tuple[int, Ints, Floats]]:
-    """Of stretches of a sixteenth of the ends, an eighth and so on, half of which is the next one's:
-    their size, where they begin, and how far their medians lie off, with their errors."""
+    """Of stretches of a sixteenth of the ends, an eighth and so on, each half over the next: their
+    size, where they begin, and how far their medians lie off, with their errors."""
     found, size = [], max(len(rest) // 16, 3)
     while size <= len(rest):
         last = len(rest) - size

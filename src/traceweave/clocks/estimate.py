@@ -12,7 +12,7 @@ from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.ends import Ends, ends_of, medians
-from traceweave.clocks.growth import grown, learn_constants, spans, without_idle
+from traceweave.clocks.growth import grown, learn_constants, spans, without_idle, worth
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
@@ -81,17 +81,20 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
 
 def _grown(model: Model) -> Model:
     """Let clocks bend and step as ends say that are one per clock and instance: of ranks of a host
-    none bends or steps by itself."""
+    none bends or steps by itself. All ends say which of several ways is the likeliest."""
     few = model.united()
     if few.ends.rows:
         few.settle()
         few.pool()
-        few = grown(few)
-    model.bend_var, model.coef = few.bend_var, few.coef
-    model.steps, model.height, model.uneven = few.steps, few.height, True
-    model.prepare()
-    model.settle()
-    return without_idle(model)
+    tried = []
+    for way in grown(few) if few.ends.rows else [few]:
+        one = model.copied()
+        one.bend_var, one.coef = way.bend_var, way.coef
+        one.steps, one.height, one.uneven = way.steps, way.height, True
+        one.prepare()
+        one.settle()
+        tried.append(without_idle(one))
+    return max(tried, key=worth)
 
 
 def _many(start: Start) -> bool:

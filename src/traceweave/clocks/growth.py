@@ -134,11 +134,10 @@ def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
     """Set each bend's precision to the most likely one; return what each gains."""
     gains = np.zeros(len(places))
     for number, mine in enumerate(places):
-        inverse = np.linalg.inv(cov[np.ix_(mine, mine)])
+        inverse = np.asarray(np.linalg.inv(cov[np.ix_(mine, mine)]), np.float64)
         told = inverse - np.diag(prior[mine])
         grid = GRID * prior[mine[0]]
-        right: Floats = inverse @ mean[mine]
-        gains[number], by = best_variance(told, right, prior[mine], grid)
+        gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
         prior[mine] = prior[mine] / by
     return gains
 
@@ -157,14 +156,12 @@ def bend(model: Model) -> None:
     learn_bends(model, 1, prune=True)
 
 
-def grown(model: Model) -> Model:
-    """Return the model with the bends and steps that make its ends most likely: what one has
-    explained the other need not, so both orders are tried."""
+def grown(model: Model) -> list[Model]:
+    """Return models with bends and steps that make its ends likely: what one has explained the
+    other need not, so both orders are tried, and the best is revised."""
     least = price(model)
     if not _bent(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
-        model.uneven = True
-        model.settle()
-        return model
+        return [model]
     tried: list[Model] = []
     for order in ((bend, add_steps), (add_step, bend, add_steps)):
         one = model.copied()
@@ -176,7 +173,8 @@ def grown(model: Model) -> Model:
             one.settle(12)
             place_steps(one)
             tried.append(one.copied())
-    return revised(max(tried, key=worth))
+    best = max(tried, key=worth)
+    return [best, revised(best)]
 
 
 def worth(model: Model) -> float:
@@ -404,7 +402,7 @@ def split(model: Model) -> Model:
             if one is None:
                 break
             one = without_idle(simpler(one))
-            if worth(one) > worth(model):
+            if worth(one) > worth(model) + UNSURE:
                 return split(one)
     return model
 

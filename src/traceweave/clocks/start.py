@@ -284,7 +284,7 @@ def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags, sure: bool) -
     known = SIGMAS * 1.2533 * scatter * np.sqrt(parts / count)
     far = np.maximum.reduceat(np.abs(middle), number)
     if sure:
-        return np.asarray(np.maximum(far, known) <= SAME_NS)
+        return np.asarray((np.maximum(far, known) <= SAME_NS) & (count >= PART))
     limit = np.maximum(np.maximum(SAME_NS, known), np.where(threads, distance[farther], 0.0))
     return np.asarray(far <= limit)
 
