@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -49,6 +49,17 @@ CASES = [
     Case("ring, tensor x data", of(TP_DP), 4),
     Case("ring, lags of a rank grow with transfers", Job(steps=100, ring_bias=10, end_jitter=3), 1),
 ]
+TP_DP_16 = plain(
+    hosts=4, per_host=4, program=TP_DP, steps=40,
+    step_apart_us=300, offset_s=0.8, drift_ppm=40, gpu_us=2,
+)  # fmt: skip
+CASES += [
+    # lines of one clock that steps leave it by half of the step: its own ends say on which side
+    Case("tensor x data, clocks far apart, step", replace(TP_DP_16, seed=2), 2),
+    # two hosts that step near each other pass for one
+    Case("tensor x data, two steps at once", replace(TP_DP_16, seed=5), 2),
+    Case("hosts nobody named, wander", of(TP_DP, steps=60, wander_apart_us=100, seed=2), 3),
+]
 NIGHTLY = [
     Case("tensor x data, hosts step", plain(program=TP_DP, steps=120, step_apart_us=300), 5),
     Case("tensor x data, hosts wander", plain(program=TP_DP, steps=120, wander_apart_us=100), 6),
@@ -80,6 +91,14 @@ def test_a_step_lies_between_two_calls_and_says_that_nobody_knows_where() -> Non
     assert count >= 2 * 4
     assert bound > step
     assert all("steps" in method for (method,) in rows)
+
+
+def test_gpus_whose_calls_end_as_on_one_clock_share_one() -> None:
+    """Two hosts of four that nobody named: two clocks, and constants of GPUs."""
+    with woven(of(TP_DP, hosts=2, per_host=4, gpu_us=2)) as (con, _):
+        rates = con.execute("SELECT rank // 4, drift_ppm FROM clocks ORDER BY rank").fetchall()
+    assert {rate for host, rate in rates if host == 0} == {0.0}
+    assert len({round(rate, 6) for host, rate in rates if host == 1}) == 1
 
 
 @pytest.mark.parametrize("scatter_us", [2.0, 30.0])
