@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import ROOTED, Block
 from traceweave.clocks.probes import PROBED
 
 WAITED = 1.3
@@ -189,7 +189,7 @@ def _ring(block: Block) -> int:
 def _telling(block: Block) -> Flags:
     """Which ends of a block coincide with others of their instance."""
     known = np.isfinite(block.end)
-    if not block.proves and block.sends is None:
+    if block.key[1] == ROOTED:
         took = np.where(known, block.end - block.start, np.nan)
         known &= took > WAITED * np.nanpercentile(took, 10)
     return np.asarray(known)

@@ -344,6 +344,8 @@ def place_steps(model: Model, rounds: int = 4) -> None:
 def _place(model: Model, pulls: Pulls, number: int) -> Step:
     step = model.steps[number]
     at, gain = _places(model, pulls, number)
+    if not len(gain):
+        return step
     now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
     if not 0 <= now < len(gain) or gain[best] < gain[now] + 1:
         return step

@@ -15,11 +15,16 @@ import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.buffered import ends_coincide
-from traceweave.matching.calls import OPS, PROVES, RECV, SEND, Calls
+from traceweave.matching.calls import OPS, PROVES, RECV, SEND, UNKNOWN, Calls
 
 SHORTEST_NS = 100
 """No collective is over sooner. A call that seems to be had its clock set back meanwhile, and its
 end is made up."""
+
+
+ROOTED, MESSAGES, UNKNOWN_KIND, KINDS = 1, 2, 3, 4
+"""Sorts of evidence of a block: ends of operations with a root coincide where ranks have waited for
+it, those of messages by direction, those of unknown operations as calls were matched by them."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +61,18 @@ def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     if not len(matched):
         return []
     op = calls.op[matched]
-    kind = np.where(PROVES[op], 0, np.where((op == SEND) | (op == RECV), 2, 1))
+    kind = np.where(PROVES[op], 0, ROOTED)
+    kind[(op == SEND) | (op == RECV)] = MESSAGES
+    kind[op == UNKNOWN] = UNKNOWN_KIND
     first_label = np.full(int(instance.max()) + 1, -1, dtype=np.int64)
     first_label[instance[matched]] = calls.label[matched]
-    key = 3 * first_label[instance[matched]] + kind
+    key = KINDS * first_label[instance[matched]] + kind
     order = np.argsort(key, kind="stable")
     borders = np.r_[0, np.flatnonzero(np.diff(key[order])) + 1, len(order)]
     blocks = []
     for low, high in pairwise(borders.tolist()):
         index = matched[order[low:high]]
-        block = _build(calls, index, instance[index], ranks, int(key[order[low]]) % 3)
+        block = _build(calls, index, instance[index], ranks, int(key[order[low]]) % KINDS)
         if len(block.ranks) > 1:
             blocks.append(block)
     return blocks
@@ -79,7 +86,7 @@ def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) ->
     start[row, column] = calls.start[index]
     end[row, column] = calls.end[index]
     sends: npt.NDArray[np.float64] | None = None
-    if kind == 2:
+    if kind == MESSAGES:
         sends = np.full(shape, np.nan)
         sends[row, column] = calls.op[index] == SEND
     transfer = np.nanmin(end - start, axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block
 
-PROBED = 3
+PROBED = 4
 """The sort of evidence in the key of a block of exchanges; those of collectives are below."""
 
 QUICK = 1.25
