@@ -54,15 +54,3 @@ def medians_of_parts(values: Floats, count: int) -> Floats:
         values[edge:].reshape(count - longer, size, *shape),
     )
     return np.concatenate([np.median(part, axis=1) for part in parts if len(part)])
-
-
-def spreads_of_parts(values: Floats, medians: Floats) -> Floats:
-    """Median distance of the values of each part from their median."""
-    return medians_of_parts(distances_of_parts(values, medians), len(medians))
-
-
-def distances_of_parts(values: Floats, medians: Floats) -> Floats:
-    """Distance of every value from the median of its part."""
-    size, longer = divmod(len(values), len(medians))
-    lengths = size + (np.arange(len(medians)) < longer)
-    return np.abs(values - np.repeat(medians, lengths, axis=0))

@@ -40,9 +40,6 @@ from traceweave.words import name_ranks
 
 METHODS = ("ends", "wall clock")
 
-SCIPY_RANKS = 32
-"""Clocks of more ranks are fitted by SciPy, of fewer seldom: to import it takes 0.1 s."""
-
 
 @dataclass(frozen=True)
 class WeaveSummary:
@@ -149,12 +146,10 @@ def _fit(
     if len(ranks) == 1:
         clock = alone(ranks[0])
         return [clock], 0, find_violations(blocks, numbers, [clock], origin)
-    from traceweave.clocks.estimate import fit_clocks  # a dozen modules
+    from traceweave.clocks.estimate import fit_clocks  # imports SciPy, which takes 0.1 s
 
     probes = read_exchanges(con, np.array(numbers), origin)
     used = [*blocks, *probes] if use_ends else []
-    if used and len(ranks) > SCIPY_RANKS:
-        import scipy.linalg  # noqa: F401 - its BLAS is limited only once it is there
     # thousands of small systems: threads of the BLAS would spend their time waiting for each other
     with threadpool_limits(limits=1, user_api="blas"):
         clocks, slack = fit_clocks(

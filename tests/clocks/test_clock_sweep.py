@@ -59,10 +59,10 @@ def test_what_contradicts_causality_is_counted(empty_run: duckdb.DuckDBPyConnect
         add_call(empty_run, late, 5000 * k + 1100, 5000 * k + 1200, ranks=[0, 1], seq=k)
     assert weave(empty_run).violations == 2
     kinds = "SELECT kind, count, example FROM ingest_issues ORDER BY kind"
-    assert empty_run.execute(kinds).fetchall() == [
-        ("causality_contradicts_itself", 1, None),
-        ("causality_violated", 2, "rank 0 before rank 1"),
-    ]
+    contradicting, (kind, violated, example) = empty_run.execute(kinds).fetchall()
+    assert contradicting == ("causality_contradicts_itself", 1, None)
+    assert (kind, violated) == ("causality_violated", 2)
+    assert example in ("rank 0 before rank 1", "rank 1 before rank 0")
     align(empty_run)
     assert len(empty_run.execute(kinds).fetchall()) == 2
 

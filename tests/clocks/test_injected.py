@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,6 @@ def largest_residual(folder: Path) -> float:
 BENT = pytest.mark.xfail(
     reason="recorded ends do not tell bends to 1.5 us: benchmarks/step_floor.py, docs/benchmarks.md"
 )
-SHORT = pytest.mark.xfail(reason="84 calls within 0.2 s: too short for a drift, which stays in")
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,7 @@ SHORT = pytest.mark.xfail(reason="84 calls within 0.2 s: too short for a drift, 
     [
         pytest.param("megatron_tp8", straight(137_001, 30), id="megatron, drifts", marks=nightly),
         pytest.param("nanogpt_8xh100", straight(137_001, 0), id="nanogpt, offsets", marks=nightly),
-        pytest.param(
-            "nanogpt_8xh100", straight(137_001, 30), id="nanogpt, drifts", marks=(SHORT, nightly)
-        ),
+        pytest.param("nanogpt_8xh100", straight(137_001, 30), id="nanogpt, drifts", marks=nightly),
         pytest.param("megatron_tp8", stepping, id="megatron, steps", marks=(BENT, nightly)),
         pytest.param("nanogpt_8xh100", stepping, id="nanogpt, steps", marks=(BENT, nightly)),
         pytest.param("megatron_tp8", wandering, id="megatron, wander", marks=(BENT, nightly)),
@@ -120,11 +118,12 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
 
 
 @nightly
-@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 2), ("megatron_tp8", 8)])
+@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 2), ("megatron_tp8", 13)])
 def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:
-    """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls."""
+    """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls. Ends of
+    the second scatter by 16 to 25 us: heights of steps and rates are told by half of that."""
     errors = errors_of(corpus / "kineto" / name, database_of, tmp_path, stepping)
     with traceweave.open(tmp_path / "run.duckdb") as run:
         match = run.sql(
@@ -141,8 +140,14 @@ def test_steps_of_gpu_ranks_are_found(
 def test_clocks_of_recommender_ranks(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
 ) -> None:
+    def apart(source: Path) -> Path:
+        # ranks of its host whose clocks were put off share none, nor may they as recorded
+        database = Path(shutil.copy(database_of(source), tmp_path / "apart.duckdb"))
+        traceweave.align(database, same_host=False)
+        return database
+
     errors = recovered(
-        corpus / "kineto" / "torchrec_4", database_of, tmp_path, straight(137_001, drift_ppm)
+        corpus / "kineto" / "torchrec_4", apart, tmp_path, straight(137_001, drift_ppm)
     )
     assert max(errors.values()) < (1 if drift_ppm == 0 else 10 + largest_residual(tmp_path))
 

@@ -11,7 +11,7 @@ import pytest
 import traceweave
 from tests.marks import at_once
 from tests.rewritten import rewritten
-from traceweave.clocks.piece import HOST_NS
+from traceweave.clocks.start import SAME_NS as HOST_NS
 
 # what is known of them stands in tests/fixtures/README.md
 RECORDED = (

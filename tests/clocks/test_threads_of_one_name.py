@@ -10,7 +10,7 @@ from traceweave.arrays import Floats
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.estimate import fit_clocks
 from traceweave.clocks.matrices import Block
-from traceweave.clocks.piece import HOST_NS
+from traceweave.clocks.start import SAME_NS as HOST_NS
 from traceweave.clocks.tables import read_ranks
 
 ORIGIN = 1_760_000_000_000_000_000

@@ -88,7 +88,7 @@ def test_a_late_start_of_the_recording_leaves_out_the_first_step_alone(
     assert steps.groupby("rank")["step"].min().tolist() == [4, 4]
     assert (steps["duration_ns"] < 50 * MS).all()
     [message] = set(run.sql("SELECT message FROM recording")["message"])
-    assert message.startswith("ranks began to record, or to work, 266 ms apart: step 3 ")
+    assert message.startswith("ranks began to record, or to work, 267 ms apart: step 3 ")
 
 
 @nightly

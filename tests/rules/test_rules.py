@@ -51,7 +51,7 @@ REAL: dict[str, Rule] = {
     "straggler": Rule(
         (
             # shipped: rank 2 sleeps 40 ms in every step, in its data loader
-            True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.7 ms.*for data"),
+            True_("ddp_gloo_straggler", [2], "Rank 2 keeps 3 ranks waiting 43.5 ms.*for data"),
             # INDEX of the corpus: rank 0 is host bound and holds everybody up
             True_("kineto/megatron_tp8", [0], "Rank 0 keeps 7 ranks .* Rank 0's host is late"),
             # 8 times the rows in every step
@@ -503,7 +503,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "uneven_start_gloo",
                 [0, 1],
-                "Ranks began to record, or to work, 266 ms apart: step 3 ",
+                "Ranks began to record, or to work, 267 ms apart: step 3 ",
                 "Start the profiler at the same step",
             ),
             True_("cases/dropped_all", [0, 1], "66 of 66 launches in steps 2-7", "Record fewer"),

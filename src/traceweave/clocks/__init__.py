@@ -1,12 +1,9 @@
 """The clock of every rank, estimated from matched collectives: offset, drift, bound, residuals.
 
-`matrices` arranges the collectives. `piece` fits a line per clock: from a `first_estimate` by least
-squares (`fit`; its `equations` know `transfer_classes`, `ring_lags` and the `scatter` of ends;
-`elimination` solves them, by `dense_groups`, `thin_groups` and a `clock_system` of `clusters`, over
-the `columns` that groups share; `positive` what is left at once), inside what causality proves
-(`bounds`; of many ranks `wide_bounds`). Where lines do not describe the clocks, `bending` finds
-`bends`: `bend_clusters` says whose clocks bend alike, `steps` where one may have stepped,
-`joint_bends` the steps and the wander of all at once. `estimate` takes lines and bends in turns,
-and `stretches` make rows of them. `residuals` are what a fit leaves over, `violations` what still
-contradicts causality. `tables` writes what was found, each `clock` a row.
+`matrices` arranges the collectives, `probes` the exchanges of clock probes, and `ends` lists what
+of both tells clocks. From a `start` (lines along a tree, hosts that share a clock) one penalised
+linear model is fitted: `system`, over the functions of `basis`; `growth` says which clocks bend and
+step, and learns variances. `bounds` is what causality proves, `answer` makes rows of both,
+`estimate` runs all of it. `violations` are what still contradicts causality, and `tables` writes
+the rows, each a `clock`.
 """

@@ -18,7 +18,7 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.matrices import Block
 
-PROBED = 3
+PROBED = 4
 """The sort of evidence in the key of a block of exchanges; those of collectives are below."""
 
 QUICK = 1.25
@@ -62,15 +62,3 @@ def as_collectives(pair: Ints, times: Floats) -> Block:
     order = np.argsort(pair)
     key = (-1 - int(pair[0]), PROBED)
     return Block(pair[order], (end - half[:, None])[:, order], end[:, order], half, key, True)
-
-
-def quickest(blocks: list[Block], columns: list[tuple[int, int]]) -> float | None:
-    """Return the shortest round trip of the exchanges of a rank, which has these columns of blocks,
-    in ns; None if it has none.
-    """
-    found = [
-        2 * float(blocks[number].transfer.min())
-        for number, _ in columns
-        if blocks[number].key[1] == PROBED
-    ]
-    return min(found, default=None)
