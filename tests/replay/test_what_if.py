@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 import traceweave
@@ -22,7 +23,7 @@ from traceweave.cli import main, what_if
 from traceweave.errors import QueryError, UsageError
 from traceweave.replay import answers
 from traceweave.replay.graph import graph_of
-from traceweave.replay.model import Answer, Model
+from traceweave.replay.model import Answer, Model, standard_error
 from traceweave.replay.nodes import COMPUTE
 from traceweave.replay.rank_graph import HOST_WAIT
 from traceweave.store.database import time_limit
@@ -532,3 +533,10 @@ def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
     own = (nodes.rank == 1) & (nodes.sort == COMPUTE)
     lengths = [int(nodes.length[own & (nodes.step == step)][0]) for step in range(6)]
     assert lengths == pytest.approx([100 * MS - 2000] * 6, abs=2)
+
+
+def test_steps_that_drift_tell_less_than_as_many_that_do_not() -> None:
+    """Two batches of two: their means are 2 apart, a deviation of sqrt(2) and an error of 1; single
+    steps, of deviation sqrt(4 / 3), have one of sqrt(1 / 3), which is what is left in turns."""
+    assert standard_error(np.array([0.0, 0.0, 2.0, 2.0])) == pytest.approx(1)
+    assert standard_error(np.array([0.0, 2.0, 0.0, 2.0])) == pytest.approx(3**-0.5)

@@ -114,6 +114,9 @@ class Changer:
             edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
         if scenario.overlap:
             nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
+        if scenario.bucket_mb is not None:
+            alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
+            nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
             nodes, edges = self._prefetched(nodes, edges, selected, scenario)
         if not found:
@@ -241,7 +244,7 @@ class Changer:
     # -- what changes
 
     def _with(self, nodes: Nodes, kind: str, column: str, chosen: Flags, s: Scenario) -> Nodes:
-        if s.overlap or s.prefetch is not None or not np.any(chosen):
+        if s.moves or not np.any(chosen):
             return nodes
         if column == "held" or (column == "delay" and kind == "launch"):
             # the part of a delay that `held` says is not launching
@@ -287,9 +290,6 @@ class Changer:
             nodes = self.graph.nodes
             chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
-        elif s.bucket_mb is not None:
-            most = s.bucket_mb * 1e6
-            new = rebucketed(self.graph, self.con, old, chosen, most, self._alpha(old))
         return new
 
     def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> tuple[Ints, Floats]:

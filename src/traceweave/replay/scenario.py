@@ -45,6 +45,11 @@ class Scenario:
     alone: bool = False
     """Collectives are gone: nobody waits in them, and nothing is transferred."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether collectives are where others were, rather than of another length."""
+        return self.overlap or self.prefetch is not None or self.bucket_mb is not None
+
 
 def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
     """Return what a text asks for: one scenario, or several at once divided by semicolons.
