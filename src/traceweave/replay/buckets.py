@@ -22,6 +22,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.medians import group_medians
 from traceweave.replay.graph import Graph
+from traceweave.replay.likeness import places
 from traceweave.replay.nodes import ARRIVAL, BARRIER, COMPUTE, FAR, HOST_WAIT, TRANSFER, Nodes
 
 _BACKWARD = """
@@ -135,13 +136,9 @@ class _Host:
     def _same(self) -> Ints:
         """Return a number for each operator: the same in all steps of its rank."""
         nodes, works = self._nodes, self._works
-        keys = np.stack([nodes.rank[works], nodes.name[works], nodes.step[works]])
-        order = np.lexsort((nodes.start[works], *keys[::-1]))
-        leads = np.any(np.diff(keys[:, order], axis=1, prepend=-2) != 0, axis=0)
-        number = np.arange(len(order))
-        place = np.empty(len(order), np.int64)
-        place[order] = number - np.maximum.accumulate(np.where(leads, number, 0))
-        same: Ints = np.unique(np.stack([keys[0], keys[1], place]), axis=1, return_inverse=True)[1]
+        rank, name = nodes.rank[works], nodes.name[works]
+        place = places(name, rank, nodes.step[works], nodes.start[works])
+        same: Ints = np.unique(np.stack([rank, name, place]), axis=1, return_inverse=True)[1]
         return same
 
     def merge(self, merged: Ints, kept: Ints, length: Ints) -> None:

@@ -16,7 +16,7 @@ from traceweave.replay.buckets import rebucketed
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
 from traceweave.replay.latencies import latencies
-from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered
+from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered, one_by_one
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -318,6 +318,8 @@ class Changer:
         if s.like == "mean":
             # what is divided is the work of the chosen, and stays the same
             rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
+            if kind in AS_A_WHOLE and s.steps is None:
+                thing = one_by_one(thing, who, self.step[rows], nodes.start[rows])
         wanted = chosen[rows]
         of_thing, _ = numbered(thing)
         of_owner, _ = numbered(who - who.min(initial=0))

@@ -1,14 +1,14 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
--- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; by its shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
 WITH latencies AS (
-    -- where the clocks resolve no transfer, of the shortest durations over the ranks
+    -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide
     SELECT f.op, f.group_id, coalesce(f.alpha_ns, n.alpha_ns) AS alpha_ns, coalesce(f.half_bytes, n.half_bytes) AS half_bytes
     FROM {{ ref('alpha_beta') }} AS f
-    LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.sizes = 0 AND f.unresolved_sizes > 0
+    LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.op = 'all_reduce' AND f.sizes = 0 AND f.unresolved_sizes > 0
 ),
 small AS (
     SELECT
