@@ -6,7 +6,7 @@ Five defects (job.py) are planted into jobs of two ranks with gloo, each recorde
 it and without, in one process one after the other. Asked of the recording with it: does a finding
 name the rank, the operator and the steps; does its scenario gain what the recording without it
 gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
-Markdown table. Wants two cores that nobody else uses.
+Markdown table. Wants two cores that nobody else uses; recordings that were kept it asks again.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outc
     for number in range(times):
         for name in names:
             out = folder / f"{name}{number}"
-            record(name, out, without_first=number % 2 == 1)
+            if not (out / "without").exists():
+                record(name, out, without_first=number % 2 == 1)
             yield name, judge(DEFECTS[name], out)
 
 
@@ -135,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("defects", nargs="*", default=[*DEFECTS], metavar="DEFECT")
     parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--keep", type=Path, help="keep the recordings in this folder")
+    parser.add_argument("--keep", type=Path, help="where recordings are kept, and asked again")
     given = parser.parse_args()
     print("| defect | step | predicted gain | real gain | within | named | no wrong advice |")
     print("|---|---:|---:|---:|---|---|---|")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Floats, Ints
 
 NEIGHBOURS = 9
 """Differences that a curve takes the median of: it follows a clock, not its noise."""
@@ -20,6 +20,15 @@ def row_medians(values: Floats) -> Floats:
     row = np.arange(len(values))
     low, high = np.maximum((count - 1) // 2, 0), np.minimum(count // 2, values.shape[1] - 1)
     return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)
+
+
+def group_medians(values: Floats | Ints, of: Ints) -> Floats:
+    """Median of the values that are of the same thing, for each value."""
+    _, number, count = np.unique(of, return_inverse=True, return_counts=True)
+    ranked = values[np.lexsort((values, number))].astype(np.float64)
+    first = np.cumsum(count) - count
+    middle = ranked[first + (count - 1) // 2] + ranked[first + count // 2]
+    return np.asarray(middle[number] / 2)
 
 
 def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:

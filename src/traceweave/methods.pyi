@@ -182,8 +182,9 @@ class Analyses(Generic[Frame]):
         self,
         *,
         kernels: int | None = None,
+        rank: int | None = None,
     ) -> Frame:
-        """How long the same kernel takes on each rank."""
+        """How long the same kernel takes on each rank, beside the median rank."""
     def kernel_types(
         self,
         *,

@@ -51,3 +51,15 @@ def test_medians_are_those_of_the_analysis_kernels(
 def test_without_kernels_there_are_no_rows(build: Builder) -> None:
     build.rank(0)
     assert rows(build.con, "kernel_ranks") == []
+
+
+def test_the_top_kernels_of_a_rank_and_how_far_they_are_above_the_median_rank(
+    build: Builder,
+) -> None:
+    _three_ranks(build)
+    keys = ("kernel", "rank", "total_ns", "usual_total_ns", "excess_ns")
+    # 60, 70 and 80; 5, 10 and 15
+    assert [tuple(row[key] for key in keys) for row in rows(build.con, "kernel_ranks", rank=2)] == [
+        ("gemm", 2, 80, 70, 10),
+        ("norm", 2, 15, 10, 5),
+    ]

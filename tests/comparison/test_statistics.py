@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from traceweave.comparison import statistics
 from traceweave.comparison.statistics import (
@@ -99,3 +103,42 @@ def test_many_tests_are_corrected_together_and_missing_ones_stay_missing() -> No
 def test_few_steps_bound_what_ranks_can_show() -> None:
     assert least_mann_whitney_p(3, 3) == pytest.approx(0.1)
     assert least_mann_whitney_p(4, 4) == pytest.approx(2 / 70)
+
+
+@pytest.mark.parametrize(("few", "more"), [(3, 40), (8, 8), (9, 9), (20, 57), (200, 5)])
+@pytest.mark.parametrize("decimals", [None, 0], ids=["no ties", "ties"])
+def test_tests_are_those_of_scipy(few: int, more: int, decimals: int | None) -> None:
+    """Row by row, as the exact distribution is for those without ties."""
+    draw = np.random.default_rng(few * more)
+    base, new = draw.normal(10, 2, (12, few)), draw.normal(10.5, 3, (12, more))
+    if decimals is not None:
+        base, new = base.round(decimals), new.round(decimals)
+    found = compare_samples((base, new))
+    welch = stats.ttest_ind(new, base, axis=1, equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    ranked = [stats.mannwhitneyu(b, a) for a, b in zip(base, new, strict=True)]
+    expected = {
+        "welch_p": welch.pvalue, "low": interval.low, "high": interval.high,
+        "mann_whitney_p": [one.pvalue for one in ranked],
+        "slower_share": [one.statistic / (few * more) for one in ranked],
+    }  # fmt: skip
+    for name, values in expected.items():
+        assert getattr(found, name) == pytest.approx(np.asarray(values), rel=1e-9, abs=1e-12)
+    assert adjust(found.welch_p) == pytest.approx(
+        stats.false_discovery_control(found.welch_p, method="by"), rel=1e-12
+    )
+
+
+def test_values_that_are_all_equal_differ_by_nothing() -> None:
+    found = compare_samples((np.full((1, 9), 3.0), np.full((1, 12), 3.0)))
+    assert (found.welch_p[0], found.mann_whitney_p[0], found.slower_share[0]) == (1, 1, 0.5)
+
+
+def test_a_comparison_does_not_import_the_tests_of_scipy() -> None:
+    """A second of CPU time, for two distributions."""
+    code = (
+        "import sys, numpy as np; from traceweave.comparison.statistics import *;"
+        "compare_samples((np.eye(4), np.eye(4))); adjust(np.ones(2));"
+        "median_shift(np.arange(9.0), np.arange(9.0)); assert 'scipy.stats' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

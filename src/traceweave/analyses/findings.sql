@@ -32,6 +32,7 @@ WITH costly AS (
         f.*,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
+        m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.step_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
@@ -68,6 +69,8 @@ SELECT
     c.evidence
     || CASE WHEN c.most_ns < c.bound_ns
         THEN format('. By replay of ''{}'' {} can be gained', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END)
+        WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
+        THEN format('. By replay ''{}'' gains {}', c.remedy, tw_time(c.remedy_ns))
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
         THEN format('. Without it later work starts sooner too: {} in all', tw_time(c.cost_ns))
         ELSE '' END AS evidence,

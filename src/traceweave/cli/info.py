@@ -175,7 +175,7 @@ def _print_section(
     used = [c for c in columns if _tells(c, rows)]
     cells = [[cell(c, row[c]) for c in used] for row in some_rows(rows, telling)]
     numeric = [any(isinstance(row[c], int | float) for row in rows) for c in used]
-    lines, _ = layout.lay_out(headings(used), cells, numeric, page_width(sys.stdout) - 2)
+    lines, *_ = layout.lay_out(headings(used), cells, numeric, page_width(sys.stdout) - 2)
     print(f"\n{title}")
     for line in lines if rows else ["none"]:
         print(f"  {line}")

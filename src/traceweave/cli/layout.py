@@ -88,8 +88,9 @@ def lay_out(
     width: int = WIDTH,
     only_filled: bool = False,
     paint: Paint = plain,
-) -> tuple[list[str], list[str]]:
-    """Return the lines of a table, and the headings of the columns that found no room.
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the lines of a table, and the headings of the columns that are left out: those without
+    any value, and those that found no room.
 
     Text wider than the room is shortened, and stays different where it is; sentences are broken
     over lines. A table still too wide, or that is to have `only_filled` columns, drops those
@@ -101,9 +102,9 @@ def lay_out(
         _Column(heading, [row[i] for row in rows], numeric[i]) for i, heading in enumerate(headings)
     ]
     columns, footnotes, alike = _with_footnotes(columns)
-    left_out: list[str] = []
+    empty: list[str] = []
     if rows and (only_filled or _needed(columns) > width):
-        left_out = [column.heading for column in columns if column.empty]
+        empty = [column.heading for column in columns if column.empty]
         columns = [column for column in columns if not column.empty]
     if len(rows) > 1 and _needed(columns) > width:
         others = columns[len(_keys(columns)) :]
@@ -116,10 +117,10 @@ def lay_out(
     for block in blocks[:MOST_BLOCKS]:
         lines += [*([""] if lines else []), *_draw(block, width, paint)]
     if not rows:
-        return lines, []
+        return lines, [], []
     lines += [*_said_once(alike, width), *_numbered(footnotes, width)]
     shown = {id(column) for block in blocks[:MOST_BLOCKS] for column in block}
-    return lines, left_out + [c.heading for c in columns if id(c) not in shown]
+    return lines, empty, [c.heading for c in columns if id(c) not in shown]
 
 
 def markdown(

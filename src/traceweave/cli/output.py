@@ -196,15 +196,17 @@ def _write_text(reader: pa.RecordBatchReader, stream: IO[str], printing: Printin
         stream.writelines(f"{line}\n" for line in layout.markdown(headings, rows, numeric))
         return bool(rows)
     width = sys.maxsize if printing.full_names or not printing.to_read else page_width(stream)
-    lines, left_out = layout.lay_out(
+    lines, empty, crowded = layout.lay_out(
         headings, rows, numeric, width, printing.only_filled, painter(stream)
     )
     stream.writelines(f"{line}\n" for line in lines)
     if not rows and not hidden:
         note("no rows")
-    elif left_out:
+    if empty:
+        note(f"columns without a value: {', '.join(empty)}")
+    if crowded:
         more = "" if printing.only_filled else "; --format csv has all columns"
-        note(f"columns left out, empty or for lack of room: {', '.join(left_out)}{more}")
+        note(f"columns for which there is no room: {', '.join(crowded)}{more}")
     if rows != recorded:
         note("names are shortened; --full-names has them as they were recorded")
     if hidden:

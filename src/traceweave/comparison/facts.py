@@ -87,7 +87,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
         steps_marked=len(kept or ()) + len(left_out),
         extras=tuple(known["extras"]),
         tick_ns=known["tick_ns"] or 1,
-        arithmetic=tuple(ask(con, "op_work", "arithmetic")["dtype"].to_pylist()),
+        arithmetic=tuple(ask(con, "op_work", "arithmetic", per="step")["dtype"].to_pylist()),
         compute=work["compute"],
         operators=work["operators"],
         collectives=work["collectives"],

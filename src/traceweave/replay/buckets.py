@@ -6,6 +6,9 @@ A divided one begins as soon as its first part is there, where gradients come ev
 bucket before it, or the begin of the backward pass, and its own moment, and where that has been
 transferred: the last of n parts is done n latencies and a whole transfer after the first begins,
 but no sooner than one part after the bucket was there.
+
+Where the host transfers, it has less to do for fewer buckets: what called for those that are gone
+does not, what waited for them is woken once, and what transfers hold up goes with their time.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
+from traceweave.medians import group_medians
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import BARRIER, FAR, TRANSFER
+from traceweave.replay.likeness import places
+from traceweave.replay.nodes import ARRIVAL, BARRIER, COMPUTE, FAR, HOST_WAIT, TRANSFER, Nodes
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -32,6 +37,14 @@ SELECT step, max(begin) AS begin FROM (
 ) GROUP BY step
 """
 """When the last rank began the backward pass, by step, common clock."""
+
+
+_CALLING = """
+SELECT k.call_id, h.end_ns - h.start_ns
+FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
+WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
+"""
+"""How long the host takes to ask for each collective that it transfers itself, ns."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +72,22 @@ class _Buckets:
 
 
 def rebucketed(
-    graph: Graph, con: duckdb.DuckDBPyConnection, length: Ints, chosen: Flags, most: float,
+    graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, chosen: Flags, most: float,
     alpha: Floats,
-) -> Ints:  # fmt: skip
-    """Return how long transfers take, ns, where the chosen all-reduces are buckets of `most` bytes.
+) -> Nodes:  # fmt: skip
+    """Return the nodes where the chosen all-reduces are buckets of `most` bytes.
 
-    `alpha` is the latency of each instance. Two are not merged where the first is used before the
-    second is there. Where the host transfers, that takes cores from what computes: nothing is
+    `alpha` is the latency of each instance, ns. Two are not merged where the first is used before
+    the second is there. Where the host transfers, that takes cores from what computes: nothing is
     gained by dividing.
     """
-    nodes = graph.nodes
-    new = length.astype(np.int64)
+    length = nodes.length.astype(np.int64)
     rows = np.flatnonzero(chosen & (nodes.sort == TRANSFER))
     instance = nodes.instance[rows]
     moved = np.maximum(length[rows] - alpha[instance], 0)
-    usual = np.minimum(moved, _medians(moved, graph.instances["bytes"][instance]))
+    usual = np.minimum(moved, group_medians(moved, graph.instances["bytes"][instance]))
     begins = _backward(graph, con) if graph.has_gpu else None
+    host = None if graph.has_gpu else _Host(graph, con, nodes)
     for buckets in _of_steps(graph, rows):
         for first, last in _merged(buckets, most):
             mine = np.isin(instance, buckets.instance[first : last + 1])
@@ -84,21 +97,66 @@ def rebucketed(
                 longer = (moved - usual)[mine].mean()
                 whole = np.bincount(nodes.rank[rows[mine]], usual[mine], nodes.rank.max() + 1)
                 alone = buckets.alone(first, last)
-                new[rows[mine]] = 0
-                new[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
+                length[rows[mine]] = 0
+                length[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
+                if host:
+                    host.merge(rows[mine], rows[end], length)
             elif buckets.bytes[first] > most:
                 parts = int(np.ceil(buckets.bytes[first] / most))
                 last_part = one + moved[end] / parts
                 all_parts = parts * one + moved[end] - _ahead(buckets, first, parts, begins)
-                new[rows[end]] = np.rint(np.maximum(last_part, all_parts))
-    return new
+                length[rows[end]] = np.rint(np.maximum(last_part, all_parts))
+    return nodes.with_(length=length, delay=host.delay if host else nodes.delay)
 
 
-def _medians(values: Floats, of: Ints) -> Floats:
-    """Return the median of the values that are of the same thing, for each."""
-    _, number = np.unique(of, return_inverse=True)
-    medians = [np.median(values[number == one]) for one in range(number.max(initial=-1) + 1)]
-    return np.array(medians)[number] if len(number) else values
+class _Host:
+    """What the host does for its buckets, and what goes with those that are merged."""
+
+    def __init__(self, graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes) -> None:
+        self._nodes, self.delay = nodes, nodes.delay.astype(np.int64)
+        waits = graph.edges.kind == HOST_WAIT
+        self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
+        self._calling = self._calls(con)
+        self._works = np.flatnonzero((nodes.sort == COMPUTE) & (nodes.step >= 0))
+        calls = np.bincount(np.maximum(nodes.launch, 0), self._calling, len(nodes))
+        length = (nodes.length - calls)[self._works]
+        self._longer = np.maximum(length - group_medians(length, self._same()), 0)
+
+    def _calls(self, con: duckdb.DuckDBPyConnection) -> Ints:
+        """Return how long an operator takes to ask for each collective, at its arrival; else 0."""
+        nodes = self._nodes
+        arrival = np.flatnonzero((nodes.sort == ARRIVAL) & (nodes.launch >= 0))
+        # one that asks later than that is another's work
+        arrival = arrival[nodes.launch_lag[arrival] < nodes.length[nodes.launch[arrival]]]
+        known = dict(con.execute(_CALLING).fetchall())
+        found = np.zeros(len(nodes), np.int64)
+        found[arrival] = [known.get(one, 0) for one in nodes.op_id[arrival].tolist()]
+        return found
+
+    def _same(self) -> Ints:
+        """Return a number for each operator: the same in all steps of its rank."""
+        nodes, works = self._nodes, self._works
+        rank, name = nodes.rank[works], nodes.name[works]
+        place = places(name, rank, nodes.step[works], nodes.start[works])
+        same: Ints = np.unique(np.stack([rank, name, place]), axis=1, return_inverse=True)[1]
+        return same
+
+    def merge(self, merged: Ints, kept: Ints, length: Ints) -> None:
+        """Take from the lengths of operators, and from delays, what the host does for transfers
+        that are merged into the kept ones."""
+        nodes, works = self._nodes, self._works
+        gone = np.setdiff1d(merged, kept)
+        self.delay[self._target[np.isin(self._source, gone)]] = 0
+        np.subtract.at(length, nodes.launch[gone - 1], self._calling[gone - 1])
+        for rank in np.unique(nodes.rank[kept]).tolist():
+            own = merged[nodes.rank[merged] == rank]
+            begin, end = nodes.start[own - 1].min(), nodes.end[own].max()
+            left = length[own].sum() / max(int(nodes.length[own].sum()), 1)
+            beside = (nodes.rank[works] == rank) & (nodes.start[works] < end)
+            beside &= nodes.end[works] > begin
+            longer = self._longer[beside] * max(1 - left, 0)
+            length[works[beside]] -= np.rint(longer).astype(np.int64)
+        np.maximum(length, 0, out=length)
 
 
 def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:

@@ -17,7 +17,7 @@ from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
 from traceweave.replay.latencies import latencies
-from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered
+from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered, one_by_one
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -116,6 +116,9 @@ class Changer:
             edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
         if scenario.overlap:
             nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
+        if scenario.bucket_mb is not None:
+            alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
+            nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
             nodes, edges = self._prefetched(nodes, edges, selected, scenario)
         if not found:
@@ -243,7 +246,7 @@ class Changer:
     # -- what changes
 
     def _with(self, nodes: Nodes, kind: str, column: str, chosen: Flags, s: Scenario) -> Nodes:
-        if s.overlap or s.prefetch is not None or not np.any(chosen):
+        if s.moves or not np.any(chosen):
             return nodes
         if column == "held" or (column == "delay" and kind == "launch"):
             # the part of a delay that `held` says is not launching
@@ -291,9 +294,6 @@ class Changer:
             nodes = self.graph.nodes
             chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
-        elif s.bucket_mb is not None:
-            most = s.bucket_mb * 1e6
-            new = rebucketed(self.graph, self.con, old, chosen, most, self._alpha(old))
         return new
 
     def _lost(self, chosen: Flags, s: Scenario) -> Floats:
@@ -338,6 +338,8 @@ class Changer:
         if s.like == "mean":
             # what is divided is the work of the chosen, and stays the same
             rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
+            if kind in AS_A_WHOLE and s.steps is None:
+                thing = one_by_one(thing, who, self.step[rows], nodes.start[rows])
         wanted = chosen[rows]
         of_thing, _ = numbered(thing)
         of_owner, _ = numbered(who - who.min(initial=0))

@@ -27,7 +27,7 @@ from traceweave.replay.nodes import (
     Nodes,
 )
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
-from traceweave.replay.rows import Columns, Names, Tables
+from traceweave.replay.rows import FEW_NODES, Columns, Names, Tables
 from traceweave.store.database import asked_of
 
 
@@ -68,9 +68,6 @@ class Graph:
         return replay(self.nodes, self.edges, self.runs)
 
 
-MOST_KEPT = 2_000_000
-"""Nodes of the largest graph that is kept for the next question; they take some 100 bytes each."""
-
 _kept: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, Graph]] = WeakKeyDictionary()
 """Of each connection the graph of the database that it was asked of last."""
 
@@ -84,7 +81,7 @@ def graph_of(con: duckdb.DuckDBPyConnection) -> Graph:
     if con in _kept and _kept[con][0] == database:
         return _kept[con][1]
     graph = build(con)
-    if len(graph.nodes) <= MOST_KEPT and read_only:
+    if len(graph.nodes) <= FEW_NODES and read_only:
         _kept[con] = database, graph
     return graph
 
@@ -97,7 +94,7 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     """
     tables = Tables(con)
     make = gpu_graph if tables.has_gpu else cpu_graph
-    collected = Collected(tables.most_nodes())
+    collected = Collected(tables.most_nodes)
     parts: list[RankGraph] = []
     begins: list[int] = []
     for rows in tables.ranks():

@@ -41,6 +41,13 @@ def factors(
     total = np.bincount(cell, values, minlength=count.size).reshape(count.shape)
     factor = np.full(count.shape, np.nan)
     alike = count if shared is None else np.where(count > 0, shared + 1, 0)
+    if like == "mean":
+        kinds = int(alike.max(initial=0)) + 1
+        peers = (np.arange(things)[:, None] * kinds + alike).ravel()
+        number = np.bincount(peers)[peers].reshape(count.shape)
+        sums = np.bincount(peers, total.ravel())[peers].reshape(count.shape)
+        evenly = np.where(total > 0, sums / number / np.maximum(total, 1e-9), 1)
+        return np.where(number > 1, evenly, np.nan)
     for row in range(things):
         for one in np.unique(alike[row]).tolist():
             peers = np.flatnonzero(alike[row] == one)
@@ -49,9 +56,34 @@ def factors(
                 factor[row, peers] = np.where(
                     taken > 0, summary(taken) / np.maximum(taken, 1e-9), 1
                 )
-    if like != "mean":
-        np.minimum(factor, 1.0, out=factor)
+    np.minimum(factor, 1.0, out=factor)
     return factor
+
+
+def places(of_thing: Ints, of_owner: Ints, step: Ints, start: Ints) -> Ints:
+    """Return the place of each among what is the same thing of one owner and step, from 0."""
+    keys = np.stack([of_thing, of_owner, step])
+    order = np.lexsort((start, *keys))
+    leads = np.any(np.diff(keys[:, order], axis=1, prepend=-2) != 0, axis=0)
+    number = np.arange(len(order))
+    place = np.empty(len(order), np.int64)
+    place[order] = number - np.maximum.accumulate(np.where(leads, number, 0))
+    return place
+
+
+def one_by_one(of_thing: Ints, of_owner: Ints, step: Ints, start: Ints) -> Ints:
+    """Return a number for each thing, and, of what all owners have as often in every step, for each
+    place among the same."""
+    of_step, steps = numbered(step + 1)
+    thing, things = numbered(of_thing)
+    owner, owners = numbered(of_owner)
+    place = places(thing, owner, of_step, start)
+    cells = np.bincount(
+        (thing * owners + owner) * steps + of_step, minlength=things * owners * steps
+    )
+    count = cells.reshape(things, owners, steps)[:, :, (0 if np.all(step >= 0) else 1) :]
+    alike = np.all(count == count[:, :1, :1], axis=(1, 2))
+    return thing * (int(place.max(initial=0)) + 1) + np.where(alike[thing], place, 0)
 
 
 def in_steps(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isqrt
 
 import duckdb
 import numpy as np
@@ -136,7 +137,7 @@ class Model:
         left = self.windows.by_step(after)[1]
         if len(left) < 2:
             return None
-        steps = 2 * float(np.std(left, ddof=1)) * (2 / len(left)) ** 0.5
+        steps = 2 * 2**0.5 * standard_error(left)
         resolution = self.graph.instances["resolution"]
         clocks = (
             float(np.median(resolution)) if len(resolution) and len(self.graph.parts) > 1 else 0
@@ -206,6 +207,15 @@ class Model:
             self.windows.by_rank(after)[1],
             shares,
         )
+
+
+def standard_error(steps: Floats) -> float:
+    """Return that of the mean of steps that may drift: of single steps, or, where it is larger, by
+    batch means, each of sqrt(n) steps in a row (Flegal and Jones, Annals of Statistics 2010)."""
+    size = isqrt(len(steps))
+    batches = len(steps) // size
+    means = steps[len(steps) - batches * size :].reshape(batches, size).mean(axis=1)
+    return max(float(np.std(one, ddof=1) / np.sqrt(len(one))) for one in (steps, means))
 
 
 def path_shares(graph: Graph, path: Path) -> Shares:

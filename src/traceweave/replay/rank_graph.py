@@ -300,23 +300,26 @@ def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
 
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
-    """Return pairs of a collective and the operator before which it ended."""
+    """Return pairs of a collective and the operator before which it ended: the last one that had
+    when the operator began, or else that did soon after."""
     if not len(comm["end_ns"]) or not len(cpu["chain"]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     by_end = np.argsort(comm["end_ns"], kind="stable")
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
-    place = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + EARLY_NS, side="right") - 1
-    last = by_end[np.maximum(place, 0)]
-    end, called = comm["end_ns"][last], comm["called"][last]
-    start = comm["start_ns"][last]
-    # one that a thread of gloo takes up while its caller waits: the caller goes on after it, or,
-    # where cores are busy, when it is woken
-    own = comm["caller"][last] == cpu["chain"]
-    returned = own & (called > NONE) & (start < cpu["start_ns"])
-    began = start <= free
-    target = np.flatnonzero((place >= 0) & (end > free) & (began | returned))
-    return last[target], target
+    found = np.full(len(free), -1)
+    for early in (0, EARLY_NS):
+        ended = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + early, side="right")
+        last = by_end[np.maximum(ended - 1, 0)]
+        start, called = comm["start_ns"][last], comm["called"][last]
+        # one that a thread of gloo takes up while its caller waits: the caller goes on after it,
+        # or, where cores are busy, when it is woken
+        own = comm["caller"][last] == cpu["chain"]
+        returned = own & (called > NONE) & (start < cpu["start_ns"])
+        waits = (ended > 0) & (comm["end_ns"][last] > free) & ((start <= free) | returned)
+        found = np.where((found < 0) & waits, last, found)
+    target = np.flatnonzero(found >= 0)
+    return found[target], target
 
 
 def _followed(comm: Columns, source: Ints) -> Flags:

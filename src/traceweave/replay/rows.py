@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -21,6 +21,9 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 NONE = -(2**62)
 """No time."""
+
+FEW_NODES = 2_000_000
+"""Of a small run: its rows and its graph take some 100 bytes for each."""
 
 TIMES = frozenset({"start_ns", "end_ns", "called"})
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
@@ -80,7 +83,7 @@ ANY_THREAD = -1
 
 _GPU_OPS = """
 SELECT
-    o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
+    o.rank, o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
     coalesce(o.stream, -1) AS stream,
     o.start_ns, o.end_ns, n.name_id, c.class_id,
     CASE o.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category,
@@ -89,38 +92,41 @@ SELECT
 FROM gpu_ops AS o
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c USING (class)
-WHERE o.rank = $rank
+WHERE o.rank BETWEEN $first AND $last
 """
 
 # copies that may hold up the call that starts them; the name says it, or with nsys the arguments
 _PAGEABLE = """
-SELECT op_id
+SELECT rank, op_id
 FROM gpu_ops
-WHERE rank = $rank AND kind = 'memcpy' AND contains(lower({where}), 'pageable')
+WHERE rank BETWEEN $first AND $last AND kind = 'memcpy' AND contains(lower(CASE
+    WHEN rank IN (SELECT rank FROM ranks WHERE format = 'nsys') THEN args::VARCHAR ELSE name
+END), 'pageable')
 """
 
 _HOST_CALLS = """
 SELECT
-    h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns, c.call_id, c.sort,
+    h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
+    c.call_id, c.sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver')
+WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 """
 
 # in a run without a GPU
 _CPU_OPS = """
 SELECT
-    d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
+    d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
     coalesce(d.step, -1) AS step
 FROM device_ops AS d
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c ON c.class = 'operator'
-WHERE d.rank = $rank AND d.timeline = 'cpu' AND d.category = 'compute'
+WHERE d.rank BETWEEN $first AND $last AND d.timeline = 'cpu' AND d.category = 'compute'
 """
 
 _COLLECTIVES = """
 SELECT
-    coalesce(k.receive_op_id, k.gpu_op_id, -1) AS gpu_op,
+    k.rank, coalesce(k.receive_op_id, k.gpu_op_id, -1) AS gpu_op,
     CASE WHEN k.receive_op_id IS NULL THEN -1 ELSE k.gpu_op_id END AS send_op,
     coalesce(k.host_op_id, -1) AS host_op,
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
@@ -132,7 +138,7 @@ FROM (
 ) AS k
 LEFT JOIN tw_replay_instances AS i USING (collective_id)
 LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL AND h.kind <> 'annotation'
-WHERE k.rank = $rank
+WHERE k.rank BETWEEN $first AND $last
 """
 
 _INSTANCES = """
@@ -160,7 +166,7 @@ SELECT
 
 _RECORDED = """
 SELECT
-    coalesce((args->>'stream')::BIGINT, -1) AS stream,
+    rank, coalesce((args->>'stream')::BIGINT, -1) AS stream,
     coalesce((args->>'wait_on_stream')::BIGINT, -1) AS source,
     coalesce((args->>'wait_on_cuda_event_record_corr_id')::BIGINT, -1) AS record,
     coalesce((args->>'event')::BIGINT, -1) AS event,
@@ -174,13 +180,14 @@ SELECT
     END AS sort,
     start_ns
 FROM other_events
-WHERE rank = $rank AND category IN ('cuda_sync', 'cuda_event') AND start_ns IS NOT NULL
+WHERE rank BETWEEN $first AND $last AND category IN ('cuda_sync', 'cuda_event')
+    AND start_ns IS NOT NULL
 ORDER BY start_ns
 """
 
 _HELD = f"""
 SELECT
-    CASE WHEN h.tid IS NULL THEN {ANY_THREAD}
+    h.rank, CASE WHEN h.tid IS NULL THEN {ANY_THREAD}
         ELSE (hash(nullif(h.pid, -1), nullif(h.tid, -1)) >> 1)::BIGINT END AS chain,
     list_position({list(HOLDS)}, h.sort) - 1 AS sort,
     aligned_ns(h.start_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
@@ -188,19 +195,20 @@ SELECT
 FROM tw_holds AS h
 JOIN clock_spans AS c
     ON c.rank = h.rank AND h.start_ns >= c.from_local_ns AND h.start_ns < c.until_local_ns
-WHERE h.rank = $rank AND h.sort <> 'sync'
+WHERE h.rank BETWEEN $first AND $last AND h.sort <> 'sync'
 ORDER BY h.start_ns
 """
 
 _OPERATORS = """
-SELECT (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
+SELECT rank, (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
 FROM host_ops
-WHERE rank = $rank AND kind = 'op' AND coalesce(depth, 0) = 0
+WHERE rank BETWEEN $first AND $last AND kind = 'op' AND coalesce(depth, 0) = 0
 ORDER BY start_ns
 """
 
 _STEPS = """
-SELECT step, start_ns, end_ns FROM steps WHERE rank = $rank ORDER BY step
+SELECT rank, step, start_ns, end_ns FROM steps
+WHERE rank BETWEEN $first AND $last ORDER BY step
 """
 
 
@@ -268,8 +276,9 @@ class Tables:
         )
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
 
+    @cached_property
     def most_nodes(self) -> int:
-        """Return how many nodes there may be at most."""
+        """How many nodes there may be at most."""
         (count,) = self._con.execute(_MOST_NODES).fetchone() or (0,)
         return int(count)
 
@@ -292,17 +301,21 @@ class Tables:
         return np.where(numbers > NONE, numbers - self.origin, NONE) if name in TIMES else numbers
 
     def ranks(self) -> Iterator[RankRows]:
-        """Yield what there is of each rank, by rank; none of ranks without a timeline."""
+        """Yield what there is of each rank, by rank; none of ranks without a timeline.
+
+        All ranks of a small run are asked for at once: planning takes longer than reading.
+        """
         ranks = self._con.execute(
-            "SELECT rank, coalesce(tick_ns, 1), format FROM ranks ORDER BY rank"
+            "SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank"
         ).fetchall()
-        if not ranks:
-            # a database that lacks one of the relations is refused, whatever it holds
-            self._rank(-1, 1, "")
-        for rank, tick, format_ in ranks:
-            rows = self._rank(rank, tick, format_)
-            if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
-                yield rows
+        # a database that lacks one of the relations is refused, whatever it holds
+        parts = [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
+        for part in parts:
+            read = self._read(part[0][0], part[-1][0]) if part else self._read(-1, -1)
+            for rank, tick in part:
+                rows = _of_rank(read, rank, tick)
+                if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
+                    yield rows
 
     def of_streams(self, rank: int) -> OfStreams:
         """Return what orders the streams of a rank with a GPU."""
@@ -311,31 +324,41 @@ class Tables:
         ).fetchone()
         (tick,) = ticks or (1,)
         queries = (_GPU_OPS, _HOST_CALLS, _RECORDED)
-        return OfStreams(tick, *(self._columns(query, rank=rank) for query in queries))
+        return OfStreams(tick, *(self._columns(query, first=rank, last=rank) for query in queries))
 
-    def _rank(self, rank: int, tick: int, format_: str) -> RankRows:
-        def ask(query: str, wanted: bool = True) -> Columns:
-            if wanted:
-                return self._columns(query, rank=rank)
-            if query not in self._empty:
-                self._empty[query] = self._columns(f"{query} LIMIT 0", rank=rank)
-            return self._empty[query]
+    def _read(self, first: int, last: int) -> dict[str, Columns]:
+        """Return the rows of ranks from the first to the last, each table by rank."""
+        has_gpu = self.has_gpu
+        wanted = {
+            "gpu": (_GPU_OPS, has_gpu), "pageable": (_PAGEABLE, has_gpu),
+            "calls": (_HOST_CALLS, has_gpu), "cpu": (_CPU_OPS, not has_gpu),
+            "collectives": (_COLLECTIVES, True), "recorded": (_RECORDED, has_gpu),
+            "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
+            "steps": (_STEPS, True),
+        }  # fmt: skip
+        return {
+            name: sorted_by(self._columns(query, first=first, last=last), "rank")
+            if is_wanted
+            else self._without_rows(query)
+            for name, (query, is_wanted) in wanted.items()
+        }
 
-        where = "args::VARCHAR" if format_ == "nsys" else "name"
-        pageable = _PAGEABLE.replace("{where}", where)
-        return RankRows(
-            rank,
-            tick,
-            gpu=ask(_GPU_OPS, self.has_gpu),
-            pageable=ask(pageable, self.has_gpu)["op_id"],
-            calls=ask(_HOST_CALLS, self.has_gpu),
-            cpu=ask(_CPU_OPS, not self.has_gpu),
-            collectives=ask(_COLLECTIVES),
-            recorded=ask(_RECORDED, self.has_gpu),
-            holds=ask(_HELD, self._has_holds),
-            operators=ask(_OPERATORS),
-            steps=ask(_STEPS),
-        )
+    def _without_rows(self, query: str) -> Columns:
+        if query not in self._empty:
+            self._empty[query] = self._columns(f"{query} LIMIT 0", first=-1, last=-1)
+        return self._empty[query]
+
+
+def _of_rank(read: Mapping[str, Columns], rank: int, tick: int) -> RankRows:
+    def own(name: str) -> Columns:
+        columns = read[name]
+        begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
+        return {key: column[begin:end] for key, column in columns.items()}
+
+    return RankRows(
+        rank, tick, own("gpu"), own("pageable")["op_id"], own("calls"), own("cpu"),
+        own("collectives"), own("recorded"), own("holds"), own("operators"), own("steps"),
+    )  # fmt: skip
 
 
 def sorted_by(columns: Columns, *keys: str) -> Columns:

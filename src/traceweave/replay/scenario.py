@@ -50,6 +50,11 @@ class Scenario:
     uncontended: bool = False
     """Kernels take as long as they do with nothing beside them, where that is known."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether collectives are where others were, rather than of another length."""
+        return self.overlap or self.prefetch is not None or self.bucket_mb is not None
+
 
 def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
     """Return what a text asks for: one scenario, or several at once divided by semicolons.

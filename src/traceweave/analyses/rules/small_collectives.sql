@@ -1,10 +1,16 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
--- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
-WITH small AS (
+WITH latencies AS (
+    -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide
+    SELECT f.op, f.group_id, coalesce(f.alpha_ns, n.alpha_ns) AS alpha_ns, coalesce(f.half_bytes, n.half_bytes) AS half_bytes
+    FROM {{ ref('alpha_beta') }} AS f
+    LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.op = 'all_reduce' AND f.sizes = 0 AND f.unresolved_sizes > 0
+),
+small AS (
     SELECT
         c.op,
         c.group_id,
@@ -16,7 +22,7 @@ WITH small AS (
         count(DISTINCT (c.rank, c.step)) AS windows,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
-    FROM {{ ref('exposed_calls') }} AS c JOIN {{ ref('alpha_beta') }} AS f ON f.op = c.op AND f.group_id = c.group_id
+    FROM {{ ref('exposed_calls') }} AS c JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
         -- what the host reads cannot be merged with gradients
         AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM {{ ref('read_calls') }} WHERE collective_id IS NOT NULL)

@@ -1,6 +1,6 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because all_to_all gives it more (by the sizes recorded, 1.1 times the mean or more), its scenario divides the work evenly. Where it runs in every step more often what the others run too, its scenario takes that away, and the advice says how to ask for dividing it. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 SELECT
@@ -23,7 +23,7 @@ SELECT
     [b.rank] AS ranks,
     b.cost_ns,
     -- what is divided unevenly is not done by nobody when it is divided evenly
-    CASE WHEN x.rank IS NOT NULL THEN 'kind=compute like=mean'
+    CASE WHEN w.is_divided OR w.is_share THEN 'kind=compute like=mean'
     ELSE format('rank={} ', b.rank) || CASE b.cause
         WHEN 'compute' THEN 'kind=compute like=median'
         WHEN 'host_bound' THEN 'kind=launch like=median'
@@ -32,6 +32,8 @@ SELECT
         WHEN 'device_delay' THEN 'kind=device_delay times=0'
         ELSE 'like=median'
     END END AS scenario,
+    -- what it runs more often may be left out instead: the recording does not tell
+    CASE WHEN w.is_share AND NOT w.is_divided THEN w.as_others END AS remedy,
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
         b.known_last, tw_many(b.known_instances, 'collective'))
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
@@ -41,7 +43,7 @@ SELECT
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
-            || coalesce(format('. By the split sizes of all_to_all, rank {} gets {} times the mean', b.rank, tw_digits(x.times_mean)), '')
+            || CASE WHEN w.is_divided THEN format('. By the sizes recorded of {}, rank {} gets {} times the mean', tw_shortened(x.what), b.rank, tw_digits(x.times_mean)) ELSE '' END
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
@@ -49,8 +51,8 @@ SELECT
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', b.rank, m.step)
-        WHEN x.rank IS NOT NULL THEN 'Divide the work evenly: capacity and balance of experts, their placement, lengths of sequences'
-        WHEN w.is_share THEN format('Divide the work evenly, or do it once: the others run it {} times. What dividing gains: what-if ''kind=compute like=mean''', tw_digits(d.others_count))
+        WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
+        WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
@@ -67,7 +69,13 @@ SELECT
 FROM {{ ref('blame') }} AS b
 LEFT JOIN tw_late_causes() AS c USING (cause)
 LEFT JOIN (FROM {{ ref('late_steps') }} WHERE is_most) AS m ON m.rank = b.rank
-LEFT JOIN {{ ref('split_sizes') }} AS x ON x.rank = b.rank AND b.cause = 'compute' AND x.times_mean >= 1.1
+LEFT JOIN (
+    SELECT rank, arg_max(what, times_mean) AS what, max(times_mean) AS times_mean
+    FROM (
+        SELECT rank, 'all_to_all' AS what, times_mean FROM {{ ref('split_sizes') }} UNION ALL SELECT rank, name, times_mean FROM {{ ref('input_shares') }}
+    )
+    GROUP BY rank
+) AS x ON x.rank = b.rank
 LEFT JOIN (
     FROM {{ ref('differences') }} WHERE kind <> 'idle'
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
@@ -75,6 +83,8 @@ LEFT JOIN (
 CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     SELECT
+        coalesce(b.cause = 'compute' AND x.times_mean >= 1.1, FALSE) AS is_divided,
+        format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
         -- what all do, and this rank more often in every step, is work that could be divided
         coalesce(b.cause = 'compute' AND d.kind IN ('kernel', 'operator') AND d.is_always_more

@@ -1,0 +1,44 @@
+-- shared: input_shares | how unevenly work is divided, by the shapes of the inputs of what stragglers take longer for
+-- grain: one row per rank and operator that all ranks run as often, where shapes are recorded
+-- param: min_share
+-- param: straggler_factor
+-- param: straggler_chance
+-- column: rank INTEGER | global rank
+-- column: name VARCHAR | the operator, or the kernel that it launches
+-- column: times_mean DOUBLE | elements of the input that is most uneven / the mean over the ranks
+WITH named AS (
+    SELECT DISTINCT name
+    FROM (
+        FROM {{ ref('differences') }} WHERE kind IN ('kernel', 'operator')
+        QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, name) = 1
+    )
+    WHERE rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute')
+),
+calls AS MATERIALIZED (
+    SELECT o.rank, o.name, h.op_id, h.arguments_hash
+    FROM device_ops AS o
+    LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
+    JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
+    WHERE o.category = 'compute' AND o.name IN (FROM named)
+),
+shapes AS (
+    SELECT s.arguments_hash, unnest(s.dims) AS dims, generate_subscripts(s.dims, 1) AS place
+    FROM (
+        SELECT c.arguments_hash, TRY_CAST(h.args -> 'Input Dims' AS BIGINT[][]) AS dims
+        FROM (SELECT arguments_hash, min(op_id) AS op_id FROM calls GROUP BY arguments_hash) AS c JOIN host_ops AS h USING (op_id)
+    ) AS s
+),
+totals AS (
+    SELECT c.rank, c.name, s.place, count(*) AS calls, sum(list_product(s.dims)) AS elements
+    FROM calls AS c JOIN shapes AS s USING (arguments_hash)
+    WHERE len(s.dims) > 0
+    GROUP BY c.rank, c.name, s.place
+),
+shares AS (
+    SELECT
+        rank, name, elements / nullif(avg(elements) OVER over_ranks, 0) AS times_mean,
+        min(calls) OVER over_ranks = max(calls) OVER over_ranks AND count(*) OVER over_ranks = (SELECT count(*) FROM ranks) AS is_alike
+    FROM totals
+    WINDOW over_ranks AS (PARTITION BY name, place)
+)
+SELECT rank, name, max(times_mean) AS times_mean FROM shares WHERE is_alike GROUP BY rank, name

@@ -1,0 +1,104 @@
+"""Buckets that the host transfers itself (gloo), merged: what it no longer does for each."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from tests.analyses.builders import Builder
+from tests.replay.by_hand import US
+from traceweave.replay.model import Model
+
+PERIOD = 200
+
+
+def _op(run: Builder, rank: int, step: int, name: str, begin: int, end: int, depth: int = 0) -> int:
+    at = step * PERIOD
+    return run.host(rank, ((at + begin) * US, (at + end) * US), name, depth=depth, step=step)
+
+
+def _by_host(call: int, stream: int = 9) -> dict[str, int | None]:
+    """Columns of a collective that a thread of the host runs for a call."""
+    return {"gpu_op_id": None, "host_op_id": call, "stream": stream}
+
+
+def _write(con: duckdb.DuckDBPyConnection, steps: int, longer: int = 0) -> Model:
+    """Two ranks alike. Two operators ask for an all-reduce each, at 8 and 23, for 6 each; they take
+    28 each on one thread, from 10 to 38 and to 66. An operator goes on 5 after the first, another
+    10 after the second, and the step ends 12 after that begins. Times in us.
+
+    In the last step the second operator takes `longer`, and all after it at once when it is done.
+    """
+    run = Builder(con)
+    run.group(0, [0, 1], role="dp", role_source="description")
+    for rank in range(2):
+        run.rank(rank)
+    for step in range(steps):
+        late = longer if step == steps - 1 else 0
+        at = step * PERIOD
+        second, used = (30 + late, (30 + late, 32 + late)) if late else (30, (43, 76))
+        calls: list[dict[int, int]] = [{}, {}]
+        for rank in range(2):
+            ops = [_op(run, rank, step, *one) for one in (
+                ("AccumulateGrad", 0, 15), ("c10d::allreduce_", 8, 14, 1),
+                ("AccumulateGrad", 15, second), ("c10d::allreduce_", 23, 29, 1),
+                ("aten::as_strided", used[0], used[0] + 2),
+                ("aten::as_strided", used[1], used[1] + 2),
+                ("aten::add_", used[1] + 2, used[1] + 12),
+            )]  # fmt: skip
+            calls[0][rank], calls[1][rank] = ops[1], ops[3]
+            run.step(rank, step, (at * US, (at + used[1] + 12) * US))
+        for n, begin in enumerate((10, 38)):
+            times = dict.fromkeys(range(2), ((at + begin) * US, (at + begin + 28) * US))
+            each = {rank: _by_host(calls[n][rank]) for rank in range(2)}
+            run.collective(times, step=step, bytes_=1000, each=each)
+    run.write()
+    return Model(con)
+
+
+def _gain(model: Model) -> list[float]:
+    after = model._replayed(model.changed(*model.parsed("bucket_mb=1")))
+    before = model.windows.by_step(model.graph.nodes)[1]
+    gain: list[float] = ((before - model.windows.by_step(after)[1]) / US).tolist()
+    return gain
+
+
+def test_what_called_and_what_was_woken_goes_with_the_bucket(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """The first call's 6 are gone, so the second is asked for at 17; a latency of 27 and 1 for each
+    part take it to 46, its operator goes on 10 later, and the step ends at 68 in place of 88."""
+    assert _gain(_write(empty_run, 1)) == pytest.approx([20])
+
+
+def test_what_transfers_hold_up_goes_with_their_time(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """One operator takes 56 longer in one of three steps; 29 of 56 of the transfers are left, so it
+    gives back 27, and the first call its 6: there 33."""
+    assert _gain(_write(empty_run, 3, longer=56)) == pytest.approx([20, 20, 33])
+
+
+# what was wrong: of what ended soon after an operator began only the last was looked at
+def test_an_operator_waited_for_what_had_ended_when_it_began(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """One all-reduce ends at 30 and an operator begins at 35; one that begins at 40 is none that it
+    waited for. Without transfers it begins at 15, 5 after the first is asked for."""
+    run = Builder(empty_run)
+    run.group(0, [0, 1])
+    for rank in range(2):
+        run.rank(rank)
+        run.step(rank, 0, (0, 45 * US))
+        run.host(rank, (0, 10 * US), "aten::mm", step=0)
+        run.host(rank, (35 * US, 45 * US), "aten::add_", step=0)
+    for stream, begin in enumerate((10, 40)):
+        each = {}
+        for rank in range(2):
+            called = run.host(rank, (9 * US, 9 * US + 500), "c10d::allreduce_", depth=1, step=0)
+            each[rank] = _by_host(called, 8 + stream)
+        at = (begin * US, (begin + 20) * US)
+        run.collective(dict.fromkeys(range(2), at), step=0, each=each)
+    run.write()
+    (answer,) = Model(empty_run).answers(["kind=transfer times=0"])
+    assert answer.gain_ns / US == pytest.approx(20)

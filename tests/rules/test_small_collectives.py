@@ -1,0 +1,27 @@
+"""Small collectives are named by the clocks' leave, and without it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+import traceweave
+
+
+# what was wrong: one collective of 1,536 that ended on a rank before it began on another left the
+# clocks too wide for any transfer, and nothing was said
+def test_small_collectives_are_named_where_no_transfer_is_resolved(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.duckdb"
+    shutil.copy(database_of(fixtures / "many_buckets_gloo"), path)
+    with duckdb.connect(str(path)) as con:
+        con.execute("UPDATE clocks SET residual_p95_ns = 1_000_000_000")
+    with traceweave.open(path) as run:
+        assert run.analyze("alpha_beta")["sizes"].tolist() == [0]
+        found = run.findings().set_index("rule").loc["small_collectives"]
+    assert "Each rank calls all_reduce 24 times per step, 16.4 kB on average" in found["evidence"]
+    assert found["scenario"] == "group=0 bucket_mb=25"
