@@ -60,7 +60,7 @@ REAL: dict[str, Rule] = {
                 "slow_and_uneven_gloo",
                 [2],
                 "Rank 2 keeps 2 ranks waiting 23.5 ms per step, last in 4 of 8 .*computes longer."
-                " By the sizes recorded of aten::matmul, rank 2 gets 1.59 times the mean",
+                " By the input sizes of aten::matmul, rank 2 gets 1.59 times the mean",
                 "Divide the work evenly: sizes of batches",
             ),
             # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have

@@ -43,7 +43,7 @@ SELECT
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
-            || CASE WHEN w.is_divided THEN format('. By the sizes recorded of {}, rank {} gets {} times the mean', tw_shortened(x.what), b.rank, tw_digits(x.times_mean)) ELSE '' END
+            || CASE WHEN w.is_divided THEN format('. By the {}, rank {} gets {} times the mean', x.what, b.rank, tw_digits(x.times_mean)) ELSE '' END
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
@@ -72,7 +72,7 @@ LEFT JOIN (FROM {{ ref('late_steps') }} WHERE is_most) AS m ON m.rank = b.rank
 LEFT JOIN (
     SELECT rank, arg_max(what, times_mean) AS what, max(times_mean) AS times_mean
     FROM (
-        SELECT rank, 'all_to_all' AS what, times_mean FROM {{ ref('split_sizes') }} UNION ALL SELECT rank, name, times_mean FROM {{ ref('input_shares') }}
+        SELECT rank, 'split sizes of all_to_all' AS what, times_mean FROM {{ ref('split_sizes') }} UNION ALL SELECT rank, 'input sizes of ' || tw_shortened(name), times_mean FROM {{ ref('input_shares') }}
     )
     GROUP BY rank
 ) AS x ON x.rank = b.rank
