@@ -187,7 +187,7 @@ def test_it_fits_the_page(build: Builder) -> None:
     found = rows(build.con, "health")
     names = list(found[0])
     cells = [[cell(name, row[name]) for name in names] for row in found]
-    lines, left_out = layout.lay_out(
+    lines, _, left_out = layout.lay_out(
         names, cells, [name in ("value", "rank", "step") for name in names]
     )
     assert max(map(len, lines)) <= layout.WIDTH

@@ -164,8 +164,8 @@ def test_ingest_says_the_verdict(
     said = " ".join(capsys.readouterr().err.split())
     assert "recording: fit to judge" in said
     assert "step time: 87" in said
-    assert "critical 39.6 ms per step (45.5%): Rank 2 waits for data, and 3 ranks wait" in said
-    assert "Rank 2 keeps 3 ranks waiting 43.7 ms per step" in said
+    assert "critical 39.5 ms per step (45.4%): Rank 2 waits for data, and 3 ranks wait" in said
+    assert "Rank 2 keeps 3 ranks waiting 43.5 ms per step" in said
     assert f"traceweave what-if {path} 'rank=2 kind=data_loading like=median'" in said
     assert _is_kept(path)
 

@@ -95,14 +95,17 @@ JOIN tw_replay_classes AS c USING (class)
 WHERE o.rank BETWEEN $first AND $last
 """
 
-# copies that may hold up the call that starts them; the name says it, or with nsys the arguments
+# copies that may hold up the call that starts them
 _PAGEABLE = """
 SELECT rank, op_id
 FROM gpu_ops
-WHERE rank BETWEEN $first AND $last AND kind = 'memcpy' AND contains(lower(CASE
-    WHEN rank IN (SELECT rank FROM ranks WHERE format = 'nsys') THEN args::VARCHAR ELSE name
-END), 'pageable')
+WHERE rank BETWEEN $first AND $last AND kind = 'memcpy' AND contains(lower({where}), 'pageable')
 """
+
+# the name says it, or with nsys the arguments, which are long
+_NSYS_SAYS = """CASE
+    WHEN rank IN (SELECT rank FROM ranks WHERE format = 'nsys') THEN args::VARCHAR ELSE name
+END"""
 
 _HOST_CALLS = """
 SELECT
@@ -266,6 +269,8 @@ class Tables:
             con.execute(statement)
         (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)
         self.has_gpu = self._any("gpu_ops")
+        where = _NSYS_SAYS if self._any("ranks WHERE format = 'nsys'") else "name"
+        self._pageable = _PAGEABLE.replace("{where}", where)
         self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
         self._empty: dict[str, Columns] = {}
         self.names = Names(
@@ -330,7 +335,7 @@ class Tables:
         """Return the rows of ranks from the first to the last, each table by rank."""
         has_gpu = self.has_gpu
         wanted = {
-            "gpu": (_GPU_OPS, has_gpu), "pageable": (_PAGEABLE, has_gpu),
+            "gpu": (_GPU_OPS, has_gpu), "pageable": (self._pageable, has_gpu),
             "calls": (_HOST_CALLS, has_gpu), "cpu": (_CPU_OPS, not has_gpu),
             "collectives": (_COLLECTIVES, True), "recorded": (_RECORDED, has_gpu),
             "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
