@@ -52,7 +52,7 @@ def left_beside(database: Path) -> list[str]:
     first_at_once(
         [
             ("dataloader_late_once", {"pandas", "pyarrow", "scipy", "traceweave.clocks.estimate"}),
-            ("ddp_gloo_4ranks", {"pandas", "pyarrow", "scipy"}),
+            ("ddp_gloo_4ranks", {"pandas", "pyarrow"}),
             ("ddp_gloo_nsys", {"pandas"}),
         ]
     ),

@@ -249,7 +249,7 @@ def test_any_limit_leaves_the_old_or_the_whole_new_database(
 
 
 @nightly
-@pytest.mark.parametrize("mib", [600, 2000, 2500])
+@pytest.mark.parametrize("mib", [600, 2000, 2800])
 def test_workers_have_the_limit_too(
     tmp_path: Path, fixtures: Path, database: Path, mib: int
 ) -> None:
@@ -260,9 +260,9 @@ def test_workers_have_the_limit_too(
     done = _limited(mib, "ingest", "--no-verdict", str(tmp_path / "gloo"), "-o", str(run), "-q",
                     "--dask", "local", "-j", "2")  # fmt: skip
 
-    assert done.returncode == (0 if mib == 2500 else 3)
-    assert done.stderr.count("\n") == (0 if mib == 2500 else 1)
-    assert run.exists() == (mib == 2500)
+    assert done.returncode == (0 if mib == 2800 else 3)
+    assert done.stderr.count("\n") == (0 if mib == 2800 else 1)
+    assert run.exists() == (mib == 2800)
 
 
 def _limited(mib: int, *arguments: str) -> subprocess.CompletedProcess[str]:

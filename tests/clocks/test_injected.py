@@ -118,12 +118,13 @@ def test_calls_of_clocks_that_step_stay_matched(corpus: Path, tmp_path: Path) ->
 
 
 @nightly
-@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 2), ("megatron_tp8", 13)])
+@pytest.mark.parametrize(("name", "most_us"), [("nanogpt_8xh100", 2), ("megatron_tp8", 18)])
 def test_steps_of_gpu_ranks_are_found(
     corpus: Path, database_of: DatabaseOf, tmp_path: Path, name: str, most_us: float
 ) -> None:
     """Steps of 200 to 300 us within 0.2 and 0.6 s, most of them between bursts of calls. Ends of
-    the second scatter by 16 to 25 us: heights of steps and rates are told by half of that."""
+    the second scatter by 16 to 25 us: heights of steps and rates are told
+    by half of that, and by all of it on one rank."""
     errors = errors_of(corpus / "kineto" / name, database_of, tmp_path, stepping)
     with traceweave.open(tmp_path / "run.duckdb") as run:
         match = run.sql(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.marks import nightly
 from tests.traffic import woven
+from traceweave.clocks.ends import others_medians
 from traceweave_simulator.traffic_jobs import FSDP, TP_DP, Job, Op, pipeline
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds
 
@@ -91,6 +92,12 @@ def test_a_step_lies_between_two_calls_and_says_that_nobody_knows_where() -> Non
     assert count >= 2 * 4
     assert bound > step
     assert all("steps" in method for (method,) in rows)
+
+
+def test_how_far_ends_lie_is_told_from_those_of_the_others() -> None:
+    values = np.array([1.0, 4.0, 2.0, 9.0, 3.0, 1.0, 5.0, 8.0, 2.0])
+    kind = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2])
+    assert others_medians(values, kind).tolist() == [4, 1, 6, 2.5, 5.5, 5, 2, 2, 5]
 
 
 def test_gpus_whose_calls_end_as_on_one_clock_share_one() -> None:

@@ -67,7 +67,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "range_named_gloo",
                 [1],
-                "Rank 1 keeps 2 ranks waiting 30.3 ms.* 4 of 4 .* longer. Rank 1 is in 'augment'",
+                "Rank 1 keeps 2 ranks waiting 30.2 ms.* 4 of 4 .* longer. Rank 1 is in 'augment'",
                 "See what rank 1 does in 'augment'",
             ),
             # it computes longer in every step, and in one of them by far
@@ -320,7 +320,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/nanogpt_8xh100",
                 None,
-                "The GPU idles .*. Ranks launch late, rank 1 most, and the others wait 7.54 ms",
+                "The GPU idles .*. Ranks launch late, rank 1 most, and the others wait 7.55 ms",
             ),
         ),
         # its host frees and allocates; its GPU starts late
@@ -492,7 +492,7 @@ REAL: dict[str, Rule] = {
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "recompile_once"),
     ),
     "weak_clocks": Rule(
-        (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 6.07 ms"),),
+        (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 6.04 ms"),),
         ("kineto/megatron_tp8", "kineto/diff_control"),
     ),
     "uneven_start": Rule(

@@ -12,7 +12,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import Step, functions
 from traceweave.clocks.bounds import Bounds
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.ends import medians
+from traceweave.clocks.ends import others_medians
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.start import SAME_NS, Start
@@ -163,14 +163,14 @@ class Answer:
     @cached_property
     def ends_of_ranks(self) -> list[tuple[Floats, Flags, Floats]]:
         """Per rank: its ends on its own clock, ascending, whether ranks of other clocks shared the
-        call, and how far each lies after the common end."""
+        call, and how far each lies after those of the other ranks."""
         count = len(self.ranks)
         if self.model is None:
             return [(np.zeros(0), np.zeros(0, np.bool_), np.zeros(0))] * count
         model = self.model
         ends = model.ends
         told = model.moved()
-        rest = told - medians(told, ends.row)[ends.row]
+        rest = told - others_medians(told, ends.row)
         tied = ends.tying(model.unit)[ends.row]
         order = np.lexsort((ends.local, ends.rank))
         edges = np.searchsorted(ends.rank[order], np.arange(1, count))
@@ -407,14 +407,18 @@ def _stretches(rest: Floats) -> list[tuple[int, Ints, Floats]]:
     return found
 
 
-def _unseen(answer: Answer, rank: int, at: float) -> float:
-    """By how much the curve changes within two calls before and after: nobody knows when."""
+def _unseen(answer: Answer, rank: int, at: float, line: Line) -> float:
+    """By how much the curve changes within two calls before and after: nobody knows when. Where no
+    call ties a stretch of it, no more is known than that what lies between two ends on one clock
+    does so on the other: it may have stepped there and back."""
     ends, tied, _ = answer.ends_of_ranks[rank]
     some = ends[tied]
     if not answer.bends(rank) or not len(some):
         return 0.0
     after = int(np.searchsorted(some, at, side="right"))
     before = int(np.searchsorted(some, at, side="left")) - 1
+    if not line.stepping and not ((some >= line.low) & (some <= line.high)).any():
+        return float(some[min(after, len(some) - 1)] - some[max(before, 0)])
     low, high = some[max(before - 1, 0)], some[min(after + 1, len(some) - 1)]
     return float(np.ptp(answer.added(rank, np.linspace(low, high, MOMENTS))))
 
@@ -436,7 +440,9 @@ def _bound(
     error = answer.loose + against
     if answer.start.unit[rank] != answer.start.unit[root]:
         error += SIGMAS * float(answer.error(rank, np.array([when]))[0])
-    proven = farthest + answer.bounds.slack_ns + error + line.open + _unseen(answer, rank, local)
+    proven = (
+        farthest + answer.bounds.slack_ns + error + line.open + _unseen(answer, rank, local, line)
+    )
     if answer.start.unit[rank] != answer.start.unit[root] and not np.isfinite(answer.probed[rank]):
         proven = max(proven, _open(answer, rank, local) + _open(answer, root, when) + abs(by))
     return int(np.ceil(proven)) + 1 if np.isfinite(proven) else None

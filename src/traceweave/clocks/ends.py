@@ -143,6 +143,21 @@ def medians(values: Floats, kind: Ints) -> Floats:
     return np.asarray((values[order[low]] + values[order[high]]) / 2)
 
 
+def others_medians(values: Floats, kind: Ints) -> Floats:
+    """For each value: the median of the others of its kind, of which there is one at least."""
+    order = np.lexsort((values, kind))
+    ranked = values[order]
+    count = np.bincount(kind)[kind]
+    first = (np.cumsum(np.bincount(kind)) - np.bincount(kind))[kind]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.arange(len(values))
+    middle = first + (count - 1) // 2
+    # without it, of an even number the one on the other side is left, of an odd one two are
+    low = np.where(count % 2 == 0, middle + (place <= middle), middle - (place >= middle))
+    high = np.where(count % 2 == 0, low, middle + (place <= middle))
+    return np.asarray((ranked[low] + ranked[high]) / 2)
+
+
 def ends_of(blocks: list[Block]) -> Ends:
     """Return the ends of the blocks that tell clocks, instances in the order of the blocks."""
     nothing, none = np.zeros(0, np.int64), np.zeros(0)
