@@ -399,7 +399,7 @@ def test_a_host_bound_run_gains_by_its_launches(
         waiting = run.breakdown()["exposed_wait_ns"].mean()
         late = run.stragglers().set_index("rank")
     # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
-    assert rows["gain_ns"][0] == pytest.approx(6_958_288, abs=1000)  # clocks move by ns
+    assert rows["gain_ns"][0] == pytest.approx(6_954_709, abs=1000)  # clocks move by ns
     assert abs(rows["gain_ns"][1]) < 10_000
     assert rows["gain_ns"][2] > rows["gain_ns"][:2].sum()
     assert launches > step / 2

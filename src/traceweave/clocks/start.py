@@ -18,8 +18,8 @@ SAME_NS = 20_000.0
 """Ranks of one host whose ends lie no farther apart have one clock: CUPTI's conversion of a GPU's
 timestamps is off by some microseconds."""
 HOST_NS = 30_000.0
-"""The same of ranks of a host that is named, in a stretch of time: two GPUs of fsdp_2rank_before, in
-one report, lie 25 us apart at first and 5 later."""
+"""The same of ranks of a host that is named, in a stretch of time: GPUs of fsdp_2rank_before lie
+25 us apart at first and 5 later."""
 DRIFT = 3e-5
 """Standard deviation of the rate of a clock: crystals keep to 100 ppm, three of it."""
 SIGMAS = 4.0
