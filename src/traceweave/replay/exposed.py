@@ -84,12 +84,13 @@ def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
     """
     con.execute(f"CREATE OR REPLACE TEMP TABLE tw_exposed_pieces ({_COLUMNS})")
     tables = Tables(con)
-    for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall():
+    ranks = con.execute("SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank").fetchall()
+    for rank, tick in ranks:
         go_on()
         ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
         if not np.any(ops["category"] == COMMUNICATION):
             continue
-        edges = _edges(tables.of_streams(rank), ops) if tables.has_gpu else _NO_EDGES
+        edges = _edges(tables.of_streams(rank, tick), ops) if tables.has_gpu else _NO_EDGES
         waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
         found = _pieces(ops, edges, waiting)
         found["rank"] = np.full(len(found["op_id"]), rank)
@@ -133,13 +134,10 @@ def _edges(of_streams: OfStreams, ops: Columns) -> _Edges:
 
 def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
     """Return the stretches of calls in which no compute ran, cut where what follows is launched."""
+    before = _before(ops)
     call, start, end, following = _stretches(ops)
-    launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
+    launched, free, same, needs = _following(ops, edges, before, call, following)
     known = launched > NONE
-    same = known & (ops["chain"][following] == ops["chain"][call])
-    before = _before(ops)[following]
-    free = np.where(before >= 0, ops["own_end_ns"][before], NONE)
-    needs = known & ~same & _is_followed(ops, edges, call, following, free)
     prompt = ops["start_ns"][following] - np.maximum(free, launched) <= PROMPT_NS
     # what waits for the call would not have run beside it, had it been launched before
     cut = np.where(known & ~needs, np.clip(launched, start, end), start)
@@ -150,7 +148,7 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
     ).astype(object)
     # what runs within the call would hide no more of it if it began sooner: what counts is what
     # waits for its end
-    waits, since = _ends(ops, edges)
+    waits, since = _ends(ops, edges, before)
     pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
     thread = np.where(known, ops["thread"][following], -1)
     blocked = _covered(waiting, "thread", thread, start, pending)
@@ -174,23 +172,33 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
         "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
         **{
             name: column[np.tile(call, len(parts))[there]]
-            for name, column in _held(ops, edges).items()
+            for name, column in _held(ops, edges, before).items()
         },
     }
 
 
-def _ends(ops: Columns, edges: _Edges) -> tuple[npt.NDArray[np.object_], Ints]:
+def _following(
+    ops: Columns, edges: _Edges, before: Ints, call: Ints, following: Ints
+) -> tuple[Ints, Ints, Flags, Flags]:
+    """Return when the compute that follows each call was launched (NONE: not known) and when its
+    stream was done with what was before it; whether it shares the stream, and whether it waits.
+    """
+    launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
+    ahead = before[following]
+    free = np.where(ahead >= 0, ops["own_end_ns"][ahead], NONE)
+    known = launched > NONE
+    same = known & (ops["chain"][following] == ops["chain"][call])
+    return launched, free, same, known & ~same & _is_followed(ops, edges, call, following, free)
+
+
+def _ends(ops: Columns, edges: _Edges, before: Ints) -> tuple[npt.NDArray[np.object_], Ints]:
     """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
 
     Compute on its stream waits since it was launched, what needs the call would have anyway.
     """
     call = np.flatnonzero(ops["category"] == COMMUNICATION)
     following = _next(ops, ops["end_ns"][call])
-    launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
-    before = _before(ops)[following]
-    free = np.where(before >= 0, ops["own_end_ns"][before], NONE)
-    same = (launched > NONE) & (ops["chain"][following] == ops["chain"][call])
-    needs = (launched > NONE) & ~same & _is_followed(ops, edges, call, following, free)
+    launched, _, same, needs = _following(ops, edges, before, call, following)
     why, since = np.full(len(ops["op_id"]), "", dtype=object), np.full(len(ops["op_id"]), FAR)
     why[call] = np.where(same, "same_stream", "needs_it")
     since[call] = np.select([same, needs], [launched, -FAR], FAR)
@@ -274,13 +282,12 @@ def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> I
     return found
 
 
-def _held(ops: Columns, edges: _Edges) -> dict[str, Ints]:
+def _held(ops: Columns, edges: _Edges, before: Ints) -> dict[str, Ints]:
     """Return by op what a call had to wait for before it began, and how much earlier it might have.
 
     It is the latest of: the end of what was before it on its stream, of what its stream had to wait
     for, and its launch; none where the call began more than PROMPT_NS later.
     """
-    before = _before(ops)
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
     for one, target in sorted(zip(*edges, strict=True), key=lambda pair: ops["end_ns"][pair[0]]):
         ready[target], source[target] = ops["end_ns"][one], one

@@ -322,12 +322,8 @@ class Tables:
                 if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
                     yield rows
 
-    def of_streams(self, rank: int) -> OfStreams:
-        """Return what orders the streams of a rank with a GPU."""
-        ticks = self._con.execute(
-            "SELECT coalesce(tick_ns, 1) FROM ranks WHERE rank = $rank", {"rank": rank}
-        ).fetchone()
-        (tick,) = ticks or (1,)
+    def of_streams(self, rank: int, tick: int) -> OfStreams:
+        """Return what orders the streams of a rank with a GPU, whose clock has such a tick."""
         queries = (_GPU_OPS, _HOST_CALLS, _RECORDED)
         return OfStreams(tick, *(self._columns(query, first=rank, last=rank) for query in queries))
 

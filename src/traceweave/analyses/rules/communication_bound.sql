@@ -25,7 +25,7 @@ SELECT
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END || CASE WHEN p.cost_ns > 0 THEN '' ELSE coalesce('. ' || h.said, '') END AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    CASE WHEN p.cost_ns > 0 OR h.advice IS NULL THEN CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
+    coalesce(CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
         tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
     ELSE CASE e.transfer_use
         WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
@@ -36,7 +36,7 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: groups within a node, lower precision'
         WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
         ELSE 'Send less (lower precision, groups within a node)'
-    END || '. Or find out why it is slow: compare bandwidth with the links'' peak' END ELSE h.advice END AS advice
+    END || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
 LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
