@@ -22,13 +22,36 @@ def row_medians(values: Floats) -> Floats:
     return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)
 
 
+def medians(values: Floats, kind: Ints) -> Floats:
+    """Median of the values of each kind, by number."""
+    order = np.lexsort((values, kind))
+    count = np.bincount(kind)
+    first = np.cumsum(count) - count
+    low, high = first + np.maximum(count - 1, 0) // 2, first + count // 2
+    high = np.minimum(high, len(values) - 1)
+    low = np.minimum(low, len(values) - 1)
+    return np.asarray((values[order[low]] + values[order[high]]) / 2)
+
+
+def others_medians(values: Floats, kind: Ints) -> Floats:
+    """For each value: the median of the others of its kind, of which there is one at least."""
+    order = np.lexsort((values, kind))
+    ranked = values[order]
+    count = np.bincount(kind)[kind]
+    first = (np.cumsum(np.bincount(kind)) - np.bincount(kind))[kind]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.arange(len(values))
+    middle = first + (count - 1) // 2
+    # without it, of an even number the one on the other side is left, of an odd one two are
+    low = np.where(count % 2 == 0, middle + (place <= middle), middle - (place >= middle))
+    high = np.where(count % 2 == 0, low, middle + (place <= middle))
+    return np.asarray((ranked[low] + ranked[high]) / 2)
+
+
 def group_medians(values: Floats | Ints, of: Ints) -> Floats:
     """Median of the values that are of the same thing, for each value."""
-    _, number, count = np.unique(of, return_inverse=True, return_counts=True)
-    ranked = values[np.lexsort((values, number))].astype(np.float64)
-    first = np.cumsum(count) - count
-    middle = ranked[first + (count - 1) // 2] + ranked[first + count // 2]
-    return np.asarray(middle[number] / 2)
+    number = np.unique(of, return_inverse=True)[1]
+    return medians(values.astype(np.float64), number)[number]
 
 
 def running_median(values: Floats, neighbours: int = NEIGHBOURS) -> Floats:

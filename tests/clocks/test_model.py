@@ -9,7 +9,7 @@ import pytest
 
 from tests.marks import nightly
 from tests.traffic import woven
-from traceweave.clocks.ends import others_medians
+from traceweave.medians import others_medians
 from traceweave_simulator.traffic_jobs import FSDP, TP_DP, Job, Op, pipeline
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds
 

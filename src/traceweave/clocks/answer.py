@@ -12,11 +12,11 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import Step, functions
 from traceweave.clocks.bounds import Bounds
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.ends import others_medians
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.probes import PROBED
 from traceweave.clocks.start import SAME_NS, Start
 from traceweave.clocks.system import Model
+from traceweave.medians import others_medians
 
 EPOCH_NS = 1_000_000_000_000_000_000
 """Local times below this (the year 2001) do not count from the Unix epoch."""

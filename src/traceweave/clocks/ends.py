@@ -13,6 +13,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.matrices import ROOTED, Block
 from traceweave.clocks.probes import PROBED
+from traceweave.medians import medians
 
 WAITED = 1.3
 """Who takes so many times as long as the quickest tenth of calls has waited for the root of a
@@ -130,32 +131,6 @@ def places(kind: Ints) -> Ints:
     result = np.empty(len(kind), np.int64)
     result[order] = np.arange(len(kind)) - np.repeat(np.cumsum(count) - count, count)
     return result
-
-
-def medians(values: Floats, kind: Ints) -> Floats:
-    """Median of the values of each kind, by number."""
-    order = np.lexsort((values, kind))
-    count = np.bincount(kind)
-    first = np.cumsum(count) - count
-    low, high = first + np.maximum(count - 1, 0) // 2, first + count // 2
-    high = np.minimum(high, len(values) - 1)
-    low = np.minimum(low, len(values) - 1)
-    return np.asarray((values[order[low]] + values[order[high]]) / 2)
-
-
-def others_medians(values: Floats, kind: Ints) -> Floats:
-    """For each value: the median of the others of its kind, of which there is one at least."""
-    order = np.lexsort((values, kind))
-    ranked = values[order]
-    count = np.bincount(kind)[kind]
-    first = (np.cumsum(np.bincount(kind)) - np.bincount(kind))[kind]
-    place = np.empty(len(values), np.int64)
-    place[order] = np.arange(len(values))
-    middle = first + (count - 1) // 2
-    # without it, of an even number the one on the other side is left, of an odd one two are
-    low = np.where(count % 2 == 0, middle + (place <= middle), middle - (place >= middle))
-    high = np.where(count % 2 == 0, low, middle + (place <= middle))
-    return np.asarray((ranked[low] + ranked[high]) / 2)
 
 
 def ends_of(blocks: list[Block]) -> Ends:

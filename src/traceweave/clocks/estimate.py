@@ -11,11 +11,12 @@ from traceweave.clocks.answer import Answer, rows_of
 from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.ends import Ends, ends_of, medians
+from traceweave.clocks.ends import Ends, ends_of
 from traceweave.clocks.growth import grown, learn_constants, spans, without_idle, worth
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
+from traceweave.medians import medians
 
 MOST = 40_000
 """Ends that tell where clocks bend and step; the last rounds see all."""
@@ -83,11 +84,12 @@ def _grown(model: Model) -> Model:
     """Let clocks bend and step as ends say that are one per clock and instance: of ranks of a host
     none bends or steps by itself. All ends say which of several ways is the likeliest."""
     few = model.united()
+    ways, tried = [few], []
     if few.ends.rows:
         few.settle()
         few.pool()
-    tried = []
-    for way in grown(few) if few.ends.rows else [few]:
+        ways = grown(few)
+    for way in ways:
         one = model.copied()
         one.bend_var, one.coef = way.bend_var, way.coef
         one.steps, one.height, one.uneven = way.steps, way.height, True

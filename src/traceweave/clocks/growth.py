@@ -106,22 +106,26 @@ def learn_bends(model: Model, rounds: int = 2, prune: bool = False) -> None:
         places = np.flatnonzero(model.kind == BEND).reshape(len(bent), BENDS)
         prior = model.prior.copy()
         for _ in range(3):
-            cov, mean = _posterior(model, prior)
-            gains = _likely(cov, mean, prior, places)
-        cov, mean = _posterior(model, prior)
-        while prune and len(bent) and gains.min() < price(model):
-            worst = int(gains.argmin())
-            mine = places[worst]
-            known = cho_solve(cho_factor(cov[np.ix_(mine, mine)]), np.c_[cov[mine], mean[mine]])
-            mean = mean - cov[:, mine] @ known[:, -1]
-            cov = cov - cov[:, mine] @ known[:, :-1]
-            model.bend_var[bent[worst]] = 0.0
-            bent, places = np.delete(bent, worst), np.delete(places, worst, axis=0)
-            gains = _likely(cov, mean, prior.copy(), places)
-        for unit, place in zip(bent, places, strict=True):
-            model.bend_var[unit] = 1 / prior[place[0]]
+            gains = _likely(*_posterior(model, prior), prior, places)
+        paying = _paying(model, prior, places, gains) if prune else np.full(len(bent), True)
+        model.bend_var[bent] = np.where(paying, 1 / prior[places[:, 0]], 0.0)
         model.prepare()
         model.settle(6)
+
+
+def _paying(model: Model, prior: Floats, places: Ints, gains: Floats) -> Flags:
+    """Which bends gain what they cost once those that do not are given up, one after the other."""
+    left = np.arange(len(places))
+    cov, mean = _posterior(model, prior)
+    while len(left) and gains.min() < price(model):
+        worst = int(gains.argmin())
+        mine = places[left[worst]]
+        known = cho_solve(cho_factor(cov[np.ix_(mine, mine)]), np.c_[cov[mine], mean[mine]])
+        mean = mean - cov[:, mine] @ known[:, -1]
+        cov = cov - cov[:, mine] @ known[:, :-1]
+        left = np.delete(left, worst)
+        gains = _likely(cov, mean, prior.copy(), places[left])
+    return np.isin(np.arange(len(places)), left)
 
 
 def _posterior(model: Model, prior: Floats) -> tuple[Floats, Floats]:
@@ -184,9 +188,9 @@ def worth(model: Model) -> float:
 
 
 def revised(model: Model) -> Model:
-    """Return the model after every clock that bends or steps was looked at once more, all others
-    being known: one that bends may have stepped, alone or at another time than those beside it, and
-    the other way round."""
+    """Return the model after every clock that steps was looked at once more, with and without a
+    bend, all others being known: it may have stepped alone, at another time than those beside it,
+    or not at all."""
     for unit in range(len(model.fixed)):
         if all(unit not in step.units for step in model.steps):
             continue
@@ -464,6 +468,8 @@ class Pulls:
     """What ends weigh in the fit, those that lie far less."""
     drawn: Floats
     """The same times how far they lie from the common end."""
+    of_all: tuple[Floats, ...]
+    """Per instance: sums of `weight`, `near` and `drawn` over all clocks."""
 
 
 def _pulls(model: Model) -> Pulls:
@@ -481,12 +487,16 @@ def _pulls(model: Model) -> Pulls:
         strict=True,
     ):
         np.add.at(total, place, of)
-    return Pulls(key // ends.rows, key % ends.rows, *sums)
+    unit, row = key // ends.rows, key % ends.rows
+    weight, count, ahead, score, near, drawn = sums
+    of_all = tuple(
+        np.asarray(np.bincount(row, of, ends.rows), np.float64) for of in (weight, near, drawn)
+    )
+    return Pulls(unit, row, weight, count, ahead, score, near, drawn, of_all)
 
 
 def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
     """What instances say that some clocks share with others."""
-    rows = model.ends.rows
     low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
     mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
     row, place = np.unique(pulls.row[mine], return_inverse=True)
@@ -494,9 +504,7 @@ def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
         np.bincount(place, of[mine])
         for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
     )
-    total, beside, pulled = (
-        np.bincount(pulls.row, of, rows)[row] for of in (pulls.weight, pulls.near, pulls.drawn)
-    )
+    total, beside, pulled = (of[row] for of in pulls.of_all)
     others = total - weight
     told = others > ROUNDED * total
     row, weight, others, total = (of[told] for of in (row, weight, others, total))
@@ -590,6 +598,15 @@ def _after(values: Floats) -> Floats:
     return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
 
 
+def _steps_of(model: Model, units: tuple[int, ...], row: Ints) -> list[Floats]:
+    """For each step that some clocks have a part in: 1 in instances after it, 0 before."""
+    return [
+        after[row].astype(float)
+        for after, step in zip(model.after, model.steps, strict=True)
+        if not set(units).isdisjoint(step.units)
+    ]
+
+
 def _bent(model: Model, least: float = 1.0) -> Flags:
     """Which clocks seem to bend, each by itself, by a gain of `least` at least."""
     found = model.bend_var > 0
@@ -599,18 +616,13 @@ def _bent(model: Model, least: float = 1.0) -> Flags:
         row, score, info = told.row, told.score(HUBER), told.info * told.share
         if len(row) < BENDS // 2 or found[unit]:
             continue
-        steps = [
-            after[row].astype(float)
-            for after, step in zip(model.after, model.steps, strict=True)
-            if unit in step.units
-        ]
-        line = np.column_stack([model.fun[row, :2], *steps])
+        line = np.column_stack([model.fun[row, :2], *_steps_of(model, (unit,), row)])
         bends = model.fun[row, 2:]
         cross = (bends.T * info) @ line
         base = np.linalg.pinv((line.T * info) @ line, hermitian=True)
-        told = (bends.T * info) @ bends - cross @ base @ cross.T
+        free = (bends.T * info) @ bends - cross @ base @ cross.T
         right = -(bends.T @ score - cross @ (base @ (line.T @ score)))
-        gain, _ = best_variance(told, right, np.ones(BENDS), GRID)
+        gain, _ = best_variance(free, right, np.ones(BENDS), GRID)
         found[unit] = gain > least
     return found
 
@@ -620,11 +632,7 @@ def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float,
         return None
     at = model.when[told.row]
     bends = float(model.bend_var[list(units)].max())
-    mine = [
-        after[told.row].astype(float)
-        for after, s in zip(model.after, model.steps, strict=True)
-        if not set(units).isdisjoint(s.units)
-    ]
+    mine = _steps_of(model, units, told.row)
     x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
     prior = np.full(x.shape[1], TINY)
     prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2

@@ -16,9 +16,9 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.clocks.matrices import Block
+from traceweave.clocks.matrices import KINDS, Block
 
-PROBED = 4
+PROBED = KINDS
 """The sort of evidence in the key of a block of exchanges; those of collectives are below."""
 
 QUICK = 1.25

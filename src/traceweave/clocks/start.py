@@ -12,7 +12,8 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, mini
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.clock import RankInfo
-from traceweave.clocks.ends import Ends, medians, places
+from traceweave.clocks.ends import Ends, places
+from traceweave.medians import medians
 
 SAME_NS = 20_000.0
 """Ranks of one host whose ends lie no farther apart have one clock: CUPTI's conversion of a GPU's

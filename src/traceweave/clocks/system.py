@@ -19,8 +19,9 @@ from scipy.sparse import csr_matrix
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, FUNCTIONS, Step, functions
-from traceweave.clocks.ends import Ends, medians, places
+from traceweave.clocks.ends import Ends, places
 from traceweave.clocks.start import DRIFT
+from traceweave.medians import medians
 
 NU = 3.0
 """Degrees of freedom of the noise of an end: one far out says less."""
@@ -298,17 +299,6 @@ class Model:
         size = np.bincount(row) - 1
         tails += (CALM * calm - (CALM + size) * np.log(calm)) / 2
         return np.asarray(-self.effect[self.ends.cell] * tails)
-
-    def beside(self, step: int) -> tuple[Floats, Floats]:
-        """Log likelihood of every instance if it lay before a step of the model, and after."""
-        row, height = self.ends.row, self.height[step]
-        mine, after = self.steps_of[step][self.of], self.after[step][row]
-        x = self._without_lags() - height * (after & mine)
-        told = []
-        for moved in (x, x + height * mine):
-            rest, _, _, calm = self._around(moved, medians(moved, row), np.ones(self.ends.rows))
-            told.append(self._likely(rest, calm))
-        return told[0], told[1]
 
     def rescale(self, rest: Floats, weight: Floats) -> None:
         """The scale of every cell: the most likely one, drawn a little to that of all."""
