@@ -67,8 +67,9 @@ wheel: $(STAMP)
 	venv/bin/traceweave demo --folder demo; \
 	test -s demo/demo.html
 
-## docs: build the documentation as a site into site/
+## docs: make the reference pages and build the documentation as a site into site/
 docs: $(STAMP)
+	$(BIN)/python docs/generate.py --reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: $(STAMP)
