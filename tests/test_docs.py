@@ -92,6 +92,13 @@ def test_the_front_page_leads_to_the_terms_which_have_every_name_in_findings() -
     assert [name for name in sorted(names) if not re.search(rf"\b{name}s?\b", terms)] == []
 
 
+def test_tables_have_a_head() -> None:
+    for page in [*ROOT.glob("*.md"), *pages()]:
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for table in re.findall(r"(?m)(?:^\|.*\n)+", prose):
+            assert re.fullmatch(r"[| :-]+", (table.splitlines() + [""])[1]), f"{page.name}: {table}"
+
+
 def test_pages_are_short() -> None:
     """What one can read: 170 kB in all, at most 40 decisions of eight lines."""
     every = [*ROOT.glob("*.md"), *pages()]
