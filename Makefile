@@ -70,7 +70,7 @@ wheel: $(STAMP)
 ## docs: make the reference pages and build the documentation as a site into site/
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py --reference
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

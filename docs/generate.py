@@ -62,7 +62,7 @@ def schema_page() -> str:
     ]
     for relation in public_relations():
         rows = [
-            f"| `{column.name}` | {column.type} | {column.meaning.replace('|', chr(92) + '|')} |"
+            f"| `{column.name}` | `{column.type}` | {column.meaning.replace('|', chr(92) + '|')} |"
             for column in relation.columns
         ]
         meaning = relation.meaning[0].upper() + relation.meaning[1:]

@@ -96,7 +96,7 @@ def test_tables_have_a_head() -> None:
     for page in [*ROOT.glob("*.md"), *pages()]:
         prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
         for table in re.findall(r"(?m)(?:^\|.*\n)+", prose):
-            assert re.fullmatch(r"[| :-]+", (table.splitlines() + [""])[1]), f"{page.name}: {table}"
+            assert re.fullmatch(r"[| :-]+", [*table.splitlines(), ""][1]), f"{page.name}: {table}"
 
 
 def test_pages_are_short() -> None:
