@@ -318,6 +318,7 @@ LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+-- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
 CREATE VIEW collectives AS
 SELECT
     k.rank,
@@ -339,8 +340,9 @@ SELECT
     coalesce(m.match, 'unmatched') AS match,
     k.call_id,
     k.peer,
-    k.evidence
-FROM base.collective_calls AS k
+    k.evidence,
+    k.inferred
+FROM base.known_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
 LEFT JOIN base.matches AS m USING (call_id);
