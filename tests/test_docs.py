@@ -77,7 +77,8 @@ def test_links_lead_to_what_a_clone_has() -> None:
 
 
 def test_what_the_code_says_of_docs_is_in_a_clone() -> None:
-    for path in [*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("fuzz/*")]:
+    kinds = ("src/**/*.py", "src/**/*.sql", "tests/**/*.py", "fuzz/*")
+    for path in [found for kind in kinds for found in ROOT.glob(kind)]:
         for page in re.findall(r"(?<![/\w])docs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
             assert ROOT / page in pages(), f"{path.name} names {page}"
 
