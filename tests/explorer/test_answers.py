@@ -60,6 +60,25 @@ def test_details_of_a_call_say_what_it_launched(explorer: Explorer, run: tracewe
         explorer.op(asking, "op", 0, 5_000_000_000)
 
 
+def test_what_the_host_was_in_is_told_innermost_first(
+    explorer: Explorer, run: traceweave.Run
+) -> None:
+    """The chain of `parent_id` above the call that launched a kernel."""
+    rank, op_id, launch = run.sql(
+        "SELECT g.rank, g.op_id, g.launch_op_id FROM gpu_ops AS g JOIN host_ops AS h"
+        " ON h.rank = g.rank AND h.op_id = g.launch_op_id ORDER BY h.depth DESC, g.op_id LIMIT 1"
+    ).iloc[0]
+    chain = run.sql(
+        "WITH RECURSIVE up AS (SELECT * FROM host_ops WHERE rank = $rank AND op_id = $op"
+        " UNION ALL SELECT h.* FROM up JOIN host_ops AS h ON h.rank = $rank"
+        " AND h.op_id = up.parent_id) SELECT op_id FROM up ORDER BY depth DESC",
+        {"rank": int(rank), "op": int(launch)},
+    )["op_id"].tolist()
+    with explorer.run.asking() as asking:
+        told = explorer.op(asking, "op", int(rank), int(op_id))
+    assert [one["id"] for one in told["stack"]] == chain[1:] != []
+
+
 def test_totals_of_a_selection_are_the_time_that_lies_in_it(
     explorer: Explorer, run: traceweave.Run
 ) -> None:
@@ -83,6 +102,18 @@ def test_totals_of_a_selection_are_the_time_that_lies_in_it(
     assert sum(one["busy_ns"] for one in found["names"]) == busy
     ranks = {explorer.run.lanes[one["lane"]].rank for one in found["lanes"]}
     assert ranks == {1, 2}
+    assert all(sum(one["of_ranks"]) == one["busy_ns"] for one in found["names"])
+    of_rank = run.sql(
+        "SELECT sum(least(start_ns + duration_ns, $last) - greatest(start_ns, $first))::BIGINT"
+        " FROM gpu_ops WHERE rank = 2 AND name = $name AND start_ns < $last"
+        " AND start_ns + duration_ns > $first",
+        {
+            "first": explorer.run.origin_ns + first,
+            "last": explorer.run.origin_ns + last,
+            "name": found["names"][0]["name"],
+        },
+    )
+    assert found["names"][0]["of_ranks"][1] == of_rank.iloc[0, 0]
     with explorer.run.asking() as asking:
         one = explorer.totals(asking, Stretch(first, last, 1), [1], found["lanes"][0]["lane"])
     assert {row["lane"] for row in one["lanes"]} <= {found["lanes"][0]["lane"]}

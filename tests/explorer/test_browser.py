@@ -105,7 +105,7 @@ def test_the_first_view_shows_the_whole_run(page: Page, explorer: Explorer) -> N
     assert _view(page) == (0, explorer.run.span_ns)
     expect(page.locator("#facts")).to_contain_text("4 ranks")
     labels = page.locator("#gutter .rank").all_text_contents()
-    assert labels == [f"rank {rank}host threads" for rank in range(4)]
+    assert labels == [f"rank {rank}⇡host threads" for rank in range(4)]
     assert _colours(page, "#lanes") > 4
     assert _colours(page, "#overview") > 2
 
@@ -205,6 +205,28 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
     page.wait_for_function("() => window.traceweave.data.gaps?.of.size === 4")
 
 
+def test_pinned_ranks_come_first_also_in_a_link(
+    page: Page, chromium: Chromium, served: Server
+) -> None:
+    order = (
+        "() => window.traceweave.scene.rows.filter((one) => one.kind === 'rank')"
+        ".map((one) => one.rank)"
+    )
+    assert page.evaluate(order) == [0, 1, 2, 3]
+    pin = page.get_by_role("button", name="pin rank 2 to the top")
+    pin.click()
+    _drawn(page)
+    assert page.evaluate(order) == [2, 0, 1, 3]
+    page.wait_for_function("() => location.hash.includes('pinned=2')")
+    with chromium.open(page.url, 1440, 900) as other:
+        _drawn(other.page)
+        assert other.page.evaluate(order) == [2, 0, 1, 3]
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    pin.click()
+    _drawn(page)
+    assert page.evaluate(order) == [0, 1, 2, 3]
+
+
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     page: Page, explorer: Explorer
 ) -> None:
@@ -218,7 +240,9 @@ def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     expect(card).to_be_hidden()
     picked = page.evaluate("() => window.traceweave.view.picked.start_ns")
     expect(pane).to_contain_text(time_of_day(explorer.run.origin_ns + picked))
-    expect(pane.locator("tbody tr")).to_have_count(4)
+    stack, arrivals = pane.locator("table").all()
+    expect(stack).to_contain_text("c10d::allreduce_")
+    expect(arrivals.locator("tbody tr")).to_have_count(4)
     # nor does what the pointer is at later on cover the pane
     lanes = _box(page, "#lanes")
     page.mouse.move(spot[0], spot[1] + 1)

@@ -16,8 +16,9 @@ Answer = dict[str, Any]
 def op_details(asking: Asking, timeline: str, kind: str, rank: int, op_id: int) -> Answer:
     """Return all columns of an operation of the lanes (kind 'op') or of a host thread ('host').
 
-    Beside them: the call that launched it or what it launched, and the collectives that it carries
-    with all their ranks, in the order of arrival. Raises UsageError if there is none.
+    Beside them: the call that launched it or what it launched, what the host was in meanwhile,
+    innermost first, and the collectives that it carries with all their ranks, in the order of
+    arrival. Raises UsageError if there is none.
     """
     on_gpu = kind == "op" and timeline == "gpu"
     found = asking.rows("op_gpu" if on_gpu else "op_host", rank=rank, id=op_id)
@@ -26,10 +27,12 @@ def op_details(asking: Asking, timeline: str, kind: str, rank: int, op_id: int) 
     op = found[0]
     launch = op.get("launch_op_id")
     calls = asking.rows("op_calls", rank=rank, id=op_id)
+    on_host = launch if on_gpu else op_id
     return {
         "columns": _plain(op),
         "launch": asking.rows("op_launch", rank=rank, id=launch) if launch is not None else [],
         "launched": [] if on_gpu else asking.rows("op_launched", rank=rank, id=op_id),
+        "stack": asking.rows("op_stack", rank=rank, id=on_host) if on_host is not None else [],
         "collectives": [_collective(asking, call) for call in calls],
     }
 

@@ -19,7 +19,7 @@ export class Details {
       const found = await this.asking({ kind: picked.kind, rank: picked.rank, id: picked.id });
       if (!found || this.view.picked !== picked) return;
       picked.known = found;
-      this.pane.replaceChildren(heading(picked), element("div", { class: "about" }, this.facts(picked, found), element("div", {}, ...this.ways(found), ...found.collectives.flatMap((one) => this.collective(picked, one)))));
+      this.pane.replaceChildren(heading(picked), element("div", { class: "about" }, this.facts(picked, found), element("div", {}, ...this.ways(found), ...this.stack(found), ...found.collectives.flatMap((one) => this.collective(picked, one)))));
       this.view.changed("known");
     } catch (error) {
       this.failed(error);
@@ -38,6 +38,13 @@ export class Details {
   ways({ launch, launched }) {
     const way = (kind, label) => (one) => element("p", {}, label, this.link(kind, one, one.name), ` ${text(one.duration_ns, "duration")}`);
     return [...launch.map(way("host", "launched by ")), ...launched.map(way("op", "launches "))];
+  }
+
+  // Where in the program it is: each line leads to the host's threads.
+  stack({ stack }) {
+    if (!stack.length) return [];
+    const rows = stack.map((one) => [this.link("host", one, one.name), one.kind, text(one.duration_ns, "duration")]);
+    return [table("The host was in, innermost first", ["what", "kind", "length"], rows, [2])];
   }
 
   link(kind, one, label) {

@@ -14,7 +14,7 @@ export class Gutter {
 
   draw(rows, scroll, height) {
     const seen = rows.filter((row) => row.top + row.height >= scroll && row.top <= scroll + height);
-    const key = seen.map((row) => `${row.kind}${row.rank} ${row.label} ${row.top} ${row.height}`).join("|") + [...this.view.streams] + "|" + [...this.view.host];
+    const key = seen.map((row) => `${row.kind}${row.rank} ${row.label} ${row.top} ${row.height}`).join("|") + [...this.view.streams] + "|" + [...this.view.host] + "|" + [...this.view.pinned];
     if (key === this.shown) return;
     const focused = this.place.contains(document.activeElement) ? document.activeElement.id : null;
     this.shown = key;
@@ -35,7 +35,7 @@ export class Gutter {
     line.append(this.toggle("streams", row.rank, `streams of rank ${row.rank}`, this.told(row.rank), `rank ${row.rank}`));
     const more = document.createElement("span");
     more.textContent = " threads";
-    if (row.height >= 11) line.append(this.toggle("host", row.rank, `host threads of rank ${row.rank}`, HOST, "host", more));
+    if (row.height >= 11) line.append(this.pin(row.rank), this.toggle("host", row.rank, `host threads of rank ${row.rank}`, HOST, "host", more));
     return line;
   }
 
@@ -48,6 +48,14 @@ export class Gutter {
     button.title = title;
     button.setAttribute("aria-label", label);
     button.setAttribute("aria-expanded", String(this.view[what].has(rank)));
+    return button;
+  }
+
+  pin(rank) {
+    const on = this.view.pinned.has(rank);
+    const button = this.toggle("pinned", rank, `pin rank ${rank} to the top`, on ? "Back to its place" : "To the top, beside others that are pinned", "⇡");
+    button.setAttribute("aria-pressed", String(on));
+    button.removeAttribute("aria-expanded");
     return button;
   }
 

@@ -1,10 +1,12 @@
 // The view in the address after '#', so that a link leads back to it: times in ns from the beginning of the run.
 import { spans } from "./data.js";
 
+const SETS = ["streams", "host", "pinned"]; // of ranks
+
 export function write(view) {
   const parts = new URLSearchParams();
   parts.set("t", `${Math.round(view.from)}-${Math.round(view.until)}`);
-  for (const set of ["streams", "host"]) if (view[set].size) parts.set(set, spans([...view[set]]));
+  for (const set of SETS) if (view[set].size) parts.set(set, spans([...view[set]]));
   if (view.selection) parts.set("select", `${view.selection.from}-${view.selection.until}`);
   if (view.picked && view.picked.id !== undefined) parts.set("op", `${view.picked.kind}.${view.picked.rank}.${view.picked.id}`);
   if (view.finding) parts.set("finding", view.finding.number);
@@ -18,7 +20,7 @@ export function read(hash, view) {
   const parts = new URLSearchParams(hash.slice(1));
   const time = pair(parts.get("t"));
   if (time) view.look(time[0], time[1] - time[0]);
-  for (const set of ["streams", "host"]) {
+  for (const set of SETS) {
     if (parts.has("t")) view[set] = new Set(numbers(parts.get(set) || "").filter((rank) => view.run.rankOf.has(rank)));
   }
   const selected = pair(parts.get("select"));

@@ -1,4 +1,4 @@
-// Which row lies where, from top to bottom: a row per rank; of ranks that are unfolded also gaps, critical path, streams, threads.
+// Which row lies where, from top to bottom: a row per rank, pinned ones first; of ranks that are unfolded also gaps, critical path, streams, threads.
 
 const STREAM = 18;
 const THIN = 9;
@@ -14,7 +14,7 @@ export function layout(view, run, threads, room, extras) {
     rows.push({ ...row, top: y, height });
     y += height + after;
   };
-  for (const { rank } of run.ranks) {
+  for (const rank of [...view.pinned, ...run.ranks.map((one) => one.rank).filter((one) => !view.pinned.has(one))]) {
     const open = view.streams.has(rank) || view.host.has(rank);
     add({ kind: "rank", rank }, open ? 14 : folded, open ? 2 : folded > 12 ? 2 : 1);
     if (view.streams.has(rank)) {

@@ -46,6 +46,7 @@ export class Totals {
     const times = (one) => [text(one.busy_ns, "duration"), share(one.busy_ns), count(one.ops), text(one.longest_ns, "duration")];
     const heads = ["time", "of the time", "ops", "longest"];
     const right = [1, 2, 3, 4];
+    const beside = names[0]?.of_ranks ? ranks : [];
     const shownLanes = [...lanes].sort((a, b) => a.lane - b.lane);
     const laneOf = (one) => this.run.lanes[one.lane];
     const shareOfRank = (one) => text(one.busy_ns / length, "fraction");
@@ -55,7 +56,12 @@ export class Totals {
         "div",
         { class: "tables" },
         table("By class", ["class", ...heads], classes.map((one) => [dot(one), ...times(one)]), right),
-        table(all > names.length ? `By name, ${names.length} of ${all}` : "By name", ["name", ...heads], names.map((one) => [one.name, ...times(one)]), right),
+        table(
+          all > names.length ? `By name, ${names.length} of ${all}` : "By name",
+          ["name", ...heads, ...beside.map((rank) => `rank ${rank}`)],
+          names.map((one) => [one.name, ...times(one), ...beside.map((_, i) => text(one.of_ranks[i], "duration"))]),
+          [...right, ...beside.map((_, i) => right.length + 1 + i)],
+        ),
         this.idle(length, idle),
         table(
           "By rank and stream",

@@ -12,6 +12,7 @@ export class View extends EventTarget {
     this.until = run.span_ns;
     this.streams = new Set();
     this.host = new Set();
+    this.pinned = new Set(); // ranks that come first
     this.picked = null;
     this.selection = null;
     this.mark = null; // a moment that was gone to

@@ -2,6 +2,7 @@
 WITH each AS MATERIALIZED (
     SELECT
         lane,
+        rank,
         category,
         class,
         name,
@@ -10,17 +11,18 @@ WITH each AS MATERIALIZED (
         max(duration_ns) AS longest_ns
     FROM memory.explorer.within($from_ns, $until_ns, $low, $high, $short, $ranks)
     WHERE $lane < 0 OR lane = $lane
-    GROUP BY lane, category, class, name
+    GROUP BY lane, rank, category, class, name
 )
 SELECT
     lane,
+    rank,
     category,
     class,
     name,
     CAST(sum(busy_ns) AS BIGINT) AS busy_ns,
     CAST(sum(ops) AS BIGINT) AS ops,
     max(longest_ns) AS longest_ns,
-    grouping(lane, category, class, name) AS level
+    grouping(lane, rank, category, class, name) AS level
 FROM each
-GROUP BY GROUPING SETS ((category, class), (lane, category), (category, class, name))
+GROUP BY GROUPING SETS ((category, class), (lane, category), (category, class, name), (rank, category, class, name))
 ORDER BY busy_ns DESC
