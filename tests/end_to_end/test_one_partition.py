@@ -42,7 +42,8 @@ MEASURED = {
     "groups.sql": "how far compute had come when each call began, which tells what a group is for",
     "data_loading.sql": "which gaps the loader is behind",
     "pipeline.sql": "bubbles: whatever a stage of a pipeline does but compute",
-    "stragglers.sql": "what a rank did longer than others between two collectives",
+    "shared/worked_until.sql": "what a rank did between two collectives",
+    "shared/late_launches.sql": "what held up the thread that launched the second of them",
     "shared/wait_origins.sql": "how long it had waited without compute before it came late",
     "copies.sql": "how much of copies compute hides",
 }
