@@ -12,12 +12,7 @@ WITH
 -- thread up for longer than the others' theirs says why. Without a recorded launch, or in a graph, nothing is known of that.
 launched AS MATERIALIZED (
     SELECT
-        s.collective_id,
-        s.previous_id,
-        s.rank,
-        s.is_last,
-        s.delay_ns,
-        s.from_ns,
+        s.collective_id, s.previous_id, s.rank, s.is_last, s.delay_ns, s.from_ns,
         greatest(g.launch_start_local_ns, s.from_ns) AS called_ns,
         greatest(s.start_ns - g.launch_start_local_ns - g.launch_duration_ns, 0) AS queued_ns,
         coalesce(g.launch_pid, -1) AS pid,

@@ -25,10 +25,7 @@ WITH
 -- How many collectives of other ranks have begun or ended by each edge:
 elsewhere AS MATERIALIZED (
     SELECT DISTINCT
-        rank,
-        group_id,
-        pair,
-        at_ns,
+        rank, group_id, pair, at_ns,
         count(*) OVER (PARTITION BY rank ORDER BY at_ns)
             - count(*) OVER (PARTITION BY rank, group_id, pair ORDER BY at_ns) AS passed
     FROM (

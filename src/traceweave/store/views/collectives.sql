@@ -21,26 +21,14 @@
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
 CREATE VIEW collectives AS
 SELECT
-    k.rank,
-    m.collective_id,
-    m.group_id,
+    k.rank, m.collective_id, m.group_id,
     coalesce(k.kind, k.op) AS op,
-    k.seq,
-    k.dtype,
-    k.bytes,
+    k.seq, k.dtype, k.bytes,
     aligned_ns(k.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
     aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
-    k.duration_ns,
-    k.start_local_ns,
-    k.stream,
-    k.gpu_op_id,
-    k.receive_op_id,
-    k.host_op_id,
-    k.step,
+    k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
     coalesce(m.match, 'unmatched') AS match,
-    k.call_id,
-    k.peer,
-    k.evidence
+    k.call_id, k.peer, k.evidence
 FROM base.collective_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
@@ -124,18 +112,8 @@ timed AS (
     FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
 )
 SELECT
-    collective_id,
-    op,
-    group_id,
-    ranks_seen,
-    ranks_expected,
-    bytes,
-    first_start_ns,
-    last_start_ns,
-    first_end_ns,
-    last_end_ns,
-    arrival_skew_ns,
-    transfer_ns,
+    collective_id, op, group_id, ranks_seen, ranks_expected, bytes, first_start_ns, last_start_ns, first_end_ns,
+    last_end_ns, arrival_skew_ns, transfer_ns,
     CASE WHEN is_buffered THEN 0 ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns END AS wait_total_ns,
     last_rank,
     algbw_gbps,
@@ -167,14 +145,7 @@ FROM timed;
 -- column: start_local_ns BIGINT | start, rank's own clock
 CREATE VIEW collective_waits AS
 SELECT
-    k.collective_id,
-    k.rank,
-    i.op,
-    i.group_id,
-    k.step,
-    k.start_ns,
-    k.end_ns,
-    k.duration_ns,
+    k.collective_id, k.rank, i.op, i.group_id, k.step, k.start_ns, k.end_ns, k.duration_ns,
     CASE WHEN i.is_buffered THEN 0 ELSE i.last_start_ns - k.start_ns END AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,

@@ -31,37 +31,15 @@
 -- column: launch_call VARCHAR | name of the launching call
 CREATE VIEW gpu_ops AS
 SELECT
-    o.rank,
-    o.op_id,
-    o.kind,
-    o.category,
-    o.class,
-    o.class_source,
-    o.name,
-    o.device,
-    o.stream,
+    o.rank, o.op_id, o.kind, o.category, o.class, o.class_source, o.name, o.device, o.stream,
     base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
     base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
-    o.duration_ns,
-    o.start_local_ns,
-    o.step,
-    o.correlation,
-    o.launch_op_id,
-    o.bytes,
-    o.copy_kind,
-    m.collective_id,
-    o.graph_node,
-    o.context,
-    o.source_id,
-    o.args,
+    o.duration_ns, o.start_local_ns, o.step, o.correlation, o.launch_op_id, o.bytes, o.copy_kind, m.collective_id,
+    o.graph_node, o.context, o.source_id, o.args,
     base.align_by(o.launch_start_local_ns, o.launch_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS launch_start_ns,
     base.align_by(o.launch_start_local_ns + o.launch_duration_ns, o.launch_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces)
         AS launch_end_ns,
-    o.launch_duration_ns,
-    o.launch_start_local_ns,
-    o.launch_pid,
-    o.launch_tid,
-    o.launch_call
+    o.launch_duration_ns, o.launch_start_local_ns, o.launch_pid, o.launch_tid, o.launch_call
 FROM base.gpu_ops AS o
 LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank
 LEFT JOIN (
@@ -97,23 +75,10 @@ WHERE o.rank IS NOT NULL;
 -- column: args JSON | all other fields of the event in the trace
 CREATE VIEW host_ops AS
 SELECT
-    o.rank,
-    o.op_id,
-    o.kind,
-    o.name,
-    o.pid,
-    o.tid,
+    o.rank, o.op_id, o.kind, o.name, o.pid, o.tid,
     base.align_by(o.start_local_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS start_ns,
     base.align_by(o.start_local_ns + o.duration_ns, o.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns, c.pieces) AS end_ns,
-    o.duration_ns,
-    o.depth,
-    o.parent_id,
-    o.step,
-    o.correlation,
-    o.sequence,
-    o.arguments_hash,
-    o.start_local_ns,
-    o.source_id,
-    o.args
+    o.duration_ns, o.depth, o.parent_id, o.step, o.correlation, o.sequence, o.arguments_hash, o.start_local_ns,
+    o.source_id, o.args
 FROM base.host_ops AS o
 LEFT JOIN base.rank_clocks AS c ON c.rank = o.rank;

@@ -168,11 +168,7 @@ SELECT
     s.duration_ns,
     aligned_ns(s.device_start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS device_start_ns,
     aligned_ns(s.device_end_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS device_end_ns,
-    s.source,
-    s.start_local_ns,
-    s.device_start_local_ns,
-    s.device_end_local_ns,
-    s.kind
+    s.source, s.start_local_ns, s.device_start_local_ns, s.device_end_local_ns, s.kind
 FROM base.steps AS s
 JOIN clock_spans AS c
     ON s.rank = c.rank AND s.start_local_ns >= c.from_local_ns AND s.start_local_ns < c.until_local_ns;
