@@ -92,7 +92,7 @@ edges AS MATERIALIZED (
             {'edge': 3, 'at_ns': k.start_local_ns + (c.late_from_ns - k.start_ns)},
             {'edge': 4, 'at_ns': k.start_local_ns + (c.late_until_ns - k.start_ns)},
             {'edge': 5, 'at_ns': k.start_local_ns + k.duration_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM calls AS k LEFT JOIN charged AS c USING (call_id)
 ),
 ops AS NOT MATERIALIZED (

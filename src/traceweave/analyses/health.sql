@@ -86,7 +86,7 @@ rows AS (
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
             ELSE '' END AS verdict,
         NULL AS rank, NULL AS step, 'steps' AS proof
-    FROM {{ ref('steadiness') }} AS s CROSS JOIN totals AS t
+    FROM {{ ref('steadiness') }} AS s CROSS JOIN totals
     UNION ALL
     SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
@@ -117,7 +117,7 @@ rows AS (
     UNION ALL
     -- what no scenario says is among no fixes
     SELECT 5, 'largest finding', l.bound_ns / 1e6, 'ms', 'at most: ' || l.title || '; it cannot be replayed', NULL, NULL, 'findings'
-    FROM (FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
+    FROM (SELECT * FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
     WHERE l.scenario IS NULL AND l.ceiling IS NULL AND l.bound_ns >= 0.05 * t.window_ns / t.windows
     UNION ALL
     SELECT line, answer, value, unit, verdict, NULL, NULL, proof FROM {{ ref('budget_answers') }}

@@ -65,7 +65,7 @@ edges AS MATERIALIZED (
             {'edge': 2, 'at_ns': greatest(w.start_ns, least(w.full_ns, w.end_ns))},
             {'edge': 3, 'at_ns': greatest(w.start_ns, least(greatest(w.drained_ns, w.full_ns), w.end_ns))},
             {'edge': 4, 'at_ns': w.end_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM {{ ref('pipeline_windows') }} AS w JOIN {{ ref('pipeline_stages') }} AS s USING (first_rank)
 ),
 reached AS (

@@ -88,7 +88,7 @@ no_launches AS (
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
-        o.step IS NOT NULL AND o.category IS DISTINCT FROM 'communication' AS is_unknown
+        o.step IS NOT NULL AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
     WHERE r.ops >= 50 AND 2 * r.longest_ns > r.busy_ns
 ),

@@ -109,7 +109,7 @@ waited AS (
     SELECT p.rank
     FROM (
         SELECT l.rank, l.at_ns, lead(l.at_ns) OVER (PARTITION BY l.rank ORDER BY l.place) AS next_ns
-        FROM launched AS l JOIN best AS b USING (rank, code)
+        FROM launched AS l JOIN best USING (rank, code)
     ) AS p
     ASOF LEFT JOIN waits AS w ON w.rank = p.rank AND p.at_ns <= w.at_ns
     WHERE p.next_ns IS NOT NULL

@@ -1,7 +1,7 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
 -- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words)
-SELECT *
+SELECT causes.*
 FROM (VALUES
     ('launch_bound', 1, 'host', 'the host launches too late'),
     ('sync', 2, 'host', 'the host had waited for the GPU'),

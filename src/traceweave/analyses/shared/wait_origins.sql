@@ -22,7 +22,7 @@ edges AS MATERIALIZED (
             {'edge': 1, 'at_ns': own_start_ns},
             {'edge': 2, 'at_ns': own_start_ns + least(wait_ns, duration_ns)},
             {'edge': 3, 'at_ns': own_end_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM several
 ),
 ops AS NOT MATERIALIZED (

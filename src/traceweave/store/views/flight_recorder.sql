@@ -28,7 +28,7 @@ SELECT
     f.rank, f.record_id, g.group_id, f.group_name, f.group_desc, f.group_ranks, f.seq, f.p2p_seq, f.is_p2p, f.op, f.name,
     f.group_ranks[f.peer_place + 1] AS peer,
     f.input_sizes, f.input_dtypes, f.output_sizes, f.output_dtypes, f.state,
-    coalesce(NOT retired, true) AND state IS DISTINCT FROM 'completed' AND completed_local_ns IS NULL AS pending,
+    coalesce(NOT retired, TRUE) AND (state IS DISTINCT FROM 'completed') AND completed_local_ns IS NULL AS pending,
     aligned_ns(f.created_local_ns, coalesce(c.offset_ns, 0), coalesce(c.drift_ppm, 0), coalesce(c.reference_local_ns, 0)) AS created_ns,
     f.created_local_ns, f.duration_ns, f.timeout_ns, f.call_id, f.source_id
 FROM base.flight_calls AS f
