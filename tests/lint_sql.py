@@ -19,6 +19,7 @@ from sqlfluff.core import FluffConfig, Linter
 import traceweave
 from traceweave.analyses.catalog import catalog, render, rules, shared
 from traceweave.analyses.runner import definitions
+from traceweave.vocabulary import with_names
 
 ROOT = Path(traceweave.__file__).parent
 
@@ -54,7 +55,7 @@ def every_sql() -> dict[str, str]:
     for path in sorted(ROOT.rglob("*.sql")):
         name = path.relative_to(ROOT)
         if name.parts[0] != "analyses" and name.name != "holds.sql":
-            found[str(name)] = path.read_text(encoding="utf-8")
+            found[str(name)] = with_names(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -26,7 +26,7 @@ per_rank AS MATERIALIZED (
 launches AS MATERIALIZED (
     SELECT h.rank, h.op_id, h.correlation, h.start_local_ns, p.step
     FROM (SELECT rank, op_id, kind, name, correlation, start_local_ns FROM new_host_ops) AS h
-    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('launching', name) IN ('kernel', 'graph')) AS n USING (kind, name)
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} IN ('kernel', 'graph')) AS n USING (kind, name)
     JOIN placed AS p USING (op_id)
     WHERE h.correlation IS NOT NULL
 ),

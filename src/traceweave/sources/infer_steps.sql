@@ -100,7 +100,7 @@ strange AS (
 waits AS (
     SELECT h.rank, h.start_local_ns AS at_ns
     FROM new_host_ops AS h
-    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('synchronizing', name) IN ('device', 'stream', 'event', 'copy')) AS n
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('synchronizing', 'name') }} IN ('device', 'stream', 'event', 'copy')) AS n
         USING (kind, name)
     WHERE h.rank IN (SELECT rank FROM strange)
 ),

@@ -45,7 +45,7 @@ WITH traffic AS (
         bool_or(i.asked_by = 'gradient') AS has_gradients,
         bool_or(i.asked_by = 'region') AS is_model_parallel
     FROM collectives AS k
-    LEFT JOIN tw_collective_issue('ModelParallelRegion') AS i USING (call_id)
+    LEFT JOIN tw_collective_issue() AS i USING (call_id)
     WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'
     GROUP BY k.group_id
 ),

@@ -64,7 +64,7 @@ FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= 
 SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
 
--- rows: tw_collective_issue(region) | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a range whose name contains region, NULL: neither)
+-- rows: tw_collective_issue() | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a model-parallel region, NULL: neither)
 -- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
 WITH marks AS MATERIALIZED (
     SELECT
@@ -73,14 +73,9 @@ WITH marks AS MATERIALIZED (
         coalesce(tid, -1) AS tid,
         start_ns,
         end_ns,
-        starts_with(name, 'autograd') AS is_gradient
-    FROM host_ops
+        n.autograd IS NOT NULL AS is_gradient
+    FROM host_ops JOIN (SELECT name, autograd FROM tw_range_names WHERE autograd = 'gradient' OR model_parallel IS NOT NULL) AS n USING (name)
     WHERE kind NOT IN ('runtime', 'driver', 'os') AND rank IN (SELECT rank FROM tw_issued)
-        AND name IN (
-            SELECT name
-            FROM tw_range_names
-            WHERE (starts_with(name, 'autograd::engine::evaluate_function') AND contains(name, 'AccumulateGrad')) OR contains(name, region)
-        )
 )
 SELECT
     i.call_id,
@@ -95,7 +90,7 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
 ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
     ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
 
--- rows: tw_issued_within(pattern) | the collectives that the host issued inside a range whose name matches a regular expression: call_id
+-- rows: tw_issued_within(family) | the collectives that the host issued inside a range of a family, 'optimizer' or 'sharding' of tw_range_names: call_id
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
 WITH ranges AS (
     SELECT
@@ -105,7 +100,7 @@ WITH ranges AS (
         start_ns,
         max(end_ns) OVER (PARTITION BY rank, coalesce(pid, -1), coalesce(tid, -1) ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
     FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE regexp_matches(name, pattern))
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE CASE family WHEN 'optimizer' THEN optimizer ELSE sharding END IS NOT NULL)
 )
 SELECT i.call_id
 FROM tw_issued AS i

@@ -10,7 +10,7 @@
 WITH optimizers AS (
     SELECT rank, step, min(start_ns) AS optimizer_ns
     FROM host_ops
-    WHERE starts_with(name, 'Optimizer.step#') AND rank IN (SELECT rank FROM {{ ref('pipeline_stages') }})
+    WHERE name IN (SELECT name FROM tw_range_names WHERE optimizer IS NOT NULL) AND rank IN (SELECT rank FROM {{ ref('pipeline_stages') }})
     GROUP BY rank, step
 ),
 computed AS (
