@@ -10,18 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from traceweave import words
 from traceweave.analyses.catalog import find
 from traceweave.report.page import Column, Kind, Table
 from traceweave.report.query import Row
 from traceweave.store.schema import Column as Documented
 
-_ENDINGS: tuple[tuple[str, Kind], ...] = (
-    ("_ns", "duration"),
-    ("bytes", "bytes"),
-    ("share", "percent"),
-    ("_gbps", "rate"),
-    ("_ratio", "ratio"),
-)
+_ENDINGS: tuple[tuple[str, Kind], ...] = (("_gbps", "rate"), ("_ratio", "ratio"))
+"""What a page alone shows in a way of its own; the others are in words.kind."""
+
 _NUMBERS = {"rank", "step", "group_id", "device", "stream"}
 """Integers that tell things apart, and count nothing."""
 
@@ -54,21 +51,24 @@ def _column(documented: Documented | None, label: str | Column) -> Column:
         return shown
     return replace(
         shown,
-        label=shown.label or _in_words(documented.name),
+        label=shown.label or in_words(documented.name),
         kind=_kind(documented) if shown.kind == "text" else shown.kind,
         note=shown.note or documented.meaning,
     )
 
 
-def _in_words(name: str) -> str:
-    bare = name.removesuffix("_ns").removesuffix("_bytes").removesuffix("_id")
-    return bare.replace("_", " ").capitalize()
+def in_words(name: str) -> str:
+    """Return the heading of a column by its name."""
+    return words.bare(name).removesuffix("_id").replace("_", " ").capitalize()
 
 
 def _kind(column: Documented) -> Kind:
-    for ending, kind in _ENDINGS:
+    kind = words.kind(column.name)
+    if kind in ("duration", "bytes", "percent"):
+        return kind
+    for ending, own in _ENDINGS:
         if column.name.endswith(ending):
-            return kind
+            return own
     if column.type in ("INTEGER", "BIGINT"):
         return "int" if column.name in _NUMBERS else "count"
     if column.type == "VARCHAR" and column.name not in _SENTENCES:
