@@ -68,9 +68,10 @@ wheel: $(STAMP)
 	venv/bin/traceweave demo --folder demo; \
 	test -s demo/demo.html
 
-## docs: build the documentation as a site into site/
+## docs: make the reference pages and build the documentation as a site into site/
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/generate.py --reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

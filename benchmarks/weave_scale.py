@@ -46,7 +46,7 @@ LISTED = 30
 """Members that Kineto lists of a group."""
 COMPARED = 512
 """Ranks whose clocks are compared pair by pair."""
-PARTS = ("read_calls", "find_groups", "match_calls", "build_blocks", "fit_clocks",
+PARTS = ("read_calls", "read_labels", "find_groups", "match_calls", "build_blocks", "fit_clocks",
          "find_violations", "write_groups", "write_matches")  # fmt: skip
 
 

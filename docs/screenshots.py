@@ -1,8 +1,7 @@
 """Take the pictures of the report and the explorer: `python docs/screenshots.py`.
 
-Simulates a run of 64 ranks with a slow one, writes its report, and photographs parts of the page,
-and the explorer, in Chromium, 1440 and 390 pixels wide, light and dark. Needs Chromium on the PATH
-and Pillow.
+Simulates a run of 64 ranks with a slow one, writes its report, and photographs the top of the page,
+and the explorer, in Chromium, 1440 pixels wide. Needs Chromium on the PATH and Pillow.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
 
 from PIL import Image
 
@@ -26,35 +24,9 @@ sys.path.insert(0, str(ROOT))
 from tests.chromium import Chromium, find_chromium, launch  # noqa: E402
 from tests.explorer.conftest import serving  # noqa: E402
 
-BOXES = """
-() => Object.fromEntries([...document.querySelectorAll("section, figure")].map((one) => {
-  const { top, height } = one.getBoundingClientRect();
-  return [one.id, [Math.round(top + scrollY), Math.round(height)]];
-}))
+BUDGET_END = """
+() => Math.round(document.getElementById("figure-budget").getBoundingClientRect().bottom + scrollY)
 """
-
-
-class Picture(NamedTuple):
-    """A part of the page: from the element `first` to the end of `last`, at most `most` pixels."""
-
-    name: str
-    width: int
-    dark: bool
-    first: str
-    last: str
-    most: int = 1400
-
-
-PICTURES = (
-    Picture("report", 1440, False, "verdict", "figure-budget"),
-    Picture("report_dark", 1440, True, "verdict", "figure-budget"),
-    Picture("report_timeline", 1440, False, "timeline", "timeline", 900),
-    Picture("report_ranks", 1440, False, "figure-budget-spread", "figure-budget-heat", 1100),
-    Picture("report_kernels", 1440, False, "kernels", "figure-kernel-ranks", 1500),
-    Picture("report_bandwidth", 1440, True, "bandwidth", "figure-bandwidth"),
-    Picture("report_narrow", 390, False, "verdict", "findings", 1500),
-    Picture("report_narrow_dark", 390, True, "timeline", "timeline", 1100),
-)
 
 
 def main() -> None:
@@ -63,24 +35,19 @@ def main() -> None:
     if binary is None:
         raise SystemExit("no Chromium on PATH")
     with tempfile.TemporaryDirectory() as folder, launch(binary) as chromium:
-        page = _page(Path(folder))
-        for width, dark in sorted({(one.width, one.dark) for one in PICTURES}):
-            with chromium.open(page, width, dark=dark) as visit:
-                boxes = visit.ask(BOXES)
-                shot = Image.open(BytesIO(visit.page.screenshot(full_page=True))).convert("RGB")
-            for one in PICTURES:
-                if (one.width, one.dark) == (width, dark):
-                    _save(one, shot, boxes)
-        for name, dark in (("explorer", False), ("explorer_dark", True)):
-            _explorer(chromium, Path(folder) / "run.duckdb", name, dark)
+        with chromium.open(_page(Path(folder)), 1440) as visit:
+            end = min(visit.ask(BUDGET_END) + 24, 1400)
+            shot = Image.open(BytesIO(visit.page.screenshot(full_page=True))).convert("RGB")
+        _save(shot.crop((0, 0, 1440, end)), "report")
+        _explorer(chromium, Path(folder) / "run.duckdb")
 
 
-def _explorer(chromium: Chromium, run: Path, name: str, dark: bool) -> None:
+def _explorer(chromium: Chromium, run: Path) -> None:
     """Photograph two steps in the explorer, with a collective that waits for the slow rank."""
     with (
         explore(run) as explorer,
         serving(explorer) as server,
-        chromium.open(server.url, 1440, 900, dark=dark) as visit,
+        chromium.open(server.url, 1440, 900) as visit,
     ):
         explorer.levels.wait()
         page = visit.page
@@ -97,8 +64,7 @@ def _explorer(chromium: Chromium, run: Path, name: str, dark: bool) -> None:
         page.fill("#search input", "")
         page.get_by_role("button", name="rank 5", exact=True).click()
         page.wait_for_timeout(3_000)  # gaps of both ranks
-        shot = Image.open(BytesIO(page.screenshot())).convert("RGB")
-        shot.save(IMAGES / f"{name}.png", optimize=True)
+        _save(Image.open(BytesIO(page.screenshot())).convert("RGB"), "explorer")
 
 
 def _page(folder: Path) -> Path:
@@ -118,11 +84,8 @@ def _page(folder: Path) -> Path:
         return run.report(folder / "run.html")
 
 
-def _save(picture: Picture, shot: Image.Image, boxes: dict[str, tuple[int, int]]) -> None:
-    top = 0 if picture.first == "verdict" else max(boxes[picture.first][0] - 24, 0)
-    end = sum(boxes[picture.last]) + 24
-    cut = shot.crop((0, top, picture.width, min(end, top + picture.most)))
-    cut.save(IMAGES / f"{picture.name}.png", optimize=True)
+def _save(shot: Image.Image, name: str) -> None:
+    shot.save(IMAGES / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -17,10 +18,11 @@ import traceweave
 from tests.conftest import ROOT
 from tests.marks import nightly
 from traceweave import analyses
+from traceweave.analyses.causes import gap_causes, late_causes
 from traceweave.cli.main import cli, main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-START = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+START = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
 QUESTIONS = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
@@ -33,27 +35,80 @@ def generator() -> ModuleType:
     return module
 
 
-def test_generated_pages_are_fresh() -> None:
-    for name, text in generator().pages().items():
+def pages() -> list[Path]:
+    """Every page that is committed: what `make docs` makes may lie beside them."""
+    made = {ROOT / "docs" / name for name in generator().reference()}
+    return [page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in made]
+
+
+def test_generated_texts_are_fresh() -> None:
+    for name, text in generator().committed().items():
         written = (ROOT / "docs" / name).read_text(encoding="utf-8")
         assert written == text, f"run 'python docs/generate.py': {name} is stale"
 
 
-def test_every_analysis_and_command_is_in_the_list_of_questions_or_the_reference() -> None:
-    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+def test_what_make_docs_makes_is_not_committed() -> None:
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    for name in generator().reference():
+        assert f"/docs/{name}" in ignored
+    assert "generate.py --reference" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_every_analysis_and_command_is_in_the_list_of_questions_and_the_reference() -> None:
+    reference = generator().reference()
     for name, command in cli.commands.items():
-        assert f"## {name}\n" in reference
+        assert f"## {name}\n" in reference["cli.md"]
         assert command.help
         assert "Example:" in (command.epilog or "") + command.help
     for analysis in analyses.catalog():
+        assert f"### {analysis.name}\n" in reference["analyses.md"]
         assert f"`{analysis.name}`" in QUESTIONS
 
 
-def test_links_of_the_readme_and_docs_lead_somewhere() -> None:
-    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
+def test_links_lead_to_what_a_clone_has() -> None:
+    """Only the front page links to what `make docs` makes, and says so."""
+    made = generator().reference()
+    for page in [*sorted(ROOT.glob("*.md")), *pages()]:
         prose = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
-        for target in re.findall(r"\]\(([^)#:]+)\)", prose):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
+            front = page == ROOT / "docs" / "index.md" and target in made
+            there = (page.parent / target).exists() and target.split("/")[-1] not in made
+            assert front or there, f"{page.name} links to {target}"
+
+
+def test_what_the_code_says_of_docs_is_in_a_clone() -> None:
+    kinds = ("src/**/*.py", "src/**/*.sql", "tests/**/*.py", "fuzz/*")
+    for path in [found for kind in kinds for found in ROOT.glob(kind)]:
+        for page in re.findall(r"(?<![/\w])docs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
+            assert ROOT / page in pages(), f"{path.name} names {page}"
+
+
+def test_the_front_page_leads_to_the_terms_which_have_every_name_in_findings() -> None:
+    terms = (ROOT / "docs" / "terms.md").read_text(encoding="utf-8")
+    with duckdb.connect() as con:
+        causes = [*gap_causes(con), *late_causes(con)]
+    columns = [re.sub("_ns$", "", column.name) for column in analyses.find("findings").columns]
+    names = {*(rule.name for rule in analyses.rules()), *causes, *columns}
+    assert "](terms.md)" in QUESTIONS
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}s?\b", terms)] == []
+
+
+def test_tables_have_a_head() -> None:
+    for page in [*ROOT.glob("*.md"), *pages()]:
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for table in re.findall(r"(?m)(?:^\|.*\n)+", prose):
+            assert re.fullmatch(r"[| :-]+", [*table.splitlines(), ""][1]), f"{page.name}: {table}"
+
+
+def test_pages_are_short() -> None:
+    """What one can read: 170 kB in all, at most 40 decisions of eight lines."""
+    every = [*ROOT.glob("*.md"), *pages()]
+    assert sum(page.stat().st_size for page in every) <= 170_000
+    decisions = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8").split("\n### ")[1:]
+    assert len(decisions) <= 40
+    for decision in decisions:
+        title, *lines = decision.split("\n## ")[0].splitlines()
+        assert len([line for line in lines if line]) <= 8, title
 
 
 def console_blocks() -> list[tuple[str, str]]:
@@ -95,11 +150,11 @@ def test_the_commands_of_the_readme_print_what_it_shows(
 
 def queries() -> list[tuple[str, str]]:
     """The page and the text of every query of the README and the guides: blocks of SQL, arguments
-    of `run.sql` and `traceweave query`. The cookbook's are run by generate.py."""
+    of `run.sql` and `traceweave query`. Those of sql.md are run by generate.py."""
     found = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in [ROOT / "README.md", *pages()]:
         text = page.read_text(encoding="utf-8")
-        blocks = re.findall(r"```sql\n(.*?)```", text, re.S) if page.stem != "cookbook" else []
+        blocks = re.findall(r"```sql\n(.*?)```", text, re.S) if page.stem != "sql" else []
         said = re.findall(r'(?:run\.sql\(|traceweave query \S+ )"([^"]+)"', text)
         found += [(page.name, query) for query in [*blocks, *said]]
     return found
@@ -108,11 +163,11 @@ def queries() -> list[tuple[str, str]]:
 def test_queries_of_the_guides_can_be_asked(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
-    # no placeholder, no analysis or rule in a file, nor what another client attaches a folder with
-    others = ("SELECT ...", "-- analysis", "-- rule", "SET VARIABLE")
+    # no placeholder, nor what another client attaches a folder with
+    others = ("SELECT ...", "SET VARIABLE")
     asked = [(page, sql) for page, sql in queries() if not sql.startswith(others)]
-    pages = {"README.md", "api.md", "getting-started.md", "nccl-logs.md", "fsdp-before-after.md"}
-    assert pages <= {page for page, _ in asked}
+    some = {"README.md", "api.md", "start.md", "record.md", "fsdp-before-after.md"}
+    assert some <= {page for page, _ in asked}
     with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
         run.register("nodes", pd.DataFrame({"rank": range(4), "node": [0, 0, 1, 1]}))
         for page, query in asked:

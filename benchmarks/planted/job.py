@@ -2,9 +2,10 @@
 
     python -m torch.distributed.run --nproc-per-node 2 job.py --defect NAME --out OUT
 
-Every rank writes OUT/with/rank<R>.json.gz and OUT/without/rank<R>.json.gz: the same job twice in
-one process, so that both meet the machine in one state. A defect is a function that returns what
-one step does, with it and without; its docstring says what is true of the difference.
+Every rank writes rank<R>.json.gz to OUT/before, OUT/with and OUT/after: one job three times in one
+process, without the defect before and after it, so that a machine that gets slower by and by takes
+nothing from the difference. A defect is a function that returns what one step does, with it and
+without; its docstring says what is true of the difference.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from torch.utils.data import DataLoader, Dataset
 
 Step = Callable[[int], None]
 
-BEFORE, RECORDED = 4, 16
-"""Steps before the profiler begins and with it: ProfilerStep#4 to #19."""
+BEFORE, RECORDED = 4, 48
+"""Steps before the profiler begins and with it: ProfilerStep#4 to #51."""
 FIRST_SLOW = BEFORE + 5
 EVERY = 4
 WIDTH = 384
@@ -152,15 +153,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--defect", choices=DEFECTS, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--without-first", action="store_true", help="record the good job first")
     given = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     dist.init_process_group("gloo")
-    for planted in (False, True) if given.without_first else (True, False):
-        folder = given.out / ("with" if planted else "without")
-        record(DEFECTS[given.defect](planted), folder / f"rank{dist.get_rank()}.json.gz")
+    for folder in ("before", "with", "after"):
+        file = given.out / folder / f"rank{dist.get_rank()}.json.gz"
+        record(DEFECTS[given.defect](folder == "with"), file)
     dist.destroy_process_group()
 
 

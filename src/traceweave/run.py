@@ -103,7 +103,7 @@ class Run(Analyses[Frame]):
     def analyze(self, name: str | Path, **params: object) -> Frame:
         """Return the rows of the analysis `name`, or of one's own in a file `./name.sql`.
 
-        A file has a header as docs/getting-started.md shows, and may do no more than a query.
+        A file has a header as docs/sql.md shows, and may do no more than a query.
         Raises UsageError or QueryError.
         """
         return self._framed(self.stream_analysis(name, **params).read_all())

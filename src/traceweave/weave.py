@@ -1,8 +1,8 @@
 """What makes many ranks one run: matching collectives over ranks, and estimating every rank's
 clock.
 
-Reads base.collective_calls and base.rank_sources, and fills in what all files together tell of the
-former; writes groups, base.matches, clocks and the run's rows of ingest_issues about collectives.
+Reads base.collective_calls and base.rank_sources; writes what all files together tell of the former
+(base.inferences), groups, base.matches, clocks and the run's rows of ingest_issues about them.
 Running it again gives the same tables.
 """
 
@@ -64,14 +64,15 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     def same_clock(rank: int, other: int) -> bool:
         return bool(clock_of[rank] & clock_of[other])
 
+    con.execute("DELETE FROM base.inferences WHERE evidence <> 'flight recorder'")
     resolve_peers(con)
     resolve_messages(con)
-    resolve_threads(con, same_clock)
     messages = resolve_host_messages(con, same_clock)
     ranks = read_ranks(con)
     calls = read_calls(con)
+    resolve_threads(con, calls, same_clock)
     groups, group_of_label = find_groups(
-        read_labels(con), {info.rank for info in ranks}, read_world_size(con)
+        read_labels(con, calls), {info.rank for info in ranks}, read_world_size(con)
     )
     if len(calls):
         calls.label[:] = group_of_label[calls.label]
@@ -88,7 +89,6 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     write_matches(con, calls, matches)
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")
-    con.execute("DROP TABLE call_labels")
     return WeaveSummary(
         calls=len(calls),
         instances=int(matches.instance.max(initial=-1)) + 1,
@@ -124,7 +124,6 @@ def align(
     con.execute("BEGIN")
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")
-    con.execute("DROP TABLE call_labels")
     return clocks
 
 

@@ -73,8 +73,14 @@ def test_answers_are_those_of_the_command_line(
     ask: Ask, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = root / "slow.duckdb"
-    for name in ("health", "findings"):
-        assert ask(name, run="slow.duckdb")["rows"] == printed(capsys, "analyze", name, run) != []
+    found = {name: ask(name, run="slow.duckdb")["rows"] for name in ("health", "findings")}
+    following = [row.pop("next") for row in found["findings"]]
+    for name, rows in found.items():
+        assert rows == printed(capsys, "analyze", name, run) != []
+    asking = (step.popitem() for step in following)
+    for (tool, arguments), row in zip(asking, found["findings"], strict=True):
+        assert ask(tool, **arguments)["rows"]
+        assert tool == ("what_if" if row["scenario"] else "analyze")
     asked = ask("analyze", run="slow.duckdb", name="gaps", parameters={"min_gap_ns": 200_000})
     assert asked["rows"] == printed(capsys, "analyze", "gaps", run, "-p", "min_gap_ns=200000")
     sql = "SELECT rank, count(*) AS ops, sum(start_ns) AS s FROM gpu_ops GROUP BY rank ORDER BY 1"

@@ -15,6 +15,7 @@ from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
 from traceweave.analyses import find, rules
 from traceweave.analyses.catalog import library
+from traceweave.analyses.reference import findings_markdown
 from traceweave.analyses.rules import Rule
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
@@ -734,7 +735,7 @@ def test_severity_sorts_by_what_it_says(build: Builder) -> None:
 
 
 def test_every_rule_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+    page = findings_markdown()
     for rule in rules():
         section = page.split(f"\n### {rule.name}\n")[1].split("\n##")[0]
         assert rule.finds in section

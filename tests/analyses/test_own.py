@@ -16,7 +16,7 @@ from traceweave.agents.tools import Tools
 from traceweave.cli.main import main
 from traceweave.locations import OWN_ANALYSES
 
-PAGE = ROOT / "docs" / "getting-started.md"
+PAGE = ROOT / "docs" / "sql.md"
 REF = "{{ ref('gaps', min_gap_ns=param('least_ns')) }}"
 
 
@@ -125,7 +125,7 @@ def test_a_header_that_is_wrong_is_told_what_it_needs(
     with pytest.raises(traceweave.UsageError) as error:
         run.analyze(path)
     assert message in str(error.value)
-    assert "docs/getting-started.md has a whole example" in str(error.value)
+    assert "docs/sql.md has a whole example" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Every comparison returns two mappings from what is measured to a number: ours and theirs. The tests
 hold them against each other, and `python -m tests.end_to_end.peers CORPUS EXPECTED` prints the
-table of docs/peers.md. `CORPUS` holds the traces, `EXPECTED` what HolisticTraceAnalysis 0.5.0
+table of docs/trust.md. `CORPUS` holds the traces, `EXPECTED` what HolisticTraceAnalysis 0.5.0
 (`hta/NAME.json`) and `nsys stats` 2023.4 (`nsys_stats/NAME.REPORT.csv`) say of them.
 """
 

@@ -14,6 +14,7 @@ import traceweave
 from tests.explorer.reading import decode
 from tests.marks import nightly
 from traceweave.analyses import shared_rows
+from traceweave.analyses.subjects import Subject
 from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.console import MOST_PAGES, MOST_ROWS
@@ -85,6 +86,44 @@ def test_totals_of_a_selection_are_the_time_that_lies_in_it(
     with explorer.run.asking() as asking:
         one = explorer.totals(asking, Stretch(first, last, 1), [1], found["lanes"][0]["lane"])
     assert {row["lane"] for row in one["lanes"]} <= {found["lanes"][0]["lane"]}
+
+
+def test_a_finding_is_told_as_in_the_terminal_and_shown_where_it_is_longest(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """A recorded run in which the others wait for rank 2."""
+    database = database_of(fixtures / "ddp_gloo_straggler")
+    with explore(database) as explorer, explorer.run.asking() as asking:
+        told = explorer.findings(asking)
+        places = [explorer.finding_place(asking, i)["place"] for i in range(len(told) + 1)]
+        origin = explorer.run.origin_ns
+    with traceweave.open(database) as run:
+        assert [one["title"] for one in told] == run.findings()["title"].tolist()
+        wait = run.sql(
+            "SELECT k.rank, k.start_ns - $origin AS start_ns,"
+            " least(i.last_start_ns - k.start_ns, k.duration_ns) AS duration_ns"
+            " FROM collectives AS k JOIN collective_instances AS i USING (collective_id)"
+            " WHERE i.last_rank = 2 AND k.start_ns > (SELECT min(f.start_ns) FROM collectives AS f"
+            " WHERE f.rank = k.rank) ORDER BY duration_ns DESC LIMIT 1",
+            {"origin": origin},
+        ).to_dict("records")
+        moved = run.sql("SELECT max(transfer_ns) AS longest FROM collective_instances")["longest"]
+    assert all(one["command"].startswith("traceweave ") for one in told)
+    subjects = {one["subject"]["kind"]: i for i, one in enumerate(told) if one["subject"]}
+    assert told[subjects["waits"]]["ranks"] == [2]
+    assert places[subjects["waits"]] == wait[0]
+    assert places[subjects["transfers"]]["duration_ns"] == moved[0]
+    assert places[-1] is None  # a finding that there is not
+
+
+def test_gaps_of_a_finding_are_those_of_its_cause(gpu_run: Path) -> None:
+    with traceweave.open(gpu_run) as run:
+        gaps = run.gaps().query("rank == 2")
+    cause = gaps["cause"].value_counts().index[-1]  # not the one that most have
+    longest = gaps[gaps["cause"] == cause]["duration_ns"].max()
+    with explore(gpu_run) as explorer, explorer.run.asking() as asking:
+        found = explorer._findings._longest_gap(asking, Subject("gaps", cause), [2])
+    assert [(one["rank"], one["duration_ns"]) for one in found] == [(2, longest)]
 
 
 def test_search_goes_through_all_hits_both_ways(explorer: Explorer, run: traceweave.Run) -> None:

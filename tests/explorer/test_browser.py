@@ -426,6 +426,34 @@ def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> 
     assert page.evaluate("() => window.traceweave.view.selection.from") != selection["from"]
 
 
+def test_a_finding_is_shown_at_its_place_and_all_else_faintly(
+    page: Page, chromium: Chromium, served: Server, explorer: Explorer
+) -> None:
+    page.get_by_role("button", name="Findings", exact=True).click()
+    with explorer.run.asking() as asking:
+        told = explorer.findings(asking)
+        number = next(i for i, one in enumerate(told) if one["subject"])
+        place = explorer.finding_place(asking, number)["place"]
+    shown = page.locator(".finding").nth(number)
+    expect(page.locator(".finding")).to_have_count(len(told))
+    expect(shown).to_contain_text(told[number]["evidence"])
+    shown.get_by_role("button", name="Show it").click()
+    expect(page.locator("#finding")).to_contain_text(f"Only: {told[number]['title']}")
+    page.wait_for_function("() => window.traceweave.view.selection")
+    first, last = _view(page)
+    assert first < place["start_ns"] < place["start_ns"] + place["duration_ns"] < last
+    _drawn(page)
+    kinds = "() => [0, 1, 2].map((one) => window.traceweave.painter.isMeant(one))"
+    meant = {"waits": [False, True, False], "transfers": [False, True, False]}
+    assert page.evaluate(kinds) == meant[told[number]["subject"]["kind"]]
+    page.wait_for_function(f"() => location.hash.includes('finding={number}')")
+    with chromium.open(page.url, 1440, 900) as other:
+        expect(other.page.locator("#finding")).to_contain_text(told[number]["title"])
+    page.keyboard.press("Escape")
+    expect(page.locator("#finding")).to_be_hidden()
+    assert page.evaluate(kinds) == [True, True, True]
+
+
 def test_the_console_shows_rows_charts_and_the_way_to_an_operation(page: Page) -> None:
     page.get_by_role("button", name="SQL", exact=True).click()
     field = page.get_by_role("textbox", name="SQL")

@@ -18,9 +18,7 @@ from traceweave.store.database import open_database
 from traceweave.weave import weave
 
 US = 1_000
-MESSAGES = (
-    "FROM base.collective_calls JOIN base.matches USING (call_id) WHERE op IN ('send', 'recv')"
-)
+MESSAGES = "FROM base.known_calls JOIN base.matches USING (call_id) WHERE op IN ('send', 'recv')"
 
 
 def _noted(con: duckdb.DuckDBPyConnection, truth: Path) -> dict[int, tuple[object, ...]]:
@@ -31,7 +29,7 @@ def _noted(con: duckdb.DuckDBPyConnection, truth: Path) -> dict[int, tuple[objec
         times = [at for at, *_ in notes]
         for call, issued in con.execute(
             "SELECT call_id, issued_local_ns FROM base.messages AS m"
-            " JOIN base.collective_calls AS k USING (source_id, host_op_id) WHERE m.rank = ?",
+            " JOIN base.known_calls AS k USING (source_id, host_op_id) WHERE m.rank = ?",
             [rank],
         ).fetchall():
             found[call] = tuple(notes[bisect_right(times, issued) - 1][1:])
@@ -126,15 +124,40 @@ def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
     database = tmp_path / "run.duckdb"
     assert traceweave.ingest([fixtures / "messages_mesh_gloo"], database).ok
     with duckdb.connect(str(database)) as con:
-        state = "SELECT call_id, collective_id, match FROM base.matches ORDER BY call_id"
-        lengths = "SELECT call_id, duration_ns, peer FROM base.collective_calls ORDER BY call_id"
         clocks = "FROM clocks ORDER BY ALL"
-        before = [con.execute(query).fetchall() for query in (state, lengths, clocks)]
+        tables = ("base.collective_calls", "base.inferences", "base.matches", "groups")
+        all_of = [clocks, *(f"FROM {table} ORDER BY ALL" for table in tables)]
+        before = [con.execute(query).fetchall() for query in all_of]
         weave(con)
-        assert [con.execute(query).fetchall() for query in (state, lengths, clocks)] == before
+        assert [con.execute(query).fetchall() for query in all_of] == before
         con.execute("DELETE FROM base.messages")
         weave(con)
-        assert con.execute(clocks).fetchall() == before[2]
+        assert con.execute(clocks).fetchall() == before[0]
+
+
+def test_what_is_inferred_stands_beside_what_the_trace_says(
+    database_of: Callable[..., Path], fixtures: Path
+) -> None:
+    """A rank's file lists three groups of gloo and says of no call which is meant."""
+    with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
+        stated = run.sql(
+            "SELECT count(*) AS calls, count(group_name) AS named, count(peer) AS peers"
+            " FROM base.collective_calls"
+        ).to_dict("records")
+        told = run.sql(
+            "SELECT op IN ('send', 'recv') AS is_message, inferred, count(*) AS calls"
+            " FROM collectives GROUP BY ALL ORDER BY ALL"
+        )
+    assert stated == [{"calls": 120, "named": 0, "peers": 0}]
+    assert told.to_dict("records") == [
+        {"is_message": False, "inferred": "group by worker thread", "calls": 24},
+        {"is_message": True, "inferred": "group, peer by order of messages", "calls": 48},
+        {
+            "is_message": True,
+            "inferred": "group, peer, duration_ns by order of messages",
+            "calls": 48,
+        },
+    ]
 
 
 def test_the_stage_that_sleeps_is_named(fixtures: Path, database_of: Callable[..., Path]) -> None:

@@ -11,7 +11,7 @@ from traceweave.weave import weave
 
 
 def peers(con: duckdb.DuckDBPyConnection) -> list[int | None]:
-    rows = con.execute("SELECT peer FROM base.collective_calls ORDER BY call_id").fetchall()
+    rows = con.execute("SELECT peer FROM base.known_calls ORDER BY call_id").fetchall()
     return [row[0] for row in rows]
 
 
@@ -101,7 +101,7 @@ def filled(con: duckdb.DuckDBPyConnection, said: Said) -> Said:
             )  # fmt: skip
     resolve_messages(con)
     rows = con.execute(
-        "SELECT op, peer FROM base.collective_calls WHERE rank = 0 AND stream = 7 ORDER BY call_id"
+        "SELECT op, peer FROM base.known_calls WHERE rank = 0 AND stream = 7 ORDER BY call_id"
     ).fetchall()
     assert rows[1:-1] == said
     return [rows[0], rows[-1]]
@@ -156,7 +156,7 @@ def test_what_a_stream_says_holds_for_what_says_nothing_on_it(
     others = {"source_id": silent.get("source_id", silent.get("rank", 0))}
     add_call(empty_run, start_us=900, end_us=905, **told | others | silent)  # type: ignore[arg-type]
     resolve_messages(empty_run)
-    rows = empty_run.execute("SELECT op, peer FROM base.collective_calls ORDER BY call_id")
+    rows = empty_run.execute("SELECT op, peer FROM base.known_calls ORDER BY call_id")
     assert rows.fetchall()[-1] == ("unknown", None)
 
 
@@ -167,7 +167,7 @@ def test_a_thread_of_a_streams_number_says_nothing_of_it(
         add_call(empty_run, 0, 10 * n, 10 * n + 5, op="send", peer=4, stream=7, gpu_op_id=None)
     add_call(empty_run, 0, 900, 905, op="unknown", stream=7, gpu_op_id=99, group=None)
     resolve_messages(empty_run)
-    rows = empty_run.execute("SELECT op FROM base.collective_calls ORDER BY call_id").fetchall()
+    rows = empty_run.execute("SELECT op FROM base.known_calls ORDER BY call_id").fetchall()
     assert rows[-1] == ("unknown",)
 
 
@@ -181,7 +181,7 @@ def test_to_resolve_messages_again_changes_nothing(empty_run: duckdb.DuckDBPyCon
         )  # fmt: skip
     resolve_messages(empty_run)
     rows = empty_run.execute(
-        "SELECT op, peer FROM base.collective_calls"
+        "SELECT op, peer FROM base.known_calls"
         " WHERE rank = 0 AND stream = 7 AND source_id = 0 ORDER BY call_id"
     ).fetchall()
     assert [rows[0], rows[-1]] == first == [("send", 4)] * 2

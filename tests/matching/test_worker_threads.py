@@ -103,7 +103,7 @@ def _told(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str | None, list[in
     return con.execute(
         "SELECT stream % 100, group_name, list(DISTINCT group_ranks ORDER BY group_ranks)"
         " FILTER (group_ranks IS NOT NULL), count(*)"
-        " FROM base.collective_calls GROUP BY ALL ORDER BY ALL"
+        " FROM base.known_calls GROUP BY ALL ORDER BY ALL"
     ).fetchall()
 
 
@@ -191,7 +191,7 @@ def test_groups_of_the_same_members_have_members_and_no_name(
             _call(empty_run, member, 1 + n % 2, 1_000 * n, 1_000 * n + 50, op="all_gather")
 
     assert _told(empty_run) == [(1, None, [[0, 1]], 10), (2, None, [[0, 1]], 10)]
-    sizes = empty_run.execute("SELECT DISTINCT bytes FROM base.collective_calls").fetchall()
+    sizes = empty_run.execute("SELECT DISTINCT bytes FROM base.known_calls").fetchall()
     assert sizes == [(512,)]  # of 1,024 with four
 
 

@@ -53,9 +53,16 @@ class Tools:
 
         `cost_ns` is what the mean step gains if this alone is fixed; costs do not add up (ask the
         analysis `fixes`). `proof` names the analysis whose rows show it, `scenario` is what
-        `what_if` replays.
+        `what_if` replays. `next` is the tool to ask then, with its arguments.
         """
-        return self.analyze(run, "findings")
+        found = self.analyze(run, "findings")
+        for row in found["rows"]:
+            row["next"] = (
+                {"what_if": {"run": run, "scenarios": [row["scenario"]]}}
+                if row["scenario"]
+                else {"analyze": {"run": run, "name": row["proof"]}}
+            )
+        return found
 
     def compare(self, base: str, new: str, table: str | None = None, skip: int = 0) -> Answer:
         """What changed from run `base` to run `new`: whether they can be compared, and where.

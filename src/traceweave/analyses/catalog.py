@@ -67,7 +67,7 @@ _LISTS = dict.fromkeys(("param", "choice", "column"), REPEATED) | dict.fromkeys(
 )
 
 
-EXAMPLE = "docs/getting-started.md has a whole example"
+EXAMPLE = "docs/sql.md has a whole example"
 
 S = TypeVar("S", bound=Statement)
 

@@ -7,7 +7,7 @@
 -- param: critical_share
 -- column: severity ENUM('critical', 'warning', 'info') | by what it costs; sorts in this order
 -- column: title VARCHAR | who and what, in at most 12 words
--- column: rule VARCHAR | which rule: see docs/findings.md
+-- column: rule VARCHAR | which rule: see docs/terms.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most where that is less; NULL if its cost is not time

@@ -8,7 +8,7 @@
 -- choice: per 'class' | the class of its longest kernel: gemm, attention, conv ...
 -- param: rank BIGINT = NULL | count this rank only; NULL: all
 -- param: step BIGINT = NULL | count operators that began in this step only; NULL: all
--- param: peak_tflops DOUBLE = NULL | the GPU's peak rate for every data type, TFLOP/s; NULL: from the list of GPUs (docs/flops.md)
+-- param: peak_tflops DOUBLE = NULL | the GPU's peak rate for every data type, TFLOP/s; NULL: from the list of GPUs (docs/concepts.md)
 -- param: peak_gbps DOUBLE = NULL | the GPU's memory bandwidth, decimal GB/s; NULL: from the list of GPUs
 -- column: gpu_name VARCHAR | product name of the GPU; NULL if unknown
 -- column: op VARCHAR | operator; NULL: per = 'class', or kernels in no operator with a formula

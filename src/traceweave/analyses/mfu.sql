@@ -14,7 +14,7 @@
 -- choice: dtype 'fp8' | 8 bits
 -- choice: dtype 'fp4' | 4 bits
 -- choice: dtype 'int8' | integers of 8 bits
--- param: peak_tflops DOUBLE = NULL | the GPU's peak rate, TFLOP/s; NULL: from the list of GPUs (docs/flops.md)
+-- param: peak_tflops DOUBLE = NULL | the GPU's peak rate, TFLOP/s; NULL: from the list of GPUs (docs/concepts.md)
 -- column: rank INTEGER | global rank; NULL: all ranks
 -- column: step BIGINT | step number; NULL: all steps of the rank, or its whole span if it has none
 -- column: windows BIGINT | windows that are summed: 1 for a step

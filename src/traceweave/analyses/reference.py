@@ -113,7 +113,7 @@ def _stub(parameter: Parameter) -> str:
 
 
 def catalog_markdown() -> str:
-    """Return docs/analyses.md: every analysis with its parameters and columns, in Markdown."""
+    """Return the page analyses.md: every analysis with its parameters and columns."""
     parts = [
         "# Analyses",
         "Each is one SQL file. Run it with `traceweave analyze <name> run.duckdb` or"
@@ -127,7 +127,7 @@ def catalog_markdown() -> str:
 
 
 def findings_markdown() -> str:
-    """Return docs/findings.md: how to read a finding, and every rule behind them, in Markdown."""
+    """Return the page findings.md: how to read a finding, and every rule behind them."""
     shared = _shared_thresholds()
     parts = [
         "# Findings",

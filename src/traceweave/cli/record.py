@@ -13,7 +13,7 @@ NSYS = (
     "nsys profile --trace=cuda,nvtx,osrt --sample=none --cpuctxsw=none --cuda-graph-trace=node"
     " --capture-range=cudaProfilerApi --capture-range-end=stop"
 )
-"""Switches whose reasons docs/recording-nsys.md gives."""
+"""Switches whose reasons docs/record.md gives."""
 
 
 def launch(profiler: str, nodes: int, processes: int, folder: str, script: tuple[str, ...]) -> str:

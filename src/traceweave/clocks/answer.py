@@ -183,6 +183,13 @@ class Answer:
         return [(ends[tied], _stretches(rest[tied])) for ends, tied, rest in self.ends_of_ranks]
 
     @cached_property
+    def main(self) -> int:
+        """The part of the run that the reference is in."""
+        ranks = [info.rank for info in self.ranks]
+        place = ranks.index(self.reference) if self.reference in ranks else 0
+        return int(self.start.component[place])
+
+    @cached_property
     def anchors(self) -> Ints:
         """Matched calls of every rank."""
         return np.array([len(ends[0]) for ends in self.ends_of_ranks])
@@ -486,9 +493,7 @@ def _of_threads(answer: Answer, rank: int) -> bool:
 
 def _status(answer: Answer, rank: int) -> tuple[str, str]:
     start, ranks = answer.start, answer.ranks
-    wanted = [place for place, info in enumerate(ranks) if info.rank == answer.reference]
-    main = int(start.component[wanted[0] if wanted else 0])
-    component = int(start.component[rank])
+    main, component = answer.main, int(start.component[rank])
     root = start.roots[component]
     if component != main or (start.component == main).sum() == 1:
         return _without_connection(answer, rank, start.roots[main])

@@ -12,10 +12,11 @@ from traceweave.clocks.basis import FUNCTIONS
 from traceweave.clocks.bounds import bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.ends import Ends, ends_of
-from traceweave.clocks.growth import grown, learn_constants, spans, without_idle, worth
+from traceweave.clocks.growth import grown, spans, without_idle
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
+from traceweave.clocks.variances import learn_constants, worth
 from traceweave.medians import medians
 
 MOST = 40_000

@@ -1,156 +1,43 @@
-"""Which clocks bend and step, and how large variances are: by how likely that makes the ends."""
+"""Which clocks bend and step: models grow as long as that makes their ends more likely, and lose
+what does not pay."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
-from traceweave.clocks.start import DRIFT, SAME_NS
-from traceweave.clocks.system import GPU_NS, LAG, NU, STEP_NS, TABLE, TINY, WAVE, Model
+from traceweave.clocks.candidates import (
+    MOST_SHARED,
+    Pulls,
+    bending,
+    candidate,
+    candidates,
+    pulls_of,
+    told_of,
+)
+from traceweave.clocks.start import SAME_NS
+from traceweave.clocks.system import TINY, Model
+from traceweave.clocks.variances import STEP, learn_bends, price, worth
 
-PRICE = 2.0
-"""What has one more coefficient has to gain PRICE * log(instances) in log likelihood; 1 (moment and
-height, Schwarz 1978) takes noise to be independent."""
-GRID = np.logspace(2, 7.5, 23) ** 2
-"""Variances to choose from, ns^2."""
-SHARE = np.logspace(-4, -1, 13) ** 2
-"""Variances of lags to choose from, as shares of transfers."""
-ROUNDED = 1e-10
-"""What ends say of a direction beside what they say of the clearest, more than rounding."""
 LARGE = 2_000
 """Unknowns beyond which only clocks may bend that seem to by themselves."""
-HUBER = 1.5
-"""Scales beyond which an end counts as one that far when a step is looked for."""
-SURE = 4.0
-"""Steps that gain so many times what they cost are not tried without."""
 MOST_STEPS = 6
 """Rounds of looking for steps, in each of which every clock may get one."""
+SURE = 4.0
+"""Steps that gain so many times what they cost are not tried without."""
 UNSURE = 3.0
 """Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
 in twenty."""
-MOST_SHARED = 8
-"""Sets of clocks that seem to step together which are looked at in a round, and clocks that are
-told apart of those that do."""
-LINE, BEND, STEP, GPU, LAGS, MATE, WAVES = range(7)
-
-
-def best_variance(told: Floats, score: Floats, prior: Floats, grid: Floats) -> tuple[float, float]:
-    """By which factor of the `grid` the variances 1 / `prior` of some coefficients are the most
-    likely, and what that gains over variances of 0: `told` is what ends say of them, all others
-    being free within theirs, and `score` that times where they say these are."""
-    scale = 1 / np.sqrt(prior)
-    value, vector = np.linalg.eigh(told * scale * scale[:, None])
-    sure = value > ROUNDED * value.max()
-    square, value = (vector.T @ (scale * score))[sure] ** 2, value[sure]
-    gains = 0.5 * (square / (value + 1 / grid[:, None])).sum(axis=1)
-    gains -= 0.5 * np.log1p(value * grid[:, None]).sum(axis=1)
-    best = int(np.argmax(gains))
-    return float(gains[best]), float(grid[best])
-
-
-def _others_free(model: Model, mine: Ints) -> tuple[Floats, Floats]:
-    """What ends say of some unknowns, all others being free within theirs."""
-    rest = np.setdiff1d(np.arange(len(model.kind)), mine)
-    right = model.right + model.prior * model.mean
-    cross = model.hess[np.ix_(mine, rest)]
-    if not len(rest):
-        return model.hess[np.ix_(mine, mine)], right[mine]
-    factor = cho_factor(model.hess[np.ix_(rest, rest)] + np.diag(model.prior[rest] + TINY))
-    told = model.hess[np.ix_(mine, mine)] - cross @ cho_solve(factor, cross.T)
-    return (told + told.T) / 2, right[mine] - cross @ cho_solve(factor, right[rest])
-
-
-def price(model: Model) -> float:
-    """Return what a step or a bend has to gain."""
-    return float(PRICE * np.log(model.ends.rows + 3))
-
-
-def learn_constants(model: Model, rounds: int = 4) -> None:
-    """Variances of GPUs' constants and of lags, in turns with the fit."""
-    if model.pooled:
-        return
-    model.gpu_var = model.gpu_var or GPU_NS**2
-    model.lag_var = model.lag_var or LAG**2
-    model.wave_var = model.wave_var or WAVE**2
-    model.prepare()
-    model.settle()
-    for _ in range(rounds):
-        old = model.gpu_var, model.lag_var, model.wave_var
-        for kinds, name, grid in (
-            ((GPU,), "gpu_var", GRID),
-            ((LAGS, MATE), "lag_var", SHARE),
-            ((WAVES,), "wave_var", SHARE),
-        ):
-            mine = np.flatnonzero(np.isin(model.kind, kinds))
-            if len(mine):
-                now = getattr(model, name)
-                gain, by = best_variance(*_others_free(model, mine), model.prior[mine], grid / now)
-                setattr(model, name, now * by if gain > 1 else 0.0)
-        model.prepare()
-        model.settle()
-        if old == (model.gpu_var, model.lag_var, model.wave_var):
-            return
-
-
-def learn_bends(model: Model, rounds: int = 2, prune: bool = False) -> None:
-    """Variances of bends, in turns with the fit; if `prune`, those that do not pay are given up,
-    the least one first, as one may stand for another."""
-    for _ in range(rounds):
-        if not model.bend_var.any():
-            return
-        bent = np.flatnonzero(model.bend_var > 0)
-        places = np.flatnonzero(model.kind == BEND).reshape(len(bent), BENDS)
-        prior = model.prior.copy()
-        for _ in range(3):
-            gains = _likely(*_posterior(model, prior), prior, places)
-        paying = _paying(model, prior, places, gains) if prune else np.full(len(bent), True)
-        model.bend_var[bent] = np.where(paying, 1 / prior[places[:, 0]], 0.0)
-        model.prepare()
-        model.settle(6)
-
-
-def _paying(model: Model, prior: Floats, places: Ints, gains: Floats) -> Flags:
-    """Which bends gain what they cost once those that do not are given up, one after the other."""
-    left = np.arange(len(places))
-    cov, mean = _posterior(model, prior)
-    while len(left) and gains.min() < price(model):
-        worst = int(gains.argmin())
-        mine = places[left[worst]]
-        known = cho_solve(cho_factor(cov[np.ix_(mine, mine)]), np.c_[cov[mine], mean[mine]])
-        mean = mean - cov[:, mine] @ known[:, -1]
-        cov = cov - cov[:, mine] @ known[:, :-1]
-        left = np.delete(left, worst)
-        gains = _likely(cov, mean, prior.copy(), places[left])
-    return np.isin(np.arange(len(places)), left)
-
-
-def _posterior(model: Model, prior: Floats) -> tuple[Floats, Floats]:
-    """Covariance and mean of all unknowns, given their precisions."""
-    cov = np.asarray(np.linalg.inv(model.hess + np.diag(prior + TINY)))
-    return cov, cov @ (model.right + model.prior * model.mean)
-
-
-def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
-    """Set each bend's precision to the most likely one; return what each gains."""
-    gains = np.zeros(len(places))
-    for number, mine in enumerate(places):
-        inverse = np.asarray(np.linalg.inv(cov[np.ix_(mine, mine)]), np.float64)
-        told = inverse - np.diag(prior[mine])
-        grid = GRID * prior[mine[0]]
-        gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
-        prior[mine] = prior[mine] / by
-    return gains
 
 
 def bend(model: Model) -> None:
     """Let clocks bend that seem to, keep what pays."""
     bent = np.full(len(model.fixed), True)
     if len(model.kind) + BENDS * len(bent) > LARGE:
-        bent = _bent(model, price(model) if model.pooled else 1.0)
+        bent = bending(model, price(model) if model.pooled else 1.0)
     if not bent.any():
         return
     model.bend_var = np.where(bent, np.where(model.bend_var > 0, model.bend_var, 1e4**2), 0.0)
@@ -164,7 +51,7 @@ def grown(model: Model) -> list[Model]:
     """Return models with bends and steps that make its ends likely: what one has explained the
     other need not, so both orders are tried, and the best is revised."""
     least = price(model)
-    if not _bent(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
+    if not bending(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
         return [model]
     tried: list[Model] = []
     for order in ((bend, add_steps), (add_step, bend, add_steps)):
@@ -181,12 +68,6 @@ def grown(model: Model) -> list[Model]:
     return [best, revised(best)]
 
 
-def worth(model: Model) -> float:
-    """How likely the ends are, less what steps and bends cost."""
-    count = len(model.steps) + int((model.bend_var > 0).sum())
-    return model.evidence() - price(model) * count
-
-
 def revised(model: Model) -> Model:
     """Return the model after every clock that steps was looked at once more, with and without a
     bend, all others being known: it may have stepped alone, at another time than those beside it,
@@ -200,7 +81,7 @@ def revised(model: Model) -> Model:
             _without(one, unit)
             one.settle(6)
             for _ in range(MOST_STEPS):
-                found = _candidate(one, (unit,), _told(one, _pulls(one), (unit,)))
+                found = candidate(one, (unit,), told_of(one, pulls_of(one), (unit,)))
                 if found is None or found[0] < price(one):
                     break
                 set_steps(one, [*one.steps, found[1]])
@@ -265,7 +146,7 @@ def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:
     """The best step and the one with which the same clock comes back: alone, neither may pay."""
     one = model.copied()
     set_steps(one, [*one.steps, best[1]])
-    found = _candidate(one, best[1].units, _told(one, _pulls(one), best[1].units))
+    found = candidate(one, best[1].units, told_of(one, pulls_of(one), best[1].units))
     return [best] if found is None else [best, found]
 
 
@@ -335,7 +216,7 @@ def place_steps(model: Model, rounds: int = 4) -> None:
     """Move steps to where they make ends most likely, given their heights and all else: a step was
     placed when others that lie beside it were not known yet."""
     for _ in range(rounds):
-        pulls = _pulls(model)
+        pulls = pulls_of(model)
         places = [_place(model, pulls, number) for number in range(len(model.steps))]
         if places == model.steps:
             return
@@ -359,7 +240,7 @@ def _place(model: Model, pulls: Pulls, number: int) -> Step:
 def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
     """Instances that tell when a step was, and the log likelihood of its being after each, but the
     last, all else being as it is."""
-    told = _told(model, pulls, model.steps[number].units)
+    told = told_of(model, pulls, model.steps[number].units)
     height, after = model.height[number], model.after[number][told.row]
     before = told.apart - height * after
     gain = np.cumsum(told.likely(before) - told.likely(before + height))[:-1]
@@ -370,7 +251,7 @@ def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
 
 def spans(model: Model) -> list[tuple[float, float]]:
     """Return of each step since when and until when it may have been."""
-    found, pulls = [], _pulls(model)
+    found, pulls = [], pulls_of(model)
     for number, step in enumerate(model.steps):
         at, gain = _places(model, pulls, number)
         likely = np.flatnonzero(gain > gain.max(initial=-np.inf) - UNSURE)
@@ -438,244 +319,3 @@ def _instead(model: Model, some: list[Step], units: list[Ints], heights: Floats)
     one.settle(8)
     place_steps(one)
     return one
-
-
-def candidates(model: Model) -> list[tuple[float, Step]]:
-    """The step of each clock, and of clocks that seem to step together, that gains most, by the
-    score of Huber's weights given their own line, bend and steps; best first."""
-    pulls = _pulls(model)
-    several = [(unit,) for unit in range(len(model.fixed))] + _together(model, pulls)
-    found = [_candidate(model, units, _told(model, pulls, units)) for units in several]
-    return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
-
-
-@dataclass(frozen=True)
-class Pulls:
-    """Sums over the ends of each clock in each instance, in this order."""
-
-    unit: Ints
-    row: Ints
-    weight: Floats
-    """What ends weigh as far as they are told from one instance to the next."""
-    count: Floats
-    """How many ends there are."""
-    ahead: Floats
-    """The weights times how far ends lie from the common end."""
-    score: Floats
-    """By how much the likelihood grows if the clock is moved there, no end counting as farther than
-    HUBER scales."""
-    near: Floats
-    """What ends weigh in the fit, those that lie far less."""
-    drawn: Floats
-    """The same times how far they lie from the common end."""
-    of_all: tuple[Floats, ...]
-    """Per instance: sums of `weight`, `near` and `drawn` over all clocks."""
-
-
-def _pulls(model: Model) -> Pulls:
-    ends, (rest, near) = model.ends, model.weigh()
-    scale = model.briefly(rest)[ends.cell][ends.row]
-    weight = 1 / scale**2
-    score = np.clip(rest, -HUBER * scale, HUBER * scale) * weight
-    score -= weight * (np.bincount(ends.row, score) / np.bincount(ends.row, weight))[ends.row]
-    key, place = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
-    share = model.effect[ends.cell][ends.row]
-    sums: list[Floats] = [np.zeros(len(key)) for _ in range(6)]
-    for total, of in zip(
-        sums,
-        (weight, np.ones_like(rest), weight * rest, score * share, near, near * rest),
-        strict=True,
-    ):
-        np.add.at(total, place, of)
-    unit, row = key // ends.rows, key % ends.rows
-    weight, count, ahead, score, near, drawn = sums
-    of_all = tuple(
-        np.asarray(np.bincount(row, of, ends.rows), np.float64) for of in (weight, near, drawn)
-    )
-    return Pulls(unit, row, weight, count, ahead, score, near, drawn, of_all)
-
-
-def _told(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
-    """What instances say that some clocks share with others."""
-    low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
-    mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
-    row, place = np.unique(pulls.row[mine], return_inverse=True)
-    weight, count, ahead, near, drawn = (
-        np.bincount(place, of[mine])
-        for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
-    )
-    total, beside, pulled = (of[row] for of in pulls.of_all)
-    others = total - weight
-    told = others > ROUNDED * total
-    row, weight, others, total = (of[told] for of in (row, weight, others, total))
-    apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
-    share = model.effect[model.ends.cell[row]] * count[told] * others / total
-    return Told(row, apart, weight / count[told], share)
-
-
-@dataclass(frozen=True)
-class Told:
-    """Per instance that some clocks share with others: how far their ends lie after those of the
-    others, how exactly one end is known (inverse variance), and for how many they count."""
-
-    row: Ints
-    apart: Floats
-    info: Floats
-    share: Floats
-
-    def score(self, most: float) -> Floats:
-        """By how much the likelihood grows if they are moved, none farther than `most` scales."""
-        scale = np.sqrt(self.info)
-        return np.asarray(self.share * scale * np.clip(self.apart * scale, -most, most))
-
-    def likely(self, rest: Floats) -> Floats:
-        """Log likelihood of each, if that much of it is left."""
-        return np.asarray(-self.share * (NU + 1) / 2 * np.log1p(self.info * rest**2 / NU))
-
-    def alike(self) -> Told:
-        """As if all were known as exactly as most are: of many that agree, a few that are known
-        better may say something else."""
-        return replace(self, info=np.full_like(self.info, np.median(self.info)))
-
-    def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
-        """The most likely multiples of columns, and their log likelihood: from all ends alike to
-        those that agree."""
-        tried = []
-        for first in (self, self.alike()):
-            value = first.weighed(x, prior, np.ones_like(self.apart))
-            for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
-                rest = self.apart - x @ value
-                near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
-                value = self.weighed(x, prior, near)
-            told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
-            tried.append((float(told), value))
-        told, value = max(tried, key=lambda pair: pair[0])
-        return value, told
-
-    def weighed(self, x: Floats, prior: Floats, near: Floats) -> Floats:
-        """Multiples of columns by weighted least squares."""
-        weight = self.share * self.info * near
-        return np.asarray(
-            np.linalg.solve((x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart))
-        )
-
-
-def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
-    """Clocks that seem to step together at some moment: of the steps of all of them there, each
-    given the others and what all clocks do, those above and below the widest gain of two groups."""
-    size = len(model.bins) * len(model.clock) * len(model.fixed)
-    if model.pooled or len(model.fixed) < 4 or size > TABLE:
-        return []
-    ends, (rest, _) = model.ends, model.weigh()
-    weight = (model.effect / model.briefly(rest) ** 2)[ends.cell][ends.row]
-    fun, lap = model.flat(), model.sums(weight)[0]
-    bins, units = lap.shape[:2]
-    of_bin = np.searchsorted(model.bins, pulls.row, "right") - 1
-    pull: Floats = np.zeros((bins, units))
-    np.add.at(pull, (of_bin, pulls.unit), pulls.score)
-    pull = _after(pull)
-    moving = len(model.clock) + len(model.steps)
-    factor = cho_factor(model.of_clocks(fun, lap) + np.diag(model.prior[:moving] + TINY))
-    found: dict[tuple[int, ...], float] = {}
-    crossing = model.steps_of_all(fun, lap)
-    for cross, own, right in zip(crossing, _after(lap), pull, strict=True):
-        told = own - cross.T @ cho_solve(factor, cross)
-        height = np.linalg.solve(told + np.eye(units) / STEP_NS**2, right)
-        order = np.argsort(height)
-        low = told[np.ix_(order, order)].cumsum(axis=0).cumsum(axis=1).diagonal()
-        top = np.cumsum(right[order])
-        gain = np.where(low > ROUNDED * low.max(), top**2 / np.maximum(low, 1e-30) / 2, 0.0)[:-1]
-        cut = int(np.argmax(gain)) + 1
-        some = min(order[:cut], order[cut:], key=len)
-        key = tuple(sorted(some.tolist()))
-        if len(key) > 1:
-            found[key] = max(found.get(key, 0.0), float(gain[cut - 1]))
-    return sorted(found, key=lambda key: -found[key])[:MOST_SHARED]
-
-
-def _after(values: Floats) -> Floats:
-    """Sums from each place on."""
-    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
-
-
-def _steps_of(model: Model, units: tuple[int, ...], row: Ints) -> list[Floats]:
-    """For each step that some clocks have a part in: 1 in instances after it, 0 before."""
-    return [
-        after[row].astype(float)
-        for after, step in zip(model.after, model.steps, strict=True)
-        if not set(units).isdisjoint(step.units)
-    ]
-
-
-def _bent(model: Model, least: float = 1.0) -> Flags:
-    """Which clocks seem to bend, each by itself, by a gain of `least` at least."""
-    found = model.bend_var > 0
-    pulls = _pulls(model)
-    for unit in range(len(model.fixed)):
-        told = _told(model, pulls, (unit,))
-        row, score, info = told.row, told.score(HUBER), told.info * told.share
-        if len(row) < BENDS // 2 or found[unit]:
-            continue
-        line = np.column_stack([model.fun[row, :2], *_steps_of(model, (unit,), row)])
-        bends = model.fun[row, 2:]
-        cross = (bends.T * info) @ line
-        base = np.linalg.pinv((line.T * info) @ line, hermitian=True)
-        free = (bends.T * info) @ bends - cross @ base @ cross.T
-        right = -(bends.T @ score - cross @ (base @ (line.T @ score)))
-        gain, _ = best_variance(free, right, np.ones(BENDS), GRID)
-        found[unit] = gain > least
-    return found
-
-
-def _candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, Step] | None:
-    if len(told.row) < 8:
-        return None
-    at = model.when[told.row]
-    bends = float(model.bend_var[list(units)].max())
-    mine = _steps_of(model, units, told.row)
-    x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
-    prior = np.full(x.shape[1], TINY)
-    prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2
-    if bends > 0:
-        prior[2 : 2 + BENDS] = 1 / bends
-    scored = _moment(told, x, prior, at, HUBER)
-    seen = _moment(told.alike(), x, prior, at, np.inf)
-    found = [scored]
-    if max(scored, seen)[0] >= price(model):  # tails gain no more than squares
-        without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
-        for place in {scored[1], seen[1]}:
-            gain, place = _gain(told, x, prior, at, place)
-            found.append((gain - without, place))
-    gain, place = max(found)
-    return gain, Step(units, float(at[place - 1]), float(at[place]))
-
-
-def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tuple[float, int]:
-    """What a step gains by the score, ends counting as `most` scales off at most, and the instance
-    before which it gains most."""
-    score, info = told.score(most), told.share * told.info
-    inverse = np.linalg.pinv((x.T * info) @ x + np.diag(prior), hermitian=True)
-    beyond = _after(info[:, None] * x)
-    known = beyond @ inverse
-    top = _after(score) - known @ (x.T @ score)
-    low = _after(info) - (known * beyond).sum(axis=1)
-    gain = np.where(low > 0.5 * np.median(info), top**2 / np.maximum(low, 1e-30) / 2, 0.0)
-    gain[1:][np.diff(at) <= 0] = 0.0
-    best = int(np.argmax(gain[1:])) + 1
-    return float(gain[best]), best
-
-
-def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple[float, int]:
-    """Log likelihood with a step about there, and the instance before which it fits best."""
-    prior = np.r_[prior, 1 / STEP_NS**2]
-    for _ in range(2):
-        step = (np.arange(len(at)) >= place) * 1.0
-        value, gain = told.fit(np.column_stack([x, step]), prior)
-        rest = told.apart - x @ value[:-1]
-        moved = np.cumsum(told.likely(rest) - told.likely(rest - value[-1]))[:-1]
-        moved[np.diff(at) <= 0] = -np.inf
-        best = int(np.argmax(moved)) + 1
-        if best == place:
-            break
-        place = best
-    return gain, place

@@ -49,6 +49,8 @@ KINDS = 7
 """Of unknowns: lines, bends, steps, constants of GPUs, lags of ranks, lags of clocks, waves."""
 TABLE = 20_000_000
 """Numbers that a table of all clocks at all instances holds at most."""
+DENSE = 30
+"""How many products of a dense matrix take as long as one of a sparse."""
 TINY = 1e-14
 """Added to precisions, so that what nothing tells is 0."""
 
@@ -387,17 +389,16 @@ class Model:
     ) -> Iterator[tuple[Floats, Floats]]:
         """Per stretch of time: products of what clocks weigh in each instance."""
         row, rows, units = self.ends.row, self.ends.rows, len(self.fixed)
-        if rows * units > TABLE:
-            thin = csr_matrix((share, (row, self.of)), (rows, units))
+        thin = csr_matrix((share, (row, self.of)), (rows, units))
+        # most calls are of few clocks, some of all
+        if (np.diff(thin.indptr).astype(float) ** 2).sum() * DENSE < rows * units**2:
             for low, high in pairwise(edges.tolist()):
-                some = thin[low:high].toarray()
-                yield some.T @ some, some.T @ const[low:high]
+                few = thin[low:high]
+                yield (few.T @ few).toarray(), np.asarray(few.T @ const[low:high])
             return
-        dense: Floats = np.bincount(row * units + self.of, share, rows * units)  # type: ignore[assignment]
-        dense = dense.reshape(rows, units)
         for low, high in pairwise(edges.tolist()):
-            part = dense[low:high]
-            yield part.T @ part, part.T @ const[low:high]
+            some = thin[low:high].toarray()
+            yield some.T @ some, some.T @ const[low:high]
 
     def _consts(self) -> tuple[int, list[tuple[Ints, Floats]]]:
         """The number of unknowns that do not change with time, and which of them, by how much, move

@@ -101,6 +101,10 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
         "idle": lambda asking, request: explorer.idle(
             asking, stretch_of(request), numbers_of(request, "ranks")
         ),
+        "findings": lambda asking, request: explorer.findings(asking),
+        "finding-place": lambda asking, request: explorer.finding_place(
+            asking, number(request, "finding")
+        ),
         "path": lambda asking, request: explorer.critical_path(
             asking, stretch_of(request), numbers_of(request, "ranks")
         ),

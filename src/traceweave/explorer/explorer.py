@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,12 +19,14 @@ from traceweave.explorer.analysed import Analysed
 from traceweave.explorer.asking import Asking, making_anew, text
 from traceweave.explorer.console import Consoles, Question
 from traceweave.explorer.details import op_details
+from traceweave.explorer.findings import Findings
 from traceweave.explorer.levels import Levels
 from traceweave.explorer.run import Explored
 from traceweave.explorer.searching import found_names, next_hit
 from traceweave.explorer.totals import totals
 from traceweave.explorer.tracing import trace_of
 from traceweave.explorer.views import Stretch, device_view, host_view, whole_view
+from traceweave.locations import shown
 from traceweave.store.database import open_database
 
 Answer = dict[str, Any]
@@ -38,6 +41,7 @@ class Explorer:
         self.levels = levels
         self.consoles = Consoles(path)
         self._analysed = Analysed(run)
+        self._findings = Findings(run, shlex.quote(str(shown(path))))
         self._unfolding = Lock()
         self._unfolded: dict[int, list[Answer]] = {}
         self.overview = self._overview()
@@ -93,6 +97,14 @@ class Explorer:
     def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[Answer]:
         """Idle time by cause, of those ranks whose gaps were asked for."""
         return self._analysed.idle(asking, stretch, self._known(ranks))
+
+    def findings(self, asking: Asking) -> list[Answer]:
+        """What costs the run time, costliest first, in words."""
+        return self._findings.rows(asking)
+
+    def finding_place(self, asking: Asking, number: int) -> Answer:
+        """Where a finding shows best; its key `place` is null if it is about nothing to be seen."""
+        return {"place": self._findings.place(asking, number)}
 
     def critical_path(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
         """The critical path where it is on some ranks."""

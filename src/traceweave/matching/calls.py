@@ -42,7 +42,7 @@ buffer).
 
 @dataclass(frozen=True)
 class Calls:
-    """Columns of base.collective_calls, ordered by rank and start; every array has one value per
+    """Columns of base.known_calls, ordered by rank and start; every array has one value per
     call.
     """
 
@@ -97,30 +97,8 @@ def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
     return np.asarray(fits)
 
 
-_LABEL_KEY = (
-    "rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence, stream, sort"
-)
-
-_SORT = (
-    "CASE WHEN k.op IN ('send', 'recv') THEN 'messages'"
-    " WHEN k.op = 'unknown' THEN 'unknown' ELSE 'collectives' END"
-)
-
-_STREAM = "CASE WHEN k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' THEN k.stream END"
-
-_LABELS_SQL = f"""
-CREATE OR REPLACE TEMP TABLE call_labels AS
-SELECT row_number() OVER (ORDER BY {_LABEL_KEY}) - 1 AS label, *
-FROM (
-    SELECT
-        rank, group_name, group_desc, any_value(k.group_ranks) AS group_ranks, group_size,
-        comm_id, evidence, {_STREAM} AS stream, {_SORT} AS sort,
-        hash(k.group_ranks) AS members, count(*) AS calls
-    FROM base.collective_calls AS k
-    GROUP BY ALL
-)
-"""
-# lists of members are long and few: by their 64-bit hash they are compared once each
+STREAM_SQL = "CASE WHEN k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' THEN k.stream END"
+"""Of base.known_calls as k: the stream, where it may tell groups apart."""
 
 _CALLS_SQL = f"""
 WITH types AS (
@@ -142,7 +120,7 @@ SELECT
     k.call_id,
     CAST(k.rank AS BIGINT) AS rank,
     CAST(k.source_id AS BIGINT) AS source,
-    l.label,
+    CAST(-1 AS BIGINT) AS label,
     CAST(coalesce(list_position($ops, k.op), list_position($ops, 'unknown')) - 1 AS BIGINT) AS op,
     CASE WHEN list_contains($own_size, k.op) THEN -1 ELSE coalesce(k.bytes, -1) END AS size,
     coalesce(t.code, -1) AS dtype,
@@ -150,8 +128,8 @@ SELECT
     CAST(coalesce(k.peer, -1) AS BIGINT) AS peer,
     CAST(coalesce(k.comm_peer, -1) AS BIGINT) AS peer_number,
     coalesce(k.step, -1) AS step,
-    coalesce({_STREAM}, -1) AS stream,
-    CASE WHEN {_STREAM} IS NULL THEN coalesce(k.stream, -1) ELSE -1 END AS thread,
+    coalesce({STREAM_SQL}, -1) AS stream,
+    CASE WHEN {STREAM_SQL} IS NULL THEN coalesce(k.stream, -1) ELSE -1 END AS thread,
     coalesce(n.code, -1) AS kernel,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,
@@ -162,17 +140,7 @@ SELECT
         ) AS waited,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
-FROM base.collective_calls AS k
-JOIN call_labels AS l
-    ON k.rank = l.rank
-    AND k.group_name IS NOT DISTINCT FROM l.group_name
-    AND k.group_desc IS NOT DISTINCT FROM l.group_desc
-    AND hash(k.group_ranks) = l.members
-    AND k.group_size IS NOT DISTINCT FROM l.group_size
-    AND k.comm_id IS NOT DISTINCT FROM l.comm_id
-    AND k.evidence = l.evidence
-    AND {_STREAM} IS NOT DISTINCT FROM l.stream
-    AND {_SORT} = l.sort
+FROM base.known_calls AS k
 LEFT JOIN types AS t ON k.dtype = t.dtype
 LEFT JOIN kernels AS n ON k.call_id = n.call_id
 LEFT JOIN computing AS m
@@ -183,13 +151,11 @@ ORDER BY k.rank, k.start_local_ns, k.call_id
 
 
 def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
-    """Read every row of base.collective_calls of `con`; leaves the temporary table call_labels
-    behind.
+    """Read every row of base.known_calls of `con`, without labels: groups.read_labels has these.
 
     A host backend runs one group's operations on several threads, so a thread never tells groups
     apart.
     """
-    con.execute(_LABELS_SQL)
     found = con.execute("SELECT min(start_local_ns) FROM base.collective_calls").fetchall()
     origin = int(found[0][0] or 0)
     columns = con.execute(

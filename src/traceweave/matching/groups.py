@@ -21,10 +21,11 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Ints
+from traceweave.matching.calls import STREAM_SQL, Calls
 
 
 class Label(NamedTuple):
-    """One distinct label of base.collective_calls."""
+    """One distinct label of base.known_calls."""
 
     label: int
     rank: int
@@ -91,15 +92,32 @@ def describe_role(text: str | None) -> str:
     return next((role for pattern, role in _ROLES if re.search(pattern, lowered)), "unknown")
 
 
-def read_labels(con: duckdb.DuckDBPyConnection) -> list[Label]:
-    """Read the labels that calls.read_calls left behind."""
+_KEY = (
+    "k.rank, k.group_name, k.group_desc, k.group_ranks, k.group_size, k.comm_id, k.evidence,"
+    f" {STREAM_SQL}, CASE WHEN k.op IN ('send', 'recv') THEN 'messages'"
+    " WHEN k.op = 'unknown' THEN 'unknown' ELSE 'collectives' END"
+)
+
+
+def read_labels(con: duckdb.DuckDBPyConnection, calls: Calls) -> list[Label]:
+    """Return the labels of calls, and write into `calls.label` which of them each carries."""
+    # lists of members are long and few: by a 64-bit hash labels are compared once each
+    columns = con.execute(
+        f"SELECT k.call_id, hash({_KEY}) AS key FROM base.known_calls AS k"
+        " ORDER BY k.rank, k.start_local_ns, k.call_id"
+    ).fetchnumpy()
+    _, first, label = np.unique(columns["key"], return_index=True, return_inverse=True)
+    firsts = np.asarray(columns["call_id"])[first]
     rows = con.execute(
-        "SELECT label, rank, group_name, group_desc, group_ranks, group_size, comm_id, evidence,"
-        " stream, sort FROM call_labels ORDER BY label"
+        f"SELECT k.call_id, {_KEY} FROM base.known_calls AS k"
+        f" JOIN (SELECT unnest(?::BIGINT[]) AS call_id) USING (call_id) ORDER BY {_KEY}",
+        [firsts.tolist()],
     ).fetchall()
+    place = {call: number for number, (call, *_) in enumerate(rows)}
+    calls.label[:] = np.array([place[call] for call in firsts.tolist()], np.int64)[label]
     return [
-        Label(row[0], row[1], row[2], row[3], tuple(sorted(row[4])) if row[4] else None, *row[5:])
-        for row in rows
+        Label(number, rank, name, description, tuple(sorted(ranks)) if ranks else None, *rest)
+        for number, (_, rank, name, description, ranks, *rest) in enumerate(rows)
     ]
 
 

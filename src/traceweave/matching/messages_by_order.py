@@ -68,47 +68,35 @@ class Messages:
 
 
 def resolve_host_messages(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> Messages:
-    """Return the messages of gloo; fill in base.collective_calls who the other side is, their
-    group where all of a trace's that may be it are one, and that a message is over for both sides
-    when it is for one, whenever the other waits for it. Running it again gives the same.
+    """Return the messages of gloo, and infer who the other side is, their group where all of a
+    trace's that may be it are one, and that a message is over for both sides when it is for one,
+    whenever the other waits for it.
     """
     if not con.execute("SELECT 1 FROM base.messages LIMIT 1").fetchall():
         return Messages()
-    con.execute(_FORGET_SQL)
     search = _Search(con, same_clock)
     rows = list(search.find())
     if rows:
-        con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
+        con.execute(_INFER_SQL, [list(column) for column in zip(*rows, strict=True)])
     return search.found
 
 
-_FORGET_SQL = """
-UPDATE base.collective_calls AS k
-SET peer = NULL, duration_ns = coalesce(m.waited_local_ns - k.start_local_ns, k.duration_ns),
-    group_name = CASE WHEN l.groups = 1 THEN k.group_name END,
-    group_desc = CASE WHEN l.groups = 1 THEN k.group_desc END,
-    group_ranks = CASE WHEN l.groups = 1 THEN k.group_ranks END,
-    group_size = CASE WHEN l.groups = 1 THEN k.group_size ELSE l.world_size END
-FROM (
-    SELECT source_id, count(*) AS groups, any_value(world_size) AS world_size
-    FROM base.listed_groups GROUP BY source_id
-) AS l, base.messages AS m
-WHERE k.source_id = l.source_id AND k.source_id = m.source_id AND k.host_op_id = m.host_op_id
-"""
-
-_RESOLVE_SQL = """
-UPDATE base.collective_calls AS k
-SET peer = f.peer, group_name = f.group_name, group_desc = f.group_desc,
-    group_ranks = f.group_ranks, group_size = f.group_size,
-    duration_ns = least(k.duration_ns, greatest(f.over_ns - k.start_local_ns, 0))
-FROM (
+_INFER_SQL = """
+INSERT INTO base.inferences BY NAME
+WITH found AS (
     SELECT
         unnest($1::BIGINT[]) AS call_id, unnest($2::INTEGER[]) AS peer,
         unnest($3::VARCHAR[]) AS group_name, unnest($4::VARCHAR[]) AS group_desc,
         unnest($5::INTEGER[][]) AS group_ranks, unnest($6::INTEGER[]) AS group_size,
         unnest($7::BIGINT[]) AS over_ns
-) AS f
-WHERE k.call_id = f.call_id
+)
+SELECT
+    f.call_id, 'order of messages' AS evidence, f.peer,
+    f.group_name, f.group_desc, f.group_ranks, f.group_size,
+    nullif(
+        least(k.duration_ns, greatest(f.over_ns - k.start_local_ns, 0)), k.duration_ns
+    ) AS duration_ns
+FROM found AS f JOIN base.collective_calls AS k USING (call_id)
 """
 
 # Of a file that lost events, lists no groups, received from anyone or has operations that no call

@@ -15,6 +15,7 @@ ENOUGH = 8
 """Messages that say what the others of their stream are."""
 
 _PEERS_SQL = """
+INSERT INTO base.inferences BY NAME
 WITH members AS (
     SELECT comm_id, comm_rank, min(rank) AS rank
     FROM base.collective_calls
@@ -30,34 +31,33 @@ worlds AS (
 ),
 found AS (
     SELECT k.call_id, coalesce(m.rank, CASE WHEN w.comm_id IS NOT NULL THEN k.comm_peer END) AS peer
-    FROM base.collective_calls AS k
+    FROM base.known_calls AS k
     LEFT JOIN members AS m ON k.comm_id = m.comm_id AND k.comm_peer = m.comm_rank
     LEFT JOIN worlds AS w ON k.comm_id = w.comm_id
     WHERE k.peer IS NULL AND k.comm_peer IS NOT NULL
 )
-UPDATE base.collective_calls SET peer = found.peer FROM found
-WHERE collective_calls.call_id = found.call_id AND found.peer IS NOT NULL
+SELECT call_id, 'communicator' AS evidence, peer FROM found WHERE peer IS NOT NULL
 """
 
 _MESSAGES_SQL = """
+INSERT INTO base.inferences BY NAME
 WITH said AS (
     SELECT rank, source_id, stream, any_value(op) AS op, any_value(peer) AS peer
-    FROM base.collective_calls
+    FROM base.known_calls
     WHERE op <> 'unknown' AND gpu_op_id IS NOT NULL
     GROUP BY rank, source_id, stream
     HAVING count(DISTINCT op) = 1 AND any_value(op) IN ('send', 'recv')
         AND count(*) >= $enough
         AND (count(peer) = 0 OR count(DISTINCT peer) = 1 AND count(peer) = count(*))
 )
-UPDATE base.collective_calls SET op = said.op, peer = said.peer FROM said
-WHERE collective_calls.rank = said.rank AND collective_calls.source_id = said.source_id
-    AND collective_calls.stream = said.stream AND collective_calls.op = 'unknown'
-    AND collective_calls.evidence = 'name' AND collective_calls.gpu_op_id IS NOT NULL
+SELECT k.call_id, 'stream' AS evidence, s.op, s.peer
+FROM said AS s JOIN base.known_calls AS k USING (rank, source_id, stream)
+WHERE k.op = 'unknown' AND k.evidence = 'name' AND k.gpu_op_id IS NOT NULL
 """
 
 
 def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
-    """Fill in base.collective_calls.peer where all files together know it.
+    """Infer the other side of messages where all files together know it.
 
     A trace may name the peer by its number in the communicator; then the other ranks' traces tell
     who has that number.
@@ -66,12 +66,12 @@ def resolve_peers(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def resolve_messages(con: duckdb.DuckDBPyConnection) -> None:
-    """Fill in what calls of base.collective_calls are that say nothing but their kernel's name, as
-    those launched before the window: on a stream whose others in the same recording all are sends
-    to one rank, or receives from one, they are too; where none of them says to whom, or from whom,
-    they are sends or receives. A communicator of two ranks keeps to one stream; where that carries
-    both sends and receives, nothing tells. What a label leaves open, as that of sends and receives
-    in one kernel, may be either.
+    """Infer what calls are that say nothing but their kernel's name, as those launched before the
+    window: on a stream whose others in the same recording all are sends to one rank, or receives
+    from one, they are too; where none of them says to whom, or from whom, they are sends or
+    receives. A communicator of two ranks keeps to one stream; where that carries both sends and
+    receives, nothing tells. What a label leaves open, as that of sends and receives in one kernel,
+    may be either.
     """
     con.execute(_MESSAGES_SQL, {"enough": ENOUGH})
 

@@ -22,7 +22,7 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.calls import RECV, SEND, Calls, read_calls
+from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.late_groups import Recording, read_recordings
 from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import could_be_one
@@ -59,15 +59,13 @@ Reading = dict[Listed, Threads]
 """The threads of a rank that each group has which was used."""
 
 
-def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> None:
-    """Fill in the group of gloo's calls in base.collective_calls where a rank's trace lists some
-    and all files together tell which. Running it again gives the same.
+def resolve_threads(con: duckdb.DuckDBPyConnection, calls: Calls, same_clock: SameClock) -> None:
+    """Infer the group of gloo's calls where a rank's trace lists some and all files together tell
+    which; the sizes of `calls` that follow from it are set.
     """
     listed = _read_listed(con)
     if not listed:
         return
-    con.execute(_FORGET_SQL)
-    calls = read_calls(con)
     recordings = read_recordings(con, calls.origin_ns)
     # a file that ends early may lack all that a thread did: then no reading of its rank is right
     damaged = {rank for (rank,) in con.execute(_DAMAGED_SQL).fetchall()}
@@ -75,7 +73,12 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, same_clock: SameClock) -> No
     for ranks in (listed, whole):
         rows = list(_Search(calls, ranks, same_clock, recordings).groups())
         if rows:
-            con.execute(_RESOLVE_SQL, [list(column) for column in zip(*rows, strict=True)])
+            con.execute(_INFER_SQL, [list(column) for column in zip(*rows, strict=True)])
+            told = [row for row in con.fetchall() if row[1] is not None]
+            if told:
+                place, size = np.array(told, np.int64).T
+                order = np.argsort(calls.call_id)
+                calls.size[order[np.searchsorted(calls.call_id[order], place)]] = size
             return
 
 
@@ -86,32 +89,23 @@ WHERE kind = 'file damaged'
 
 # What records number, they name as well. The size of an all_gather's buffer is that of what all
 # members gather: as long as they are not known, of all ranks.
-_FORGET_SQL = """
-UPDATE base.collective_calls AS k
-SET group_name = NULL, group_desc = NULL, group_ranks = NULL, group_size = l.world_size,
-    bytes = CASE WHEN k.op = 'all_gather'
-        THEN k.bytes // k.group_size * l.world_size ELSE k.bytes END
-FROM (SELECT DISTINCT rank, world_size FROM base.listed_groups) AS l
-WHERE k.rank = l.rank AND k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
-    AND (k.group_name IS NOT NULL OR k.group_ranks IS NOT NULL)
-    AND k.op NOT IN ('send', 'recv')
-"""
-
-_RESOLVE_SQL = """
-UPDATE base.collective_calls AS k
-SET group_name = f.group_name, group_desc = f.group_desc, group_ranks = f.group_ranks,
-    group_size = len(f.group_ranks),
-    bytes = CASE WHEN k.op = 'all_gather'
-        THEN k.bytes // k.group_size * len(f.group_ranks) ELSE k.bytes END
-FROM (
+_INFER_SQL = """
+INSERT INTO base.inferences BY NAME
+WITH found AS (
     SELECT
         unnest($1::INTEGER[]) AS rank, unnest($2::BIGINT[]) AS thread,
         unnest($3::VARCHAR[]) AS group_name, unnest($4::VARCHAR[]) AS group_desc,
         unnest($5::INTEGER[][]) AS group_ranks
-) AS f
-WHERE k.rank = f.rank AND k.stream = f.thread
-    AND k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
+)
+SELECT
+    k.call_id, 'worker thread' AS evidence, f.group_name, f.group_desc, f.group_ranks,
+    len(f.group_ranks) AS group_size,
+    CASE WHEN k.op = 'all_gather' AND len(f.group_ranks) <> k.group_size
+        THEN k.bytes // k.group_size * len(f.group_ranks) END AS bytes
+FROM found AS f JOIN base.known_calls AS k ON k.rank = f.rank AND k.stream = f.thread
+WHERE k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
     AND k.op NOT IN ('send', 'recv')
+RETURNING call_id, bytes
 """
 
 

@@ -34,19 +34,21 @@ FROM members AS m WHERE f.group_name = m.group_name;
 
 
 def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Give collectives the group and number that flight recorder dumps of the same ranks tell.
+    """Infer from flight recorder dumps of the same ranks which group a collective is of, and its
+    number there.
 
     Runs once all files are loaded and before they are woven. Returns a note on what was joined.
     """
+    con.execute("DELETE FROM base.inferences WHERE evidence = 'flight recorder'")
     if not con.execute("SELECT 1 FROM base.flight_groups LIMIT 1").fetchall():
         return ()
     con.execute(_COMPLETE_GROUPS)
+    con.execute(resources.files(__package__).joinpath("join_records.sql").read_text("utf-8"))
     wanting = "FROM base.collective_calls WHERE seq IS NULL AND op NOT IN ('send', 'recv')"
     before = _count(con, f"SELECT count(*) {wanting}")
-    con.execute(resources.files(__package__).joinpath("join_records.sql").read_text("utf-8"))
-    found = before - _count(con, f"SELECT count(*) {wanting}")
     if not before:
         return ()
+    found = _count(con, "SELECT count(*) FROM base.inferences WHERE evidence = 'flight recorder'")
     return (
         f"flight recorder dumps tell the group and number of {words.count(found)} of"
         f" {words.count(before)} collectives whose trace does not",

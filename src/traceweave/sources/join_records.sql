@@ -57,31 +57,58 @@ UPDATE base.flight_calls AS f SET call_id = j.call_id
 FROM joined AS j WHERE f.source_id = j.source_id AND f.record_id = j.record_id;
 
 -- Of calls that no label tells apart all or none: half of them would be taken for groups of their own. A host backend's trace names
--- no call's group: the loader takes that which is listed alone, though the job may have made others since.
+-- no call's group; one that is listed alone is probably it, though the job may have made others since.
 CREATE OR REPLACE TEMP TABLE numbered AS
-WITH wanting AS (
+WITH alone AS (
     SELECT
-        k.call_id, k.group_name IS NULL OR k.evidence = 'host op' AS unnamed, k.group_name, j.call_id IS NOT NULL AS found,
-        j.* EXCLUDE (call_id, group_name), j.group_name AS found_name
-    FROM base.collective_calls AS k LEFT JOIN joined AS j USING (call_id)
+        source_id, any_value(group_name) AS name, any_value(group_desc) AS description,
+        coalesce(any_value(group_ranks), CAST(range(any_value(world_size)) AS INTEGER[])) AS ranks
+    FROM base.listed_groups GROUP BY source_id HAVING count(*) = 1
+),
+stated AS (
+    SELECT
+        k.call_id, k.evidence, coalesce(k.group_name, a.name) AS group_name, coalesce(k.group_desc, a.description) AS group_desc,
+        coalesce(k.group_ranks, a.ranks) AS group_ranks, coalesce(len(a.ranks), k.group_size) AS group_size
+    FROM base.collective_calls AS k
+    LEFT JOIN alone AS a ON a.source_id = k.source_id AND k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.group_name IS NULL
     WHERE k.seq IS NULL AND k.comm_id IS NULL AND k.op NOT IN ('send', 'recv')
+),
+wanting AS (
+    SELECT
+        s.*, s.group_name IS NULL OR s.evidence = 'host op' AS unnamed, j.call_id IS NOT NULL AS found,
+        j.group_name AS found_name, j.group_desc AS found_desc, j.group_ranks AS found_ranks, j.seq AS found_seq
+    FROM stated AS s LEFT JOIN joined AS j USING (call_id)
 ),
 whole AS (
     SELECT group_name
     FROM wanting
     GROUP BY group_name
-    HAVING bool_and(found AND (coalesce(group_name = found_name, FALSE) OR unnamed AND group_ranks IS NOT NULL))
+    HAVING bool_and(found AND (coalesce(group_name = found_name, FALSE) OR unnamed AND found_ranks IS NOT NULL))
 )
 SELECT w.* REPLACE (coalesce(w.group_name <> w.found_name, TRUE) AS unnamed)
 FROM wanting AS w JOIN whole AS o ON w.group_name IS NOT DISTINCT FROM o.group_name;
 
--- The size of an all_gather is that of what all members gather: the loader took those of another group, or the whole job.
-UPDATE base.collective_calls AS k SET
-    bytes = CASE WHEN n.unnamed AND k.op = 'all_gather' THEN k.bytes * len(n.group_ranks) // k.group_size ELSE k.bytes END,
-    group_name = n.found_name,
-    group_desc = CASE WHEN n.unnamed THEN n.group_desc ELSE coalesce(k.group_desc, n.group_desc) END,
-    group_ranks = CASE WHEN n.unnamed THEN n.group_ranks ELSE coalesce(k.group_ranks, n.group_ranks) END,
-    group_size = CASE WHEN n.unnamed THEN len(n.group_ranks) ELSE k.group_size END,
-    seq = n.seq
-FROM numbered AS n
-WHERE k.call_id = n.call_id;
+-- The size of an all_gather is that of what all members gather: the loader took those of the whole job.
+INSERT INTO base.inferences BY NAME
+WITH told AS (
+    SELECT
+        call_id, found_name AS group_name, found_seq AS seq,
+        CASE WHEN unnamed THEN found_desc ELSE coalesce(group_desc, found_desc) END AS group_desc,
+        CASE WHEN unnamed THEN found_ranks ELSE coalesce(group_ranks, found_ranks) END AS group_ranks,
+        CASE WHEN unnamed THEN len(found_ranks) ELSE coalesce(group_size, len(found_ranks)) END AS group_size
+    FROM numbered
+),
+new AS (
+    SELECT
+        t.*, k.op, k.bytes, k.group_size AS stated_size,
+        (k.group_name IS DISTINCT FROM t.group_name OR k.group_ranks IS NULL AND t.group_ranks IS NOT NULL) AS is_new
+    FROM told AS t JOIN base.collective_calls AS k USING (call_id)
+)
+SELECT
+    call_id, 'flight recorder' AS evidence, seq,
+    CASE WHEN is_new THEN group_name END AS group_name,
+    CASE WHEN is_new THEN group_desc END AS group_desc,
+    CASE WHEN is_new THEN group_ranks END AS group_ranks,
+    CASE WHEN is_new THEN group_size END AS group_size,
+    CASE WHEN op = 'all_gather' AND group_size <> stated_size THEN bytes * group_size // stated_size END AS bytes
+FROM new;

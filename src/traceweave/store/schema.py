@@ -17,7 +17,7 @@ import duckdb
 from traceweave.markup import table
 from traceweave.store.rows import insert_rows
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 """Raised whenever a database written before can no longer be read by the code after."""
 
 LEAST_PAUSE_NS = 500_000
@@ -25,7 +25,7 @@ LEAST_PAUSE_NS = 500_000
 the quickest took 0.5 ms."""
 
 
-_TABLES = ("run", "events", "job")
+_TABLES = ("run", "events", "calls", "job")
 _VIEWS = ("run", "ops", "collectives", "timeline", "flight_recorder", "nccl", "capture")
 """Files of tables/ and views/, each after those that it reads."""
 

@@ -29,5 +29,8 @@
         WHEN chosen = every[:len(chosen)] THEN 'until step ' || chosen[-1]
         WHEN len(chosen) > 2 AND len(list_distinct(list_transform(range(2, len(chosen) + 1), lambda i: chosen[i] - chosen[i - 1]))) = 1
             THEN format('in every {}{} step', chosen[2] - chosen[1], CASE chosen[2] - chosen[1] WHEN 2 THEN 'nd' WHEN 3 THEN 'rd' ELSE 'th' END)
+        -- one step in ten since then may be as quick as before: steps vary
+        WHEN chosen[1] > every[1] AND len(chosen) >= 0.9 * (len(every) - list_position(every, chosen[1]) + 1)
+            THEN format('in {} of {} steps from step {} on', len(chosen), len(every) - list_position(every, chosen[1]) + 1, chosen[1])
         ELSE format('in {} of {} steps', len(chosen), len(every))
     END;

@@ -7,6 +7,7 @@ export function write(view) {
   for (const set of ["streams", "host"]) if (view[set].size) parts.set(set, spans([...view[set]]));
   if (view.selection) parts.set("select", `${view.selection.from}-${view.selection.until}`);
   if (view.picked && view.picked.id !== undefined) parts.set("op", `${view.picked.kind}.${view.picked.rank}.${view.picked.id}`);
+  if (view.finding) parts.set("finding", view.finding.number);
   if (view.search) parts.set("search", view.search);
   if (view.query) parts.set("sql", view.query);
   return `#${parts}`;
@@ -26,6 +27,12 @@ export function read(hash, view) {
   view.search = parts.get("search") || "";
   view.query = parts.get("sql") || "";
   return op && view.run.rankOf.has(Number(op[2])) ? { kind: op[1], rank: Number(op[2]), id: Number(op[3]) } : null;
+}
+
+// The number of the finding that the view is filtered by, null if none is: it has to be asked for.
+export function finding(hash) {
+  const [number] = numbers(new URLSearchParams(hash.slice(1)).get("finding") || "");
+  return number ?? null;
 }
 
 function pair(text) {

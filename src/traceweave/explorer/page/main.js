@@ -5,6 +5,7 @@ import { Colours } from "./colours.js";
 import { Data, spans } from "./data.js";
 import { Details } from "./details.js";
 import { Drawer } from "./drawer.js";
+import { Findings } from "./findings.js";
 import { button, element, swatch } from "./elements.js";
 import { Gutter } from "./gutter.js";
 import { KEYS, listenToKeys, listenToPointer, listenToRuler, listenToWheel } from "./input.js";
@@ -61,6 +62,11 @@ class Page {
     this.askWhole();
     if (this.view.selection) this.changed("selection");
     if (picked) this.goByNumber(picked);
+    const finding = link.finding(location.hash);
+    if (finding !== null) {
+      this.openFindings();
+      this.findings.show(finding);
+    }
     if (this.view.query) {
       this.drawer.show("console");
       this.console.ask();
@@ -69,7 +75,7 @@ class Page {
 
   build() {
     const { view, run, colours, failed } = this;
-    this.drawer = new Drawer(part("drawer"), { details: "Operation", totals: "Selection", console: "SQL" }, () => this.draw());
+    this.drawer = new Drawer(part("drawer"), { findings: "Findings", details: "Operation", totals: "Selection", console: "SQL" }, () => this.draw());
     this.details = new Details(this.drawer.pane("details"), view, (op) => this.go(op), failed);
     this.totals = new Totals(this.drawer.pane("totals"), view, run, colours, failed);
     this.search = new Search(part("search"), view, { go: (op) => this.go(op), goToTime: (time) => this.goToTime(time) }, failed);
@@ -80,7 +86,9 @@ class Page {
         this.goToTime({ from, until: from });
       },
     });
+    this.findings = new Findings(this.drawer.pane("findings"), view, { place: (place, row) => this.goToPlace(place, row), failed });
     part("actions").append(
+      button("Findings", () => this.openFindings()),
       button("SQL", () => this.openConsole()),
       button("Open in Perfetto", () => this.openPerfetto(), { title: "Sends the selection, or what is in view, to ui.perfetto.dev in a new window" }),
       button("Critical path", (event) => this.togglePath(event.currentTarget), { "aria-pressed": "false" }),
@@ -100,6 +108,13 @@ class Page {
     const causes = Object.keys(CAUSES).map((cause) => [CAUSES[cause], colours.cause(cause)]);
     const parts = [["compute", colours.categories[0]], ["communication", colours.categories[1]], ["copies", colours.categories[2]]];
     part("legend").replaceChildren(...parts.map(([label, colour]) => element("li", {}, swatch(colour), label)), element("li", {}, "pale: waits for other ranks"), ...(this.view.streams.size ? [element("li", {}, "idle:"), ...causes.map(([label, colour]) => element("li", {}, swatch(colour), label))] : []));
+  }
+
+  // The chip that says what the view is filtered by, and ends it.
+  tellFinding() {
+    const { finding } = this.view;
+    part("finding").hidden = !finding;
+    part("finding").replaceChildren(...(finding ? [`Only: ${finding.title} `, button("✕", () => this.view.filter(null), { "aria-label": "Show everything" })] : []));
   }
 
   listen() {
@@ -140,7 +155,11 @@ class Page {
       drawer.show("details");
       this.details.show(view.picked);
     }
-    if (what === "selection" && view.selection) {
+    if (what === "finding") {
+      this.tellFinding();
+      if (this.findings.rows) this.findings.tell();
+    }
+    if (what === "selection" && view.selection && this.drawer.open !== "findings") {
       drawer.show("totals");
       this.totals.show(view.selection);
     }
@@ -223,6 +242,23 @@ class Page {
     } catch {
       this.say("The address of the page is the link to this view.");
     }
+  }
+
+  openFindings() {
+    this.drawer.show("findings");
+    this.findings.load();
+  }
+
+  // Where a finding shows best: its ranks are unfolded, as far as they are few.
+  goToPlace({ rank, start_ns, duration_ns }, { ranks }) {
+    const { view } = this;
+    const shown = [rank, ...(ranks || [])].filter((one) => one !== null).slice(0, FEW_RANKS);
+    for (const one of shown) view.streams.add(one);
+    view.select({ from: start_ns, until: start_ns + Math.max(duration_ns, 1), ...(shown.length ? { ranks: [...new Set(shown)] } : {}) });
+    view.focus(start_ns, Math.max(duration_ns, 1) * 3);
+    this.drawNow();
+    const row = this.scene.rows.find((one) => one.rank === rank);
+    if (row) this.stage.scrollTop = row.top;
   }
 
   openConsole() {
@@ -328,6 +364,7 @@ class Page {
     this.drawer.close();
     this.view.picked = null;
     this.view.mark = null;
+    if (this.view.finding) this.view.filter(null);
     this.view.select(null);
   }
 

@@ -15,7 +15,7 @@ export class Painter {
 
   paint(scene) {
     const { pen, width, height } = penOf(this.canvas);
-    Object.assign(this, { matches: null, hostMatches: null }, { pen, width, height, ...scene });
+    Object.assign(this, { matches: null, hostMatches: null, subject: scene.view.finding?.subject }, { pen, width, height, ...scene });
     pen.imageSmoothingEnabled = false;
     pen.font = `11px ${this.font}`;
     this.marks = [];
@@ -75,7 +75,7 @@ export class Painter {
 
   op(i, from, to, top, height, lettered) {
     const { frame, pen, colours, view, width } = this;
-    const faint = this.matches && !this.matches[frame.name[i]] ? FAINT : 1;
+    const faint = (this.matches && !this.matches[frame.name[i]]) || !this.isMeant(frame.category[i]) ? FAINT : 1;
     const end = to - from > 4 ? to - 0.6 : to;
     const wait = frame.wait_ns[i];
     pen.fillStyle = colours.op(frame.category[i], frame.classes[frame.class[i]]);
@@ -95,6 +95,14 @@ export class Painter {
       const inside = until - from < (to - from) / 2;
       this.words(frame.shorts[frame.name[i]], inside ? until : from, to, top, height, inside ? colours.letters : colours.ink);
     }
+  }
+
+  // Whether operations of a category are what the finding is about, that the view is filtered by.
+  isMeant(category) {
+    const { kind, which } = this.subject || {};
+    if (kind === "gaps") return false;
+    if (kind === "ops") return which === (category === 0 ? "compute" : "memory");
+    return kind === "waits" || kind === "transfers" ? category === 1 : true;
   }
 
   frameAround(from, to, top, height) {
@@ -161,6 +169,8 @@ export class Painter {
     if (!frame) return;
     const scale = width / this.view.length;
     const fills = frame.names.map((name) => (row.kind === "gaps" ? colours.cause(name) : colours.path(name)));
+    const { kind, which } = this.subject || {};
+    const faint = frame.names.map((name) => row.kind === "gaps" && kind && kind !== "steps" && !(kind === "gaps" && name === which));
     const [first, end] = frame.of.get(row.rank) || [0, 0];
     for (let i = first; i < end; i += 1) {
       const from = (frame.start_ns[i] - this.view.from) * scale;
@@ -169,8 +179,10 @@ export class Painter {
       pen.fillStyle = fills[frame.name[i]];
       // the path goes on without a hole: whole pixels leave no seam
       const [left, right] = row.kind === "path" ? [Math.round(from), Math.round(to)] : [from, to];
+      pen.globalAlpha = faint[frame.name[i]] ? FAINT : 1;
       pen.fillRect(left, top, Math.max(right - left, 0.6), row.height);
     }
+    pen.globalAlpha = 1;
   }
 
   outside() {

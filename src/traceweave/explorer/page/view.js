@@ -1,5 +1,5 @@
 // What is looked at: a stretch of the run [from, until) in ns from its beginning, which ranks are unfolded, what is picked,
-// selected and searched for. Whoever shows it listens to "change".
+// selected and searched for, and the finding that it is filtered by. Whoever shows it listens to "change".
 
 const SHORTEST = 50;
 
@@ -16,6 +16,7 @@ export class View extends EventTarget {
     this.selection = null;
     this.mark = null; // a moment that was gone to
     this.search = "";
+    this.finding = null; // all that is not of it is drawn faintly
   }
 
   get length() {
@@ -67,6 +68,11 @@ export class View extends EventTarget {
   pick(picked) {
     this.picked = picked;
     this.changed("picked");
+  }
+
+  filter(finding) {
+    this.finding = finding;
+    this.changed("finding");
   }
 
   select(selection) {

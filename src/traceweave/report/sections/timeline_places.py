@@ -7,36 +7,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceweave.analyses.subjects import SUBJECTS
 from traceweave.report.query import Row
 from traceweave.report.sections.timeline import Timeline
-
-_GAPS = {
-    "allocator": "allocator",
-    "compilation": "compilation",
-    "data_bound": "data_loading",
-    "device_delay": "device_delay",
-    "launch_bound": "launch_bound",
-    "module_loading": "module_loading",
-    "profiler_overhead": "profiler_overhead",
-    "sync_bound": "sync",
-    "unexplained_idle": "unknown",
-}
-"""Rules about gaps, and the cause of these."""
-
-_OPS = {
-    "compute_bound": "compute",
-    "exposed_copies": "memory",
-    "pageable_copies": "memory",
-    "slow_kernels": "compute",
-    "unified_memory": "memory",
-}
-"""Rules about operations, and the category of these."""
-
-_WAITS = frozenset({"imbalance", "pipeline_wait", "straggler", "unequal_stages", "uneven_work"})
-_TRANSFERS = frozenset(
-    {"communication_bound", "long_tail", "poor_overlap", "slow_link", "small_collectives"}
-)
-_STEPS = frozenset({"one_off_stall", "unsteady_steps"})
 
 
 class Place(NamedTuple):
@@ -52,24 +25,22 @@ class Place(NamedTuple):
 
 def place_of(timeline: Timeline, finding: Row) -> Place | None:
     """Return the longest stretch of what a finding is about; None if nothing of it is drawn."""
-    rule, ranks = finding["rule"], finding["ranks"] or []
-    if rule in _STEPS:
+    subject, ranks = SUBJECTS.get(finding["rule"]), finding["ranks"] or []
+    if subject is None:
+        return None
+    if subject.kind == "steps":
         return _longest_step(timeline)
-    if rule in _GAPS:
-        gaps = timeline.gaps
-        gaps = gaps.filter(pc.equal(gaps["cause"], _GAPS[rule]))
-        return _longest(timeline, _of(gaps, ranks), "duration_ns", ranks)
-    if rule in _OPS:
-        ops = timeline.ops
-        ops = ops.filter(pc.equal(ops["category"], _OPS[rule]))
-        return _longest(timeline, _of(ops, ranks), "duration_ns", ranks)
-    if rule in _WAITS:
+    if subject.kind == "waits":
         return _longest_wait(timeline, ranks)
-    if rule in _TRANSFERS:
+    if subject.kind == "transfers":
         calls = timeline.ops.filter(pc.equal(timeline.ops["category"], "communication"))
         moved = pc.subtract(calls["duration_ns"], pc.fill_null(calls["wait_ns"], 0))
         return _longest(timeline, calls.append_column("moved_ns", moved), "moved_ns", ranks)
-    return None
+    rows, column = (
+        (timeline.gaps, "cause") if subject.kind == "gaps" else (timeline.ops, "category")
+    )
+    rows = rows.filter(pc.equal(rows[column], subject.which))
+    return _longest(timeline, _of(rows, ranks), "duration_ns", ranks)
 
 
 def _longest_wait(timeline: Timeline, ranks: list[int]) -> Place | None:

@@ -156,5 +156,7 @@ LEFT JOIN numbered AS c
     ON c.rank = o.rank AND c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
     AND o.op NOT IN ('send', 'recv')
 LEFT JOIN new_messages AS m ON m.op_id = o.op_id
-LEFT JOIN only_groups AS g ON g.rank = o.rank
+-- which of the groups that a file lists its threads serve, all files together tell
+LEFT JOIN only_groups AS g
+    ON g.rank = o.rank AND (o.op IN ('send', 'recv') OR g.source_id NOT IN (SELECT source_id FROM base.listed_groups))
 WHERE o.kind = 'annotation';

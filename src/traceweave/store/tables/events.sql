@@ -66,45 +66,6 @@ CREATE TABLE base.op_parts (
     duration_ns BIGINT NOT NULL
 );
 
--- what one rank knows of one of its collective or point-to-point operations
-CREATE TABLE base.collective_calls (
-    call_id BIGINT NOT NULL,
-    rank INTEGER NOT NULL,
-    source_id INTEGER NOT NULL,
-    gpu_op_id BIGINT,
-    -- of an operation that is two kernels, with its data under way in between: the second
-    receive_op_id BIGINT,
-    host_op_id BIGINT,
-    op VARCHAR NOT NULL,
-    -- of an all_to_all that is one of two kinds, 'dispatch' or 'combine': to match calls, all that counts is what they exchange
-    kind VARCHAR,
-    group_name VARCHAR,
-    group_desc VARCHAR,
-    group_ranks INTEGER[],
-    group_size INTEGER,
-    comm_id VARCHAR,
-    -- numbers inside the communicator, where nothing else is known: of this rank, and of a send's or recv's peer
-    comm_rank INTEGER,
-    comm_peer INTEGER,
-    seq BIGINT,
-    dtype VARCHAR,
-    bytes BIGINT,
-    peer INTEGER,
-    stream BIGINT,
-    start_local_ns BIGINT NOT NULL,
-    duration_ns BIGINT NOT NULL,
-    step BIGINT,
-    evidence VARCHAR NOT NULL
-);
-
--- written by weave, one row per call
-CREATE TABLE base.matches (
-    call_id BIGINT NOT NULL,
-    group_id INTEGER,
-    collective_id BIGINT,
-    match VARCHAR NOT NULL
-);
-
 CREATE TABLE base.flows (
     rank INTEGER,
     source_id INTEGER NOT NULL,

@@ -19,6 +19,7 @@
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+-- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
 CREATE VIEW collectives AS
 SELECT
     k.rank, m.collective_id, m.group_id,
@@ -28,8 +29,8 @@ SELECT
     aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
     coalesce(m.match, 'unmatched') AS match,
-    k.call_id, k.peer, k.evidence
-FROM base.collective_calls AS k
+    k.call_id, k.peer, k.evidence, k.inferred
+FROM base.known_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
 LEFT JOIN base.matches AS m USING (call_id);

@@ -1,0 +1,264 @@
+"""What ends say of one clock, or of several that move together, beside what all others say: where
+they seem to step, which seem to bend, and by how much more likely that makes the ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.basis import BENDS, Step
+from traceweave.clocks.start import DRIFT
+from traceweave.clocks.system import NU, STEP_NS, TABLE, TINY, Model
+from traceweave.clocks.variances import GRID, ROUNDED, best_variance, price
+
+HUBER = 1.5
+"""Scales beyond which an end counts as one that far when a step is looked for."""
+MOST_SHARED = 8
+"""Sets of clocks that seem to step together which are looked at in a round, and clocks that are
+told apart of those that do."""
+
+
+@dataclass(frozen=True)
+class Pulls:
+    """Sums over the ends of each clock in each instance, in this order."""
+
+    unit: Ints
+    row: Ints
+    weight: Floats
+    """What ends weigh as far as they are told from one instance to the next."""
+    count: Floats
+    """How many ends there are."""
+    ahead: Floats
+    """The weights times how far ends lie from the common end."""
+    score: Floats
+    """By how much the likelihood grows if the clock is moved there, no end counting as farther than
+    HUBER scales."""
+    near: Floats
+    """What ends weigh in the fit, those that lie far less."""
+    drawn: Floats
+    """The same times how far they lie from the common end."""
+    of_all: tuple[Floats, ...]
+    """Per instance: sums of `weight`, `near` and `drawn` over all clocks."""
+
+
+def pulls_of(model: Model) -> Pulls:
+    """Return the sums over all ends as they lie now."""
+    ends, (rest, near) = model.ends, model.weigh()
+    scale = model.briefly(rest)[ends.cell][ends.row]
+    weight = 1 / scale**2
+    score = np.clip(rest, -HUBER * scale, HUBER * scale) * weight
+    score -= weight * (np.bincount(ends.row, score) / np.bincount(ends.row, weight))[ends.row]
+    key, place = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
+    share = model.effect[ends.cell][ends.row]
+    sums: list[Floats] = [np.zeros(len(key)) for _ in range(6)]
+    for total, of in zip(
+        sums,
+        (weight, np.ones_like(rest), weight * rest, score * share, near, near * rest),
+        strict=True,
+    ):
+        np.add.at(total, place, of)
+    unit, row = key // ends.rows, key % ends.rows
+    weight, count, ahead, score, near, drawn = sums
+    of_all = tuple(
+        np.asarray(np.bincount(row, of, ends.rows), np.float64) for of in (weight, near, drawn)
+    )
+    return Pulls(unit, row, weight, count, ahead, score, near, drawn, of_all)
+
+
+def told_of(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
+    """What instances say that some clocks share with others."""
+    low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
+    mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
+    row, place = np.unique(pulls.row[mine], return_inverse=True)
+    weight, count, ahead, near, drawn = (
+        np.bincount(place, of[mine])
+        for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
+    )
+    total, beside, pulled = (of[row] for of in pulls.of_all)
+    others = total - weight
+    told = others > ROUNDED * total
+    row, weight, others, total = (of[told] for of in (row, weight, others, total))
+    apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
+    share = model.effect[model.ends.cell[row]] * count[told] * others / total
+    return Told(row, apart, weight / count[told], share)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Per instance that some clocks share with others: how far their ends lie after those of the
+    others, how exactly one end is known (inverse variance), and for how many they count."""
+
+    row: Ints
+    apart: Floats
+    info: Floats
+    share: Floats
+
+    def score(self, most: float) -> Floats:
+        """By how much the likelihood grows if they are moved, none farther than `most` scales."""
+        scale = np.sqrt(self.info)
+        return np.asarray(self.share * scale * np.clip(self.apart * scale, -most, most))
+
+    def likely(self, rest: Floats) -> Floats:
+        """Log likelihood of each, if that much of it is left."""
+        return np.asarray(-self.share * (NU + 1) / 2 * np.log1p(self.info * rest**2 / NU))
+
+    def alike(self) -> Told:
+        """As if all were known as exactly as most are: of many that agree, a few that are known
+        better may say something else."""
+        return replace(self, info=np.full_like(self.info, np.median(self.info)))
+
+    def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
+        """The most likely multiples of columns, and their log likelihood: from all ends alike to
+        those that agree."""
+        tried = []
+        for first in (self, self.alike()):
+            value = first.weighed(x, prior, np.ones_like(self.apart))
+            for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
+                rest = self.apart - x @ value
+                near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
+                value = self.weighed(x, prior, near)
+            told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
+            tried.append((float(told), value))
+        told, value = max(tried, key=lambda pair: pair[0])
+        return value, told
+
+    def weighed(self, x: Floats, prior: Floats, near: Floats) -> Floats:
+        """Multiples of columns by weighted least squares."""
+        weight = self.share * self.info * near
+        return np.asarray(
+            np.linalg.solve((x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart))
+        )
+
+
+def sums_after(values: Floats) -> Floats:
+    """Sums from each place on."""
+    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
+
+
+def candidates(model: Model) -> list[tuple[float, Step]]:
+    """The step of each clock, and of clocks that seem to step together, that gains most, by the
+    score of Huber's weights given their own line, bend and steps; best first."""
+    pulls = pulls_of(model)
+    several = [(unit,) for unit in range(len(model.fixed))] + _together(model, pulls)
+    found = [candidate(model, units, told_of(model, pulls, units)) for units in several]
+    return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
+
+
+def candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, Step] | None:
+    """Return the step of some clocks that gains most and how much; None where few ends tell."""
+    if len(told.row) < 8:
+        return None
+    at = model.when[told.row]
+    bends = float(model.bend_var[list(units)].max())
+    mine = _steps_of(model, units, told.row)
+    x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
+    prior = np.full(x.shape[1], TINY)
+    prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2
+    if bends > 0:
+        prior[2 : 2 + BENDS] = 1 / bends
+    scored = _moment(told, x, prior, at, HUBER)
+    seen = _moment(told.alike(), x, prior, at, np.inf)
+    found = [scored]
+    if max(scored, seen)[0] >= price(model):  # tails gain no more than squares
+        without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
+        for place in {scored[1], seen[1]}:
+            gain, place = _gain(told, x, prior, at, place)
+            found.append((gain - without, place))
+    gain, place = max(found)
+    return gain, Step(units, float(at[place - 1]), float(at[place]))
+
+
+def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tuple[float, int]:
+    """What a step gains by the score, ends counting as `most` scales off at most, and the instance
+    before which it gains most."""
+    score, info = told.score(most), told.share * told.info
+    inverse = np.linalg.pinv((x.T * info) @ x + np.diag(prior), hermitian=True)
+    beyond = sums_after(info[:, None] * x)
+    known = beyond @ inverse
+    top = sums_after(score) - known @ (x.T @ score)
+    low = sums_after(info) - (known * beyond).sum(axis=1)
+    gain = np.where(low > 0.5 * np.median(info), top**2 / np.maximum(low, 1e-30) / 2, 0.0)
+    gain[1:][np.diff(at) <= 0] = 0.0
+    best = int(np.argmax(gain[1:])) + 1
+    return float(gain[best]), best
+
+
+def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple[float, int]:
+    """Log likelihood with a step about there, and the instance before which it fits best."""
+    prior = np.r_[prior, 1 / STEP_NS**2]
+    for _ in range(2):
+        step = (np.arange(len(at)) >= place) * 1.0
+        value, gain = told.fit(np.column_stack([x, step]), prior)
+        rest = told.apart - x @ value[:-1]
+        moved = np.cumsum(told.likely(rest) - told.likely(rest - value[-1]))[:-1]
+        moved[np.diff(at) <= 0] = -np.inf
+        best = int(np.argmax(moved)) + 1
+        if best == place:
+            break
+        place = best
+    return gain, place
+
+
+def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
+    """Clocks that seem to step together at some moment: of the steps of all of them there, each
+    given the others and what all clocks do, those above and below the widest gain of two groups."""
+    size = len(model.bins) * len(model.clock) * len(model.fixed)
+    if model.pooled or len(model.fixed) < 4 or size > TABLE:
+        return []
+    ends, (rest, _) = model.ends, model.weigh()
+    weight = (model.effect / model.briefly(rest) ** 2)[ends.cell][ends.row]
+    fun, lap = model.flat(), model.sums(weight)[0]
+    bins, units = lap.shape[:2]
+    of_bin = np.searchsorted(model.bins, pulls.row, "right") - 1
+    pull: Floats = np.zeros((bins, units))
+    np.add.at(pull, (of_bin, pulls.unit), pulls.score)
+    pull = sums_after(pull)
+    moving = len(model.clock) + len(model.steps)
+    factor = cho_factor(model.of_clocks(fun, lap) + np.diag(model.prior[:moving] + TINY))
+    found: dict[tuple[int, ...], float] = {}
+    crossing = model.steps_of_all(fun, lap)
+    for cross, own, right in zip(crossing, sums_after(lap), pull, strict=True):
+        told = own - cross.T @ cho_solve(factor, cross)
+        height = np.linalg.solve(told + np.eye(units) / STEP_NS**2, right)
+        order = np.argsort(height)
+        low = told[np.ix_(order, order)].cumsum(axis=0).cumsum(axis=1).diagonal()
+        top = np.cumsum(right[order])
+        gain = np.where(low > ROUNDED * low.max(), top**2 / np.maximum(low, 1e-30) / 2, 0.0)[:-1]
+        cut = int(np.argmax(gain)) + 1
+        some = min(order[:cut], order[cut:], key=len)
+        key = tuple(sorted(some.tolist()))
+        if len(key) > 1:
+            found[key] = max(found.get(key, 0.0), float(gain[cut - 1]))
+    return sorted(found, key=lambda key: -found[key])[:MOST_SHARED]
+
+
+def _steps_of(model: Model, units: tuple[int, ...], row: Ints) -> list[Floats]:
+    """For each step that some clocks have a part in: 1 in instances after it, 0 before."""
+    return [
+        after[row].astype(float)
+        for after, step in zip(model.after, model.steps, strict=True)
+        if not set(units).isdisjoint(step.units)
+    ]
+
+
+def bending(model: Model, least: float = 1.0) -> Flags:
+    """Which clocks seem to bend, each by itself, by a gain of `least` at least."""
+    found = model.bend_var > 0
+    pulls = pulls_of(model)
+    for unit in range(len(model.fixed)):
+        told = told_of(model, pulls, (unit,))
+        row, score, info = told.row, told.score(HUBER), told.info * told.share
+        if len(row) < BENDS // 2 or found[unit]:
+            continue
+        line = np.column_stack([model.fun[row, :2], *_steps_of(model, (unit,), row)])
+        bends = model.fun[row, 2:]
+        cross = (bends.T * info) @ line
+        base = np.linalg.pinv((line.T * info) @ line, hermitian=True)
+        free = (bends.T * info) @ bends - cross @ base @ cross.T
+        right = -(bends.T @ score - cross @ (base @ (line.T @ score)))
+        gain, _ = best_variance(free, right, np.ones(BENDS), GRID)
+        found[unit] = gain > least
+    return found
