@@ -49,6 +49,7 @@ check: test
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.lint_sql
 
 types: $(STAMP)
 	$(BIN)/mypy

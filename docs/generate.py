@@ -1,7 +1,7 @@
 """Write what docs/ has from the code: `python docs/generate.py`.
 
 Reference pages are made by `make docs` (--reference) and not committed: analyses.md and findings.md
-from the headers of the analyses and rules, schema.md from those of views.sql, vocabulary.md from
+from the headers of the analyses and rules, schema.md from those of views/, vocabulary.md from
 the tables of names, cli.md from the live commands.
 Committed are the answers below the queries of sql.md, and methods.pyi, which has every
 analysis as a method of a run. With --check nothing is written, and it is an error if they are

@@ -20,9 +20,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Number: TypeAlias = int | float | Decimal
+Kind: TypeAlias = Literal["duration", "bytes", "flops", "percent"]
 _Units: TypeAlias = tuple[tuple[int, str], ...]
 """Powers of ten with their unit, falling."""
 
@@ -105,17 +106,32 @@ def cell(column: str, value: object) -> str:
     return _in_column(column, value) if isinstance(value, int | float) else str(value)
 
 
-def _in_column(column: str, value: int | float) -> str:
+def kind(column: str) -> Kind | None:
+    """Return what the numbers of a column are, as the end of its name says; None: plain numbers."""
     if column.endswith("_ns"):
+        return "duration"
+    if column.startswith("bytes") or column.endswith("_bytes"):
+        return "bytes"
+    if column == "flops" or column.endswith("_flops"):
+        return "flops"
+    return "percent" if column.endswith(FRACTIONS) else None
+
+
+def bare(column: str) -> str:
+    """Return the name of a column without the unit that its values are shown with."""
+    return column.removesuffix("_ns").removesuffix("_bytes")
+
+
+def _in_column(column: str, value: int | float) -> str:
+    what = kind(column)
+    if what == "duration":
         is_moment = EPOCH_FROM_NS < value < LAST_NS and not column.endswith("offset_ns")
         return time_of_day(int(value)) if is_moment else duration(value, TABLE)
-    if column.startswith("bytes") or column.endswith("_bytes"):
-        return size(value, TABLE)
-    if column == "flops" or column.endswith("_flops"):
-        return work(value, TABLE)
+    if what in ("bytes", "flops"):
+        return size(value, TABLE) if what == "bytes" else work(value, TABLE)
     if isinstance(value, int):
         return str(value)
-    return percent(value) if column.endswith(FRACTIONS) else number(value, TABLE)
+    return percent(value) if what == "percent" else number(value, TABLE)
 
 
 def ratio(value: Number | None, digits: int = SENTENCE) -> str:

@@ -7,6 +7,7 @@ import pytest
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.templates import Asked, Sql, template
 from traceweave.errors import QueryError
+from traceweave.vocabulary import names
 
 VALUES: dict[str, Value] = {
     "unit": "it's",
@@ -32,6 +33,10 @@ def rendered(text: str) -> str:
         ("FROM {{ ref('gaps') }} AS g", "FROM ref_gaps AS g"),
         ("FROM {{ ref('gaps', least=param('least')) }}", "FROM ref_gaps{'least': 5}"),
         ("FROM {{ rule('hang') }}, {{ rules() }}", "FROM rule_hang, rules_"),
+        (
+            "SELECT {{ names('loading_code', 'h.name') }} FROM host_ops AS h",
+            f"SELECT {names('loading_code', 'h.name')} FROM host_ops AS h",
+        ),
         ("SELECT {% if param('all') %}1{% else %}2{% endif %}", "SELECT 1"),
         ("{% for n in [1, 'b'] %}{{ n }} {% endfor %}", "1 'b' "),
         ("SELECT {'a': 1} -- 100%", "SELECT {'a': 1} -- 100%"),
@@ -54,6 +59,8 @@ def test_what_is_asked_for_is_known_whichever_branch_is_taken() -> None:
         ("SELECT 1\nFROM {{ ref('gaps' }}", "own.sql: line 2 of its SQL: unexpected '}'"),
         ("FROM {{ ref(param('x')) }}", "own.sql: what it reads has to be named as text"),
         ("FROM {{ reff('gaps') }}", "own.sql: 'reff' is undefined"),
+        ("{{ names('loadings', 'name') }}", "own.sql: no table of names is called 'loadings'"),
+        ("{{ names('loading_code') }}", "own.sql: names() missing 1 required positional argument"),
         ("{{ ().__class__.__mro__ }}", "own.sql: access to attribute '__class__'"),
         ("{{ ref.__globals__ }}", "own.sql: access to attribute '__globals__'"),
         ("{% include '/etc/passwd' %}", "own.sql: /etc/passwd"),

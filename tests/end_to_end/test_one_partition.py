@@ -28,7 +28,8 @@ MEASURES = re.compile(
 MEASURED = {
     "macros/intervals.sql": "defines them",
     "macros/windows.sql": "what ran in each window: the states of breakdown and partition",
-    "macros/gaps.sql": "why a device ran nothing",
+    "macros/idle_lanes.sql": "when a device or stream ran nothing",
+    "macros/held_up.sql": "what the host did meanwhile",
     "macros/parallelism.sql": "how much of one call no compute hides, and how it blocks compute",
     "breakdown.sql": "the states of each window",
     "kernel_types.sql": "the same windows by what ran at once",
@@ -41,8 +42,10 @@ MEASURED = {
     "tp.sql": "of calls that block",
     "groups.sql": "how far compute had come when each call began, which tells what a group is for",
     "data_loading.sql": "which gaps the loader is behind",
+    "shared/pipeline_traffic.sql": "how long receives of a pipeline block compute",
     "pipeline.sql": "bubbles: whatever a stage of a pipeline does but compute",
-    "stragglers.sql": "what a rank did longer than others between two collectives",
+    "shared/worked_until.sql": "what a rank did between two collectives",
+    "shared/late_launches.sql": "what held up the thread that launched the second of them",
     "shared/wait_origins.sql": "how long it had waited without compute before it came late",
     "copies.sql": "how much of copies compute hides",
 }

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tests.vocabulary.asking import classes
-from traceweave.vocabulary import Row, Table, answered, spell, tables
+from traceweave.vocabulary import Row, Table, spell, tables, with_names
 
 KERNELS = {"communication": "path", "kernel_families": "whole", "kernel_words": "own"}
 LOWER_CASE = {"collective_ops", "element_types"}
@@ -43,7 +43,8 @@ def first_rows(name: str) -> list[int | None]:
 
 def ask(table: str, *names: str) -> list[str | None]:
     with duckdb.connect() as con:
-        query = answered(f"SELECT vocabulary('{table}', s) FROM (SELECT unnest($1) AS s)")
+        asked = with_names(f"{{{{ names('{table}', 's') }}}}")
+        query = f"SELECT {asked} FROM (SELECT unnest($1) AS s)"
         return [class_ for (class_,) in con.execute(query, [list(names)]).fetchall()]
 
 

@@ -2,6 +2,7 @@
 -- answers: How much of every step is communication that no compute hides, and how much is nothing at all?
 -- topic: time
 -- grain: one row per rank and step; one row per rank where step is NULL
+-- page: table-budget
 -- within: rank
 -- param: window
 -- column: rank INTEGER | global rank

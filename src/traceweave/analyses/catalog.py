@@ -6,6 +6,8 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- answers: the question
     -- topic: one of TOPICS
     -- grain: what one row is
+    -- page: table-waits                         what on the page shows the rows, or what they are
+                                                 made of; optional
     -- within: rank, 600 bytes per op            if no row needs events of two ranks (batches.py);
                                                  optional; the memory it takes too, if that is much
     -- param: name TYPE = default | meaning      or the bare name of one in parameters.txt
@@ -77,7 +79,7 @@ class Analysis(Statement):
     kind: ClassVar[str] = "analysis"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"analysis": ONCE, "caveat": REPEATED}
-        | dict.fromkeys(("answers", "topic", "grain", "order", "main", "first"), OPTIONAL)
+        | dict.fromkeys(("answers", "topic", "grain", "page", "order", "main", "first"), OPTIONAL)
         | _LISTS
     )
 

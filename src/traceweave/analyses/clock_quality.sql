@@ -2,6 +2,7 @@
 -- answers: Can times of different ranks be compared, and to what resolution?
 -- topic: clocks
 -- grain: one row per rank and piece of its clock
+-- page: table-clocks
 -- column: rank INTEGER | global rank
 -- column: from_local_ns BIGINT | start of the piece on the rank's own clock; NULL: from the beginning
 -- column: reference_rank INTEGER | the rank whose clock is the common one

@@ -32,7 +32,7 @@ WITH roles AS MATERIALIZED (
     SELECT * FROM tw_group_roles({{ param('group_id') }}, 'dp')
 ),
 issues AS MATERIALIZED (
-    SELECT * FROM tw_collective_issue('ModelParallelRegion')
+    SELECT * FROM tw_collective_issue()
 ),
 reductions AS MATERIALIZED (
     SELECT

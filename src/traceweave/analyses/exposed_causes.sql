@@ -39,7 +39,7 @@ stretches AS (
         unnest([
             {'reason': 'other_ranks', 'from_ns': p.start_ns, 'until_ns': least(p.end_ns, k.waited_until_ns)},
             {'reason': p.reason, 'from_ns': greatest(p.start_ns, k.waited_until_ns), 'until_ns': p.end_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM (SELECT p.*, k.waited_until_ns FROM tw_exposed_pieces AS p LEFT JOIN calls AS k USING (op_id)) AS p
     LEFT JOIN LATERAL (SELECT coalesce(p.waited_until_ns, p.start_ns) AS waited_until_ns) AS k ON TRUE
 ),
@@ -92,7 +92,7 @@ caused AS (
                 WHEN 'needs_it' THEN CASE WHEN held_by = 'input' AND NOT waits THEN 'input_ready_late' ELSE 'nothing_left' END
                 ELSE reason
             END, 'time_ns': time_ns - stream_ns - other_ns - late_ns}
-        ], recursive := true),
+        ], recursive := TRUE),
         reason
     FROM divided
 ),

@@ -2,6 +2,7 @@
 -- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and which rank was late?
 -- topic: communication
 -- grain: one row per rank and collective
+-- page: table-waits
 -- param: queued_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step
@@ -92,7 +93,7 @@ edges AS MATERIALIZED (
             {'edge': 3, 'at_ns': k.start_local_ns + (c.late_from_ns - k.start_ns)},
             {'edge': 4, 'at_ns': k.start_local_ns + (c.late_until_ns - k.start_ns)},
             {'edge': 5, 'at_ns': k.start_local_ns + k.duration_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM calls AS k LEFT JOIN charged AS c USING (call_id)
 ),
 ops AS NOT MATERIALIZED (

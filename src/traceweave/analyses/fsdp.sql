@@ -33,7 +33,7 @@ WITH roles AS MATERIALIZED (
     SELECT * FROM tw_group_roles({{ param('group_id') }}, 'dp')
 ),
 issues AS MATERIALIZED (
-    SELECT * FROM tw_collective_issue('ModelParallelRegion')
+    SELECT * FROM tw_collective_issue()
 ),
 units AS MATERIALIZED (
     SELECT
@@ -93,7 +93,7 @@ waits AS (
     FROM (
         SELECT rank, source_id, coalesce(tid, -1) AS tid, start_ns, correlation
         FROM host_ops
-        WHERE kind IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent') AND correlation IS NOT NULL
+        WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
             AND rank IN (SELECT rank FROM passed)
     ) AS w
     ASOF LEFT JOIN (SELECT rank, tid, asked_ns, asked_until_ns FROM passed WHERE asked_ns IS NOT NULL) AS p
@@ -111,7 +111,7 @@ own_waits AS (
     ASOF JOIN (
         SELECT rank, source_id, correlation
         FROM host_ops
-        WHERE kind IN ('runtime', 'driver') AND contains(name, 'StreamWaitEvent') AND correlation IS NOT NULL
+        WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
     ) AS w ON w.rank = c.rank AND w.source_id = c.source_id AND c.correlation > w.correlation
 ),
 launches AS (

@@ -2,6 +2,7 @@
 -- answers: Where does the GPU sit idle, for how long, and what keeps it waiting?
 -- topic: time
 -- grain: one row per gap, or part of one: gaps are cut where a launch returned and at window edges
+-- page: table-worst-gaps
 -- within: rank, 600 bytes per op
 -- param: per VARCHAR = 'device' | what has to be idle
 -- choice: per 'device' | nothing runs on any stream of the device

@@ -22,24 +22,12 @@ WITH totals AS MATERIALIZED (
     SELECT
         count(*) AS windows,
         sum(window_ns) AS window_ns,
-        sum(compute_ns) AS compute_ns,
-        sum(exposed_wait_ns) AS exposed_wait_ns,
-        sum(exposed_transfer_ns) AS exposed_transfer_ns,
-        sum(exposed_unsplit_ns) AS exposed_unsplit_ns,
-        sum(exposed_memory_ns) AS exposed_memory_ns,
         sum(comm_ns) AS comm_ns,
-        sum(overlap_ns) AS overlap_ns,
         count(DISTINCT rank) AS ranks,
         CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
         any_value(has_steps) AS has_steps
     FROM {{ ref('budget') }}
     HAVING count(*) > 0
-),
-idle AS (
-    SELECT i.cause, sum(i.idle_ns) AS idle_ns, any_value(i.timeline) AS timeline
-    FROM {{ ref('idle_causes') }} AS i CROSS JOIN totals AS t
-    WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
-    GROUP BY i.cause
 ),
 mfu AS (
     SELECT mfu, dtype, covered_share FROM {{ ref('mfu') }} WHERE rank IS NULL
@@ -57,28 +45,6 @@ tail AS (
     WHERE instances >= 5 AND tail_ratio IS NOT NULL AND op <> 'send_recv'
     ORDER BY (duration_p99_ns - duration_p50_ns) * calls DESC, op
     LIMIT 1
-),
-memory AS (
-    SELECT
-        max(peak_allocated_bytes) AS allocated_bytes,
-        arg_max(rank, (peak_allocated_bytes, -rank)) AS allocated_rank,
-        max(peak_reserved_bytes) AS reserved_bytes,
-        arg_max(rank, (peak_reserved_bytes, -rank)) AS reserved_rank,
-        max(fragmentation_at_peak) AS fragmentation
-    FROM {{ ref('memory') }}
-    WHERE NOT on_host
-    HAVING count(*) > 0
-),
-clocked AS (
-    SELECT
-        count(*) AS ranks,
-        count(residual_p95_ns) AS known,
-        count(*) FILTER (WHERE status NOT IN ('aligned', 'same host')) AS loose,
-        max(residual_p95_ns) AS residual_ns,
-        arg_max(rank, (residual_p95_ns, -rank)) AS rank,
-        (SELECT violations FROM {{ ref('matching', per='run') }}) AS violations
-    FROM {{ ref('clock_quality') }}
-    HAVING count(*) > 0
 ),
 recorded AS (
     SELECT count(*) AS ranks, max(world_size) AS world_size FROM ranks HAVING count(*) > 0
@@ -120,7 +86,7 @@ rows AS (
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
             ELSE '' END AS verdict,
         NULL AS rank, NULL AS step, 'steps' AS proof
-    FROM {{ ref('steadiness') }} AS s CROSS JOIN totals AS t
+    FROM {{ ref('steadiness') }} AS s CROSS JOIN totals
     UNION ALL
     SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
@@ -151,35 +117,10 @@ rows AS (
     UNION ALL
     -- what no scenario says is among no fixes
     SELECT 5, 'largest finding', l.bound_ns / 1e6, 'ms', 'at most: ' || l.title || '; it cannot be replayed', NULL, NULL, 'findings'
-    FROM (FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
+    FROM (SELECT * FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL ORDER BY bound_ns DESC, rule LIMIT 1) AS l CROSS JOIN totals AS t
     WHERE l.scenario IS NULL AND l.ceiling IS NULL AND l.bound_ns >= 0.05 * t.window_ns / t.windows
     UNION ALL
-    SELECT 10, 'compute', 100.0 * compute_ns / window_ns, '%', 'of the ' || unit || ': compute runs', NULL, NULL, 'breakdown' FROM totals
-    UNION ALL
-    SELECT 11, 'exposed waiting', 100.0 * exposed_wait_ns / window_ns, '%', 'only waits for other ranks', NULL, NULL, 'exposed_comm'
-    FROM totals
-    WHERE exposed_wait_ns + exposed_transfer_ns > 0 OR exposed_unsplit_ns = 0
-    UNION ALL
-    SELECT 11.1, 'exposed transfer', 100.0 * exposed_transfer_ns / window_ns, '%', 'only transfers run', NULL, NULL, 'exposed_comm'
-    FROM totals
-    WHERE exposed_wait_ns + exposed_transfer_ns > 0 OR exposed_unsplit_ns = 0
-    UNION ALL
-    SELECT 11.2, 'exposed comm', 100.0 * exposed_unsplit_ns / window_ns, '%', 'only communication runs: waiting or transfer, not known which', NULL, NULL, 'exposed_comm'
-    FROM totals
-    WHERE exposed_unsplit_ns > 0
-    UNION ALL
-    SELECT CASE WHEN 20 * exposed_memory_ns > window_ns THEN 12 ELSE 29 END, 'exposed copies', 100.0 * exposed_memory_ns / window_ns, '%', 'only copies or memsets run', NULL, NULL, 'copies' FROM totals
-    UNION ALL
-    -- the largest first, and those of less than 5 % after all that one asks before
-    SELECT CASE WHEN 20 * i.idle_ns > t.window_ns THEN 13 ELSE 29 END - i.idle_ns / t.window_ns, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
-        -- without a GPU nothing is launched that could be missing
-        CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'no operator, no communication runs' ELSE c.words END,
-        NULL, NULL, 'idle_causes'
-    FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
-    UNION ALL
-    SELECT 14, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
-        CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, NULL, NULL, 'breakdown'
-    FROM totals
+    SELECT line, answer, value, unit, verdict, NULL, NULL, proof FROM {{ ref('budget_answers') }}
     UNION ALL
     SELECT 11.5, 'worst straggler', l.cost_ns / 1e6, 'ms',
         CASE
@@ -198,23 +139,7 @@ rows AS (
         format('p99 of {}, {} x median', op, tw_digits(tail_ratio)), slowest_rank, slowest_step, 'tails'
     FROM tail
     UNION ALL
-    SELECT 33, 'memory allocated', allocated_bytes / 1e9, 'GB', 'the most that tensors held on one device', allocated_rank, NULL, 'memory'
-    FROM memory
-    UNION ALL
-    SELECT 33.1, 'memory reserved', reserved_bytes / 1e9, 'GB',
-        'the most that the allocator held' || coalesce('; ' || tw_percent(fragmentation) || ' of it free at the peak', ''), reserved_rank, NULL, 'memory'
-    FROM memory
-    WHERE reserved_bytes IS NOT NULL
-    UNION ALL
-    SELECT 34, 'clock resolution', CASE WHEN known = ranks THEN residual_ns / 1e3 END, 'us',
-        CASE
-            WHEN ranks = 1 THEN 'one rank needs no alignment'
-            WHEN loose > 0 THEN format('{} of {} ranks are not aligned', loose, ranks)
-            WHEN known < ranks THEN 'unknown: ranks of a host share its clock'
-            WHEN violations > 0 THEN format('{} collectives end on one rank before they begin on another', violations)
-            ELSE 'differences below it are noise'
-        END, rank, NULL, 'clock_quality'
-    FROM clocked
+    SELECT line, answer, value, unit, verdict, rank, NULL, proof FROM {{ ref('resource_answers') }}
     UNION ALL
     SELECT CASE WHEN ranks < world_size OR files > 0 THEN 0.6 ELSE 35 END, 'ranks', ranks, '',
         CASE WHEN ranks < world_size THEN format('of {}: the others are not seen', world_size) WHEN world_size IS NULL THEN 'no trace says of how many' ELSE 'all of the job' END

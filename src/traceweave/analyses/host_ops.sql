@@ -73,63 +73,7 @@ held AS MATERIALIZED (
     SELECT a.op_id, o.name_id AS holder_id, o.op_id AS held_by
     FROM above AS a JOIN ops AS o ON o.op_id = a.parent_id
 ),
-launches AS MATERIALIZED (
-    SELECT hash(h.rank, h.pid, h.tid) AS thread, h.start_local_ns AS at_ns, g.gpu_ns, g.gpu_ops
-    FROM (
-        SELECT launch_op_id AS op_id, CAST(sum(duration_ns) AS BIGINT) AS gpu_ns, count(*) AS gpu_ops
-        FROM gpu_ops
-        WHERE launch_op_id IS NOT NULL AND ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }})
-        GROUP BY launch_op_id
-    ) AS g
-    JOIN host_ops AS h USING (op_id)
-),
-backward AS MATERIALIZED (
-    SELECT
-        hash(a.rank, a.pid, a.tid) AS thread,
-        a.start_local_ns AS at_ns,
-        hash(z.rank, z.pid, z.tid) AS back_thread,
-        z.start_local_ns AS back_start_ns,
-        z.start_local_ns + z.duration_ns AS back_end_ns
-    FROM flows AS f
-    JOIN host_ops AS a ON a.op_id = f.from_op_id
-    JOIN host_ops AS z ON z.op_id = f.to_op_id
-    WHERE f.kind = 'fwdbwd' AND ({{ param('rank') }} IS NULL OR f.rank = {{ param('rank') }})
-),
--- what a thread had launched up to a launch
-launched AS (
-    SELECT
-        thread,
-        at_ns,
-        CAST(sum(sum(gpu_ns)) OVER (PARTITION BY thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING) AS BIGINT) AS gpu_ns
-    FROM launches
-    WHERE thread IN (SELECT back_thread FROM backward)
-    GROUP BY thread, at_ns
-),
--- up to the end of the backward operator minus up to before its start
-arrows AS (
-    SELECT b.thread, b.at_ns, coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0) AS back_ns
-    FROM backward AS b
-    ASOF LEFT JOIN launched AS z ON z.thread = b.back_thread AND b.back_end_ns >= z.at_ns
-    ASOF LEFT JOIN launched AS a ON a.thread = b.back_thread AND b.back_start_ns > a.at_ns
-),
--- what had been launched on a thread, and where arrows had begun, up to each moment at which any did
-so_far AS MATERIALIZED (
-    SELECT
-        thread,
-        at_ns,
-        CAST(sum(sum(gpu_ns)) OVER until_here AS BIGINT) AS gpu_ns,
-        CAST(sum(sum(gpu_ops)) OVER until_here AS BIGINT) AS gpu_ops,
-        CAST(sum(sum(back_ns)) OVER until_here AS BIGINT) AS back_ns,
-        CAST(sum(sum(back_ops)) OVER until_here AS BIGINT) AS back_ops
-    FROM (
-        SELECT thread, at_ns, gpu_ns, gpu_ops, 0 AS back_ns, 0 AS back_ops FROM launches
-        UNION ALL
-        SELECT thread, at_ns, 0, 0, back_ns, 1 FROM arrows
-    )
-    GROUP BY thread, at_ns
-    WINDOW until_here AS (PARTITION BY thread ORDER BY at_ns ROWS UNBOUNDED PRECEDING)
-),
--- the same for the ranges: up to the end minus up to before the start
+-- of the ranges: up to the end minus up to before the start
 sides AS MATERIALIZED (
     SELECT
         o.name_id,
@@ -139,8 +83,8 @@ sides AS MATERIALIZED (
         sum(coalesce(z.back_ns, 0) - coalesce(a.back_ns, 0)) AS back_ns,
         sum(coalesce(z.back_ops, 0) - coalesce(a.back_ops, 0)) AS back_ops
     FROM (SELECT name_id, op_id, thread, start_ns, end_ns FROM ops) AS o
-    ASOF LEFT JOIN so_far AS z ON z.thread = o.thread AND o.end_ns >= z.at_ns
-    ASOF LEFT JOIN so_far AS a ON a.thread = o.thread AND o.start_ns > a.at_ns
+    ASOF LEFT JOIN {{ ref('launched_until') }} AS z ON z.thread = o.thread AND o.end_ns >= z.at_ns
+    ASOF LEFT JOIN {{ ref('launched_until') }} AS a ON a.thread = o.thread AND o.start_ns > a.at_ns
     LEFT JOIN held AS h USING (op_id)
     GROUP BY o.name_id, h.holder_id
 ),

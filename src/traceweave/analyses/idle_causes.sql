@@ -2,6 +2,7 @@
 -- answers: How much time does each cause of idling take, and what does the host do at that time?
 -- topic: time
 -- grain: one row per rank, step and cause that occurs; step is NULL for the whole span of the rank
+-- page: table-gap-causes
 -- within: rank
 -- param: window
 -- param: min_gap_ns

@@ -54,7 +54,7 @@ combined AS (
                 'time_ns': any_ns - cn_ns - cm_ns - nm_ns + c_ns + n_ns + m_ns
             },
             {'kernel_type': 'idle', 'time_ns': window_ns - any_ns}
-        ], recursive := true)
+        ], recursive := TRUE)
     FROM measured
 )
 SELECT

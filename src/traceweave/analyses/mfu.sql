@@ -69,7 +69,7 @@ sums AS (
         sum(calls::HUGEINT * flops) AS flops,
         sum(CASE WHEN kind = 'recomputed' THEN calls::HUGEINT * flops END) AS recomputed_flops,
         sum(CASE WHEN kind = 'optimizer' THEN calls::HUGEINT * flops END) AS optimizer_flops,
-        coalesce(bool_or(opaque), false) AS opaque,
+        coalesce(bool_or(opaque), FALSE) AS opaque,
         sum(CASE WHEN flops IS NOT NULL THEN device_ns END) AS covered_ns,
         sum(device_ns) AS device_ns,
         arg_max(reason, coalesce(device_ns, 0)) FILTER (reason IS NOT NULL) AS reason
@@ -89,7 +89,7 @@ measured AS (
         p.flops,
         CASE WHEN p.flops IS NOT NULL THEN coalesce(p.recomputed_flops, 0) END AS recomputed_flops,
         CASE WHEN p.flops IS NOT NULL THEN coalesce(p.optimizer_flops, 0) END AS optimizer_flops,
-        coalesce(p.opaque, false) AS opaque,
+        coalesce(p.opaque, FALSE) AS opaque,
         CASE WHEN p.flops IS NOT NULL THEN p.covered_ns END AS covered_ns,
         p.device_ns,
         p.reason

@@ -37,142 +37,9 @@
 -- caveat: an interleaved schedule sends from the last stage to the first and so forms a ring, as ring attention does: such ranks are listed with the reason, without numbers.
 -- caveat: on ranks without a GPU the interpreter runs between a receive's end and the next operator, 0.1 to 0.5 ms: use release_ns = 1000000 there.
 -- caveat: without a range called Optimizer.step# the window extends to the step's last compute, and the bubble includes idle time in the optimizer.
-WITH RECURSIVE messages AS MATERIALIZED (
-    SELECT
-        k.call_id,
-        k.collective_id,
-        k.rank,
-        k.step,
-        k.op,
-        k.start_ns,
-        k.end_ns,
-        coalesce(k.peer, o.rank) AS peer
-    FROM collectives AS k
-    LEFT JOIN tw_group_roles({{ param('group_id') }}, 'pp') AS r USING (group_id)
-    LEFT JOIN collectives AS o
-        ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
-    WHERE k.op IN ('send', 'recv')
-        AND CASE
-            WHEN {{ param('group_id') }} IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' AND coalesce(k.group_id NOT IN (SELECT group_id FROM tw_communicators()), TRUE)
-            ELSE k.group_id = {{ param('group_id') }}
-        END
-),
--- both sides of a message speak of it
-spoken AS (
-    SELECT step, rank AS from_rank, peer AS to_rank, start_ns FROM messages WHERE op = 'send' AND peer IS NOT NULL
-    UNION ALL
-    SELECT step, peer AS from_rank, rank AS to_rank, end_ns AS start_ns FROM messages WHERE op = 'recv' AND peer IS NOT NULL
-),
-firsts AS (
-    SELECT step, from_rank, to_rank, min(start_ns) AS first_ns FROM spoken GROUP BY step, from_rank, to_rank
-),
-votes AS (
-    SELECT
-        a.from_rank,
-        a.to_rank,
-        sum(CASE WHEN b.first_ns IS NULL OR a.first_ns < b.first_ns THEN 1 ELSE -1 END) AS balance
-    FROM firsts AS a
-    LEFT JOIN firsts AS b ON b.step IS NOT DISTINCT FROM a.step AND b.from_rank = a.to_rank AND b.to_rank = a.from_rank
-    GROUP BY a.from_rank, a.to_rank
-),
-links AS MATERIALIZED (
-    SELECT from_rank, to_rank FROM votes WHERE balance > 0
-),
-members AS (
-    SELECT from_rank AS rank FROM links UNION SELECT to_rank FROM links
-),
-chains AS (
-    SELECT rank AS first_rank, rank, 0 AS stage
-    FROM members WHERE rank NOT IN (SELECT to_rank FROM links)
-    UNION
-    SELECT c.first_rank, l.to_rank, c.stage + 1
-    FROM chains AS c JOIN links AS l ON l.from_rank = c.rank
-    WHERE c.stage < (SELECT count(*) FROM members)
-),
-placed AS MATERIALIZED (
-    SELECT first_rank, rank, max(stage) AS stage
-    FROM chains
-    GROUP BY first_rank, rank
-    -- a chain is a chain: one first stage, and no stage with two ranks
-    QUALIFY count(*) OVER (PARTITION BY rank) = 1
-),
-pipelines AS MATERIALIZED (
-    SELECT
-        first_rank,
-        max(stage) + 1 AS stages,
-        arg_max(rank, stage) AS last_rank,
-        count(*) = max(stage) + 1 AS is_chain,
-        bool_and(rank IN (SELECT rank FROM tw_timelines)) AS is_whole
-    FROM placed
-    GROUP BY first_rank
-),
-optimizers AS (
-    SELECT rank, step, min(start_ns) AS optimizer_ns
-    FROM host_ops
-    WHERE starts_with(name, 'Optimizer.step#') AND rank IN (SELECT rank FROM members)
-    GROUP BY rank, step
-),
-exchanged AS MATERIALIZED (
-    SELECT
-        m.rank,
-        m.step,
-        max(m.start_ns) AS last_message_ns,
-        min(m.end_ns) FILTER (WHERE m.op = 'recv') AS first_received_ns,
-        count(*) FILTER (WHERE m.op = 'recv') AS receives,
-        count(*) FILTER (WHERE m.op = 'send') AS sends,
-        CAST(sum(greatest(w.wait_ns, 0)) FILTER (WHERE m.op = 'recv') AS BIGINT) AS receive_wait_ns,
-        CAST(sum(greatest(w.wait_ns, 0)) FILTER (WHERE m.op = 'send') AS BIGINT) AS send_wait_ns,
-        CAST(sum(e.blocked_ns) FILTER (WHERE m.op = 'recv') AS BIGINT) AS receive_blocked_ns,
-        count(w.wait_ns) = count(*) AS is_matched,
-        count(m.peer) = 0 AS is_blind
-    FROM messages AS m
-    LEFT JOIN tw_collective_exposure('messages', {{ param('release_ns') }}) AS e USING (call_id)
-    LEFT JOIN (
-        SELECT * FROM collective_waits
-        WHERE collective_id IN (SELECT collective_id FROM messages GROUP BY collective_id HAVING count(DISTINCT rank) > 1)
-    ) AS w ON w.collective_id = m.collective_id AND w.rank = m.rank
-    GROUP BY m.rank, m.step
-),
-computed AS (
-    SELECT
-        d.rank,
-        d.step,
-        min(d.start_ns) AS first_ns,
-        max(d.end_ns) AS last_ns
-    FROM device_ops AS d
-    WHERE d.category = 'compute' AND d.rank IN (SELECT rank FROM members)
-    GROUP BY d.rank, d.step
-),
--- only what comes after a rank's last message can be the optimizer's
-passes AS (
-    SELECT d.rank, d.step, max(d.end_ns) AS last_pass_ns
-    FROM device_ops AS d
-    JOIN exchanged AS x ON x.rank = d.rank AND x.step IS NOT DISTINCT FROM d.step AND d.end_ns >= x.last_message_ns
-    JOIN optimizers AS z ON z.rank = d.rank AND z.step IS NOT DISTINCT FROM d.step
-    LEFT JOIN host_ops AS h ON h.op_id = d.launch_op_id
-    WHERE d.category = 'compute' AND coalesce(h.start_ns, d.start_ns) < z.optimizer_ns
-    GROUP BY d.rank, d.step
-),
-spans AS MATERIALIZED (
-    SELECT
-        p.first_rank,
-        p.rank,
-        p.stage,
-        x.step,
-        x.last_message_ns,
-        x.first_received_ns,
-        c.first_ns,
-        CASE WHEN z.optimizer_ns IS NOT NULL THEN coalesce(l.last_pass_ns, x.last_message_ns) ELSE c.last_ns END AS last_ns,
-        z.optimizer_ns IS NOT NULL AS has_optimizer
-    FROM placed AS p
-    JOIN exchanged AS x USING (rank)
-    LEFT JOIN computed AS c ON c.rank = x.rank AND c.step IS NOT DISTINCT FROM x.step
-    LEFT JOIN passes AS l ON l.rank = x.rank AND l.step IS NOT DISTINCT FROM x.step
-    LEFT JOIN optimizers AS z ON z.rank = x.rank AND z.step IS NOT DISTINCT FROM x.step
-),
-gradients AS (
+WITH gradients AS (
     SELECT m.rank, m.step, min(m.end_ns) AS first_gradient_ns
-    FROM messages AS m JOIN links AS l ON l.from_rank = m.rank AND l.to_rank = m.peer
+    FROM {{ ref('pipeline_messages') }} AS m JOIN {{ ref('pipeline_links') }} AS l ON l.from_rank = m.rank AND l.to_rank = m.peer
     WHERE m.op = 'recv'
     GROUP BY m.rank, m.step
 ),
@@ -183,27 +50,11 @@ flights AS (
         count(*) AS microbatches,
         CASE WHEN any_value(g.first_gradient_ns) IS NOT NULL
             THEN count(*) FILTER (WHERE m.start_ns < g.first_gradient_ns) END AS in_flight
-    FROM messages AS m
-    JOIN pipelines AS p ON p.first_rank = m.rank
+    FROM {{ ref('pipeline_messages') }} AS m
+    JOIN (SELECT DISTINCT first_rank FROM {{ ref('pipeline_stages') }}) AS p ON p.first_rank = m.rank
     LEFT JOIN gradients AS g ON g.rank = m.rank AND g.step IS NOT DISTINCT FROM m.step
     WHERE m.op = 'send'
     GROUP BY m.rank, m.step
-),
--- what is known of a pipeline's step: its window, when it was full, when it began to drain
-windows AS MATERIALIZED (
-    SELECT
-        s.first_rank,
-        s.step,
-        any_value(p.stages) AS stages,
-        bool_and(s.has_optimizer) AS has_optimizer,
-        min(s.first_ns) FILTER (WHERE s.stage = 0) AS start_ns,
-        max(s.last_ns) AS end_ns,
-        max(s.first_received_ns) FILTER (WHERE s.rank = p.last_rank) AS full_ns,
-        max(s.last_ns) FILTER (WHERE s.rank = p.last_rank) AS drained_ns
-    FROM spans AS s JOIN pipelines AS p USING (first_rank)
-    WHERE p.is_chain AND p.is_whole
-    GROUP BY s.first_rank, s.step
-    HAVING count(*) = any_value(p.stages)
 ),
 edges AS MATERIALIZED (
     SELECT
@@ -214,8 +65,8 @@ edges AS MATERIALIZED (
             {'edge': 2, 'at_ns': greatest(w.start_ns, least(w.full_ns, w.end_ns))},
             {'edge': 3, 'at_ns': greatest(w.start_ns, least(greatest(w.drained_ns, w.full_ns), w.end_ns))},
             {'edge': 4, 'at_ns': w.end_ns}
-        ], recursive := true)
-    FROM windows AS w JOIN spans AS s ON s.first_rank = w.first_rank AND s.step IS NOT DISTINCT FROM w.step
+        ], recursive := TRUE)
+    FROM {{ ref('pipeline_windows') }} AS w JOIN {{ ref('pipeline_stages') }} AS s USING (first_rank)
 ),
 reached AS (
     SELECT rank, id AS step, edge, at_ns, at_ns - compute_ns AS idle_ns FROM tw_computed_until('device_ops', 'edges')
@@ -239,18 +90,12 @@ measured AS (
 judged AS (
     SELECT
         x.*,
-        s.first_rank,
-        s.stage,
-        p.stages,
-        p.is_chain,
-        p.is_whole,
-        f.microbatches,
-        f.in_flight,
+        s.first_rank, s.stage, s.stages, s.is_chain, s.is_whole, f.microbatches, f.in_flight,
         CASE
             WHEN f.in_flight IS NULL AND f.microbatches IS NOT NULL THEN 'forward only'
-            WHEN f.in_flight = f.microbatches AND f.microbatches <= p.stages THEN 'gpipe or 1f1b'
+            WHEN f.in_flight = f.microbatches AND f.microbatches <= s.stages THEN 'gpipe or 1f1b'
             WHEN f.in_flight = f.microbatches THEN 'gpipe'
-            WHEN f.in_flight <= p.stages THEN '1f1b'
+            WHEN f.in_flight <= s.stages THEN '1f1b'
             WHEN f.in_flight IS NOT NULL THEN 'other'
         END AS schedule,
         w.has_optimizer,
@@ -263,11 +108,10 @@ judged AS (
         m.full_idle_ns - m.start_idle_ns AS warmup_bubble_ns,
         m.drained_idle_ns - m.full_idle_ns AS steady_bubble_ns,
         m.end_idle_ns - m.drained_idle_ns AS drain_bubble_ns
-    FROM exchanged AS x
-    LEFT JOIN spans AS s ON s.rank = x.rank AND s.step IS NOT DISTINCT FROM x.step
-    LEFT JOIN pipelines AS p ON p.first_rank = s.first_rank
+    FROM {{ ref('pipeline_traffic') }} AS x
+    LEFT JOIN {{ ref('pipeline_stages') }} AS s USING (rank)
     LEFT JOIN flights AS f ON f.first_rank = s.first_rank AND f.step IS NOT DISTINCT FROM x.step
-    LEFT JOIN windows AS w ON w.first_rank = s.first_rank AND w.step IS NOT DISTINCT FROM x.step
+    LEFT JOIN {{ ref('pipeline_windows') }} AS w ON w.first_rank = s.first_rank AND w.step IS NOT DISTINCT FROM x.step
     LEFT JOIN measured AS m ON m.rank = x.rank AND m.step IS NOT DISTINCT FROM x.step
 )
 SELECT
@@ -287,13 +131,7 @@ SELECT
     CASE WHEN schedule <> 'other' THEN tw_ratio(stages - 1, microbatches + stages - 1) END AS ideal_share,
     CASE WHEN schedule <> 'other' THEN
         CAST(round(bubble_ns - (window_ns - bubble_ns) * (stages - 1) / microbatches) AS BIGINT) END AS excess_ns,
-    warmup_ns,
-    steady_ns,
-    drain_ns,
-    warmup_bubble_ns,
-    steady_bubble_ns,
-    drain_bubble_ns,
-    receives,
+    warmup_ns, steady_ns, drain_ns, warmup_bubble_ns, steady_bubble_ns, drain_bubble_ns, receives,
     CASE WHEN is_matched THEN coalesce(receive_wait_ns, 0) END AS receive_wait_ns,
     coalesce(receive_blocked_ns, 0) AS receive_blocked_ns,
     sends,

@@ -2,6 +2,7 @@
 -- answers: Is time lost because ranks have unequal work, or because all of them do something other than compute?
 -- topic: time
 -- grain: one row per step; one row with step NULL for ranks without steps, or for window = 'span'
+-- page: table-budget
 -- param: window
 -- column: step BIGINT | step number; NULL: the ranks' whole spans
 -- column: ranks BIGINT | ranks that recorded it

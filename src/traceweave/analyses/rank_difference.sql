@@ -33,6 +33,6 @@ SELECT
     d.excess_ns / s.step_ns AS step_share,
     d.which AS which_steps,
     tw_difference(d.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit) AS note
-FROM {{ ref('differences') }} AS d JOIN chosen AS c USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
+FROM {{ ref('differences') }} AS d JOIN chosen USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE d.excess_ns >= {{ param('min_share') }} * s.step_ns
 ORDER BY excess_ns DESC, d.kind, d.name

@@ -54,5 +54,6 @@ rows AS (
         'nothing speaks against the records of ' || tw_many((SELECT count(*) FROM ranks), 'rank'), NULL, NULL
     WHERE NOT EXISTS (FROM recording) AND NOT EXISTS (FROM few) AND EXISTS (FROM ranks)
 )
+SELECT *
 FROM rows
 ORDER BY verdict = 'unknown' DESC, rank IS NULL, kind, rank, path

@@ -7,6 +7,7 @@ A rule is one SELECT with a header, as an analysis is:
     -- finds: what it finds, what its cost is, when it stays silent
     -- try: what helps
     -- proof: the analysis that shows the rows behind it
+    -- page: what on the page shows them, if that is not what the analysis says
     -- param, choice: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
@@ -53,7 +54,7 @@ class Rule(Statement):
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"rule": ONCE}
-        | dict.fromkeys(("topic", "finds", "try", "proof"), OPTIONAL)
+        | dict.fromkeys(("topic", "finds", "try", "proof", "page"), OPTIONAL)
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
 

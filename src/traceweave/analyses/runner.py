@@ -36,7 +36,7 @@ from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
 from traceweave.store.database import asked_of, first_line, unchanging
 from traceweave.store.rows import registered
-from traceweave.vocabulary import answered
+from traceweave.vocabulary import with_names
 from traceweave.words import name_ranks
 
 _KEPT = """
@@ -351,6 +351,6 @@ def definitions() -> dict[str, Definition]:
     """Return every shared macro and table by its name."""
     files = [*resources.files(__package__).joinpath("macros").iterdir()]
     files.append(resources.files("traceweave").joinpath("replay/holds.sql"))
-    texts = [answered(f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql")]
+    texts = [with_names(f.read_text(encoding="utf-8")) for f in files if f.name.endswith(".sql")]
     found = [_DEFINITION.search(one) for text in texts for one in text.split(";\n")]
     return {one["name"]: Definition(**one.groupdict()) for one in found if one}

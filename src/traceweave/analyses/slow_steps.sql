@@ -2,6 +2,7 @@
 -- answers: Which steps are outliers, on which rank, and is it compute, communication, copies or idle time that grew?
 -- topic: time
 -- grain: one row per rank and step that is slow
+-- page: figure-budget-heat
 -- param: min_excess_share DOUBLE = 0.1 | a step is slow if it took longer than the rank's median step by this share of it
 -- param: window VARCHAR = 'device' | how a step is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first

@@ -3,6 +3,7 @@
     {{ param('window') }}                           the value of a parameter, as SQL writes it
     {{ ref('gaps', window=param('window')) }}       the rows of an analysis, or shared ones
     {{ rule('poor_overlap') }}, {{ rules() }}       what a rule found; what all of them found
+    {{ names('launching', 'name') }}                what a table of the vocabulary calls a name
 
 Jinja is imported by who renders: kept answers need none of it. Templates run in Jinja's sandbox: a
 file of somebody else's may do no more than a query.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from traceweave.analyses.parameters import Value, literal
 from traceweave.errors import QueryError
+from traceweave.vocabulary import names
 
 if TYPE_CHECKING:
     import jinja2
@@ -67,8 +69,9 @@ class Template:
         from jinja2 import TemplateError
 
         try:
-            return self._compiled.render(param=param, ref=ref, rule=rule, rules=rules)
-        except TemplateError as error:
+            asking = {"param": param, "ref": ref, "rule": rule, "rules": rules}
+            return self._compiled.render(asking, names=lambda *of: Sql(names(*of)))
+        except (TemplateError, TypeError, ValueError) as error:
             raise QueryError(f"{self.name}: {error}") from error
 
 

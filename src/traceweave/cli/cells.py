@@ -17,10 +17,7 @@ def headings(names: Sequence[str]) -> list[str]:
 
     host_op_ns is host_op, but host_op_time beside a column of that name.
     """
-    short = [
-        name.removesuffix("_ns").removesuffix("_bytes") if name != "bytes" else "size"
-        for name in names
-    ]
+    short = [words.bare(name) if name != "bytes" else "size" for name in names]
     return [
         text if short.count(text) == 1 else _with_kind(name)
         for name, text in zip(names, short, strict=True)

@@ -12,11 +12,12 @@ from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side
 from traceweave.comparison.tables import TABLES
 from traceweave.outputs import write_whole
+from traceweave.report.columns import in_words
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
 from traceweave.report.render import Report, render_report
 from traceweave.report.verdict import Sentence, Verdict
 from traceweave.targets import FileKind
-from traceweave.words import plural
+from traceweave.words import kind, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,15 +208,13 @@ def _title(name: str) -> str:
 def _column(name: str) -> Column:
     if name in _KINDS:
         return Column(*_KINDS[name])
-    if name.endswith("_ns"):
-        return Column(_heading(name.removesuffix("_ns")), "duration", own_decimals=name in _SMALL)
-    if name.endswith("_bytes"):
-        return Column(_heading(name.removesuffix("_bytes")), "bytes", shared_unit=True)
-    return Column(_heading(name))
-
-
-def _heading(name: str) -> str:
-    return name.replace("_", " ").capitalize()
+    heading = in_words(name)
+    match kind(name):
+        case "duration":
+            return Column(heading, "duration", own_decimals=name in _SMALL)
+        case "bytes":
+            return Column(heading, "bytes", shared_unit=True)
+    return Column(heading)
 
 
 def _figures(name: str, rows: list[dict[str, Any]], base: Side, new: Side) -> tuple[Figure, ...]:

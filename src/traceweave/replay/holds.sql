@@ -2,24 +2,29 @@
 -- name is asked once: a condition on the calls or ranges themselves would be tried on every one of them. Replay and the
 -- analyses of gaps read the same tables, made when one needs them.
 
--- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code); NULL: does not
+-- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code), holds_stream ('event': a stream waits, not the thread); NULL: does not
 CREATE OR REPLACE TEMP TABLE tw_call_names AS
 SELECT
     name,
-    nullif(vocabulary('synchronizing', name), 'no') AS waits_for,
-    vocabulary('launching', name) AS launches,
-    vocabulary('allocating', name) AS allocates,
-    vocabulary('loading_code', name) AS loads
+    nullif({{ names('synchronizing', 'name') }}, 'no') AS waits_for,
+    {{ names('launching', 'name') }} AS launches,
+    {{ names('allocating', 'name') }} AS allocates,
+    {{ names('loading_code', 'name') }} AS loads,
+    {{ names('stream_waits', 'name') }} AS holds_stream
 FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind IN ('runtime', 'driver', 'op') GROUP BY host_ops.name
 );
 
--- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled); NULL: does not
+-- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled), autograd ('gradient': gradients accumulate; 'backward': else of the backward pass), optimizer, sharding (FSDP), model_parallel (a region of Megatron's); NULL: does not
 CREATE OR REPLACE TEMP TABLE tw_range_names AS
 SELECT
     name,
-    vocabulary('data_loading', name) AS gets_data,
-    vocabulary('compiling', name) AS compiles
+    {{ names('data_loading', 'name') }} AS gets_data,
+    {{ names('compiling', 'name') }} AS compiles,
+    {{ names('autograd_ranges', 'name') }} AS autograd,
+    {{ names('optimizer_ranges', 'name') }} AS optimizer,
+    {{ names('sharding_ranges', 'name') }} AS sharding,
+    {{ names('model_parallel_ranges', 'name') }} AS model_parallel
 FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
 );
@@ -84,7 +89,7 @@ SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'compilation', NULL, start
 UNION ALL
 SELECT
     rank, NULL, NULL, 0,
-    CASE WHEN vocabulary('overhead', name) = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
+    CASE WHEN {{ names('overhead', 'name') }} = 'module' THEN 'module_loading' ELSE 'profiler_overhead' END,
     name, start_local_ns, start_local_ns + duration_ns
 FROM other_events
 WHERE category IN ('overhead', 'profiler_overhead') AND duration_ns > 0;

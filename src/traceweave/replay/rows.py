@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from traceweave.arrays import Ints
 from traceweave.replay.nodes import HOLDS
-from traceweave.vocabulary import answered
+from traceweave.vocabulary import with_names
 
 Columns = Mapping[str, npt.NDArray[Any]]
 """Columns of equal length by name; no value is missing, -1 and NONE stand for none."""
@@ -58,7 +58,7 @@ FROM (
     SELECT
         name,
         CASE
-            WHEN contains(name, 'StreamWaitEvent') THEN 5
+            WHEN holds_stream = 'event' THEN 5
             WHEN contains(name, 'EventRecord') THEN 6
             WHEN waits_for = 'device' THEN 1 WHEN waits_for = 'stream' THEN 2
             WHEN waits_for = 'event' THEN 3 WHEN waits_for = 'copy' THEN 4
@@ -66,7 +66,7 @@ FROM (
         END AS sort
     FROM (
         SELECT
-            name, waits_for,
+            name, waits_for, holds_stream,
             name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
         FROM tw_call_names
     )
@@ -217,7 +217,9 @@ WHERE rank BETWEEN $first AND $last ORDER BY step
 
 @cache
 def _holds() -> str:
-    return answered(resources.files(__package__).joinpath("holds.sql").read_text(encoding="utf-8"))
+    return with_names(
+        resources.files(__package__).joinpath("holds.sql").read_text(encoding="utf-8")
+    )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from traceweave.analyses.catalog import library
 from traceweave.report.header import by_the_day
 from traceweave.report.page import Section
 from traceweave.report.query import Row
@@ -19,25 +20,6 @@ MOST_TOLD = 3
 
 SIGNS = {"critical": "■", "warning": "▲", "info": "○"}
 """Shapes beside the words, for those who see no colours and read no words."""
-
-_EVIDENCE = {
-    "alpha_beta": "table-alpha-beta",
-    "bandwidth": "table-bandwidth",
-    "breakdown": "table-budget",
-    "clock_quality": "table-clocks",
-    "exposed_comm": "table-waits",
-    "gaps": "table-worst-gaps",
-    "idle_causes": "table-gap-causes",
-    "kernels": "table-kernels",
-    "memory": "table-memory",
-    "poor_overlap": "table-overlap",
-    "pop": "table-budget",
-    "slow_steps": "figure-budget-heat",
-    "steps": "figure-budget-heat",
-    "stragglers": "table-stragglers",
-    "tails": "table-tails",
-}
-"""What on the page shows the rows of an analysis, or what they are made of; of a rule's own."""
 
 
 class Link(NamedTuple):
@@ -96,10 +78,16 @@ def rest_in_words(findings: Findings) -> str:
     return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
 
 
+def _evidence(row: Row) -> str:
+    """Return what on the page shows the rows behind a finding; '' for nothing."""
+    said = library().rules.get(row["rule"]), library().analyses.get(row["proof"])
+    return next(filter(None, (of.text("page") for of in said if of)), "")
+
+
 def _links(
     row: Row, place: int, sections: Sequence[Section], timeline: Timeline | None
 ) -> Iterator[Link]:
-    wanted = _EVIDENCE.get(row["rule"]) or _EVIDENCE.get(row["proof"], "")
+    wanted = _evidence(row)
     for section in sections:
         if wanted in section.ids:
             yield Link(f"Evidence: {section.title}", wanted)

@@ -7,7 +7,7 @@ from functools import cache
 
 import duckdb
 
-from traceweave.vocabulary import Spelling, answered, spell
+from traceweave.vocabulary import Spelling, spell, with_names
 
 _COPIES = {"memcpy": "copy", "memset": "memset"}
 _COPY_ENGINE = "MEMORY_COPY"
@@ -131,8 +131,8 @@ def _answers(
 
 @cache
 def _question(table: str) -> str:
-    classes = answered(f"SELECT name, vocabulary('{table}', subject) AS class FROM asked")
+    class_ = with_names(f"{{{{ names('{table}', 'subject') }}}}")
     return (
         "WITH asked AS (SELECT unnest($1::VARCHAR[]) AS name, unnest($2::VARCHAR[]) AS subject)"
-        f" SELECT name, class FROM ({classes}) WHERE class IS NOT NULL"
+        f" SELECT name, {class_} AS class FROM asked WHERE class IS NOT NULL"
     )

@@ -15,7 +15,7 @@ import duckdb
 from traceweave.sources.classify import classify, reclassify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
-from traceweave.vocabulary import answered
+from traceweave.vocabulary import with_names
 
 _RANK_FIELDS = {
     "source_id": "INTEGER",
@@ -110,4 +110,4 @@ def _as_structs(gpu_names: Iterable[tuple[int, str]]) -> list[dict[str, object]]
 
 @cache  # ranks of one run are read by the same scripts
 def _script(name: str) -> str:
-    return answered(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return with_names(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ per_rank AS MATERIALIZED (
 launches AS MATERIALIZED (
     SELECT h.rank, h.op_id, h.correlation, h.start_local_ns, p.step
     FROM (SELECT rank, op_id, kind, name, correlation, start_local_ns FROM new_host_ops) AS h
-    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('launching', name) IN ('kernel', 'graph')) AS n USING (kind, name)
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} IN ('kernel', 'graph')) AS n USING (kind, name)
     JOIN placed AS p USING (op_id)
     WHERE h.correlation IS NOT NULL
 ),
@@ -88,7 +88,7 @@ no_launches AS (
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
-        o.step IS NOT NULL AND o.category IS DISTINCT FROM 'communication' AS is_unknown
+        o.step IS NOT NULL AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
     WHERE r.ops >= 50 AND 2 * r.longest_ns > r.busy_ns
 ),

@@ -76,7 +76,7 @@ WITH extents AS (
 launching AS (
     SELECT h.rank, count(*) AS launches
     FROM (SELECT rank, kind, name FROM new_host_ops) AS h
-    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('launching', name) IN ('kernel', 'graph')) AS n USING (kind, name)
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} IN ('kernel', 'graph')) AS n USING (kind, name)
     GROUP BY h.rank
 ),
 tasks AS (

@@ -100,7 +100,7 @@ strange AS (
 waits AS (
     SELECT h.rank, h.start_local_ns AS at_ns
     FROM new_host_ops AS h
-    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND vocabulary('synchronizing', name) IN ('device', 'stream', 'event', 'copy')) AS n
+    JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('synchronizing', 'name') }} IN ('device', 'stream', 'event', 'copy')) AS n
         USING (kind, name)
     WHERE h.rank IN (SELECT rank FROM strange)
 ),
@@ -109,7 +109,7 @@ waited AS (
     SELECT p.rank
     FROM (
         SELECT l.rank, l.at_ns, lead(l.at_ns) OVER (PARTITION BY l.rank ORDER BY l.place) AS next_ns
-        FROM launched AS l JOIN best AS b USING (rank, code)
+        FROM launched AS l JOIN best USING (rank, code)
     ) AS p
     ASOF LEFT JOIN waits AS w ON w.rank = p.rank AND p.at_ns <= w.at_ns
     WHERE p.next_ns IS NOT NULL

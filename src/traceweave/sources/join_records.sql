@@ -48,7 +48,7 @@ issued AS (
 )
 SELECT k.call_id, f.source_id, f.record_id, f.group_name, f.group_desc, f.group_ranks, f.seq
 FROM noted AS n
-JOIN issued AS o USING (op_id)
+JOIN issued USING (op_id)
 JOIN base.collective_calls AS k USING (call_id)
 JOIN base.flight_calls AS f ON f.source_id = n.source_id AND f.record_id = n.record_id
 WHERE f.op = k.op;
@@ -101,7 +101,7 @@ WITH told AS (
 new AS (
     SELECT
         t.*, k.op, k.bytes, k.group_size AS stated_size,
-        k.group_name IS DISTINCT FROM t.group_name OR k.group_ranks IS NULL AND t.group_ranks IS NOT NULL AS is_new
+        (k.group_name IS DISTINCT FROM t.group_name OR k.group_ranks IS NULL AND t.group_ranks IS NOT NULL) AS is_new
     FROM told AS t JOIN base.collective_calls AS k USING (call_id)
 )
 SELECT

@@ -11,7 +11,7 @@ climbing AS (
     FROM (SELECT r.op_id, r.end_ns, r.place, n.thread FROM crossed_ranges AS r JOIN nestings AS n USING (of_thread)) AS r
     ASOF JOIN crossed_ranges AS c ON r.thread = c.thread AND r.place > c.place
     UNION ALL
-    SELECT k.op_id, k.end_ns, c.op_id, c.start_ns, c.end_ns, c.place
+    SELECT k.op_id, k.end_ns, c.op_id AS outer_id, c.start_ns AS outer_start_ns, c.end_ns AS outer_end_ns, c.place
     FROM climbing AS k
     JOIN parents_apart AS p ON k.outer_id = p.op_id
     JOIN crossed_ranges AS c ON p.parent_id = c.op_id

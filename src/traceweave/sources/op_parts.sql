@@ -21,10 +21,10 @@ parts AS (
         op_id,
         coalesce(max(until_ns) OVER (PARTITION BY op_id ORDER BY from_ns, until_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns) AS start_ns,
         from_ns AS end_ns,
-        false AS is_last
+        FALSE AS is_last
     FROM cut
     UNION ALL
-    SELECT op_id, max(until_ns), any_value(end_ns), true FROM cut GROUP BY op_id
+    SELECT op_id, max(until_ns), any_value(end_ns), TRUE FROM cut GROUP BY op_id
 )
 SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
 FROM parts

@@ -24,7 +24,7 @@ LEFT JOIN placed AS p USING (op_id);
 -- What a GPU op's launch tells of it: the step, the operator around it if that is known to do one thing, and what most questions ask
 -- of the call. Narrow, so that the wide rows pass through one join.
 CREATE OR REPLACE TEMP TABLE launched AS
-WITH told AS (SELECT kind, name, vocabulary('operators', name) AS class FROM host_names WHERE kind IN ('op', 'nvtx')),
+WITH told AS (SELECT kind, name, {{ names('operators', 'name') }} AS class FROM host_names WHERE kind IN ('op', 'nvtx')),
 operators AS (SELECT h.op_id, t.class FROM new_host_ops AS h JOIN told AS t USING (kind, name) WHERE t.class IS NOT NULL)
 SELECT
     g.op_id, l.step, o.class AS operator_class, h.start_local_ns AS launch_start_local_ns, h.duration_ns AS launch_duration_ns,

@@ -7,7 +7,7 @@ WITH ranges AS (
         rank, pid, tid, start_local_ns,
         max(start_local_ns + duration_ns) OVER (PARTITION BY rank, pid, tid ORDER BY start_local_ns ROWS UNBOUNDED PRECEDING) AS until_local_ns
     FROM new_host_ops
-    SEMI JOIN (FROM host_names WHERE vocabulary_has('optimizer_ranges', name) AND kind IN ('annotation', 'nvtx')) AS n USING (kind, name)
+    SEMI JOIN (FROM host_names WHERE {{ names('optimizer_ranges', 'name') }} IS NOT NULL AND kind IN ('annotation', 'nvtx')) AS n USING (kind, name)
 ),
 candidates AS (
     SELECT g.op_id, g.launch_op_id

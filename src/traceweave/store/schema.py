@@ -1,7 +1,7 @@
 """The tables of a traceweave database: creating them, and their documentation.
 
-tables.sql holds the base tables, gathered.sql what weaving needs of the large ones, macros.sql what
-queries may call, views.sql the public relations with a documented header each.
+tables/ holds the base tables, gathered.sql what weaving needs of the large ones, macros.sql what
+queries may call, views/ the public relations with a documented header each.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ SCHEMA_VERSION = 17
 LEAST_PAUSE_NS = 500_000
 """Of base.pauses, shorter ones are too short to make a group: of 480 recorded calls that made one
 the quickest took 0.5 ms."""
+
+
+_TABLES = ("run", "events", "calls", "job")
+_VIEWS = ("run", "ops", "collectives", "timeline", "flight_recorder", "nccl", "capture")
+"""Files of tables/ and views/, each after those that it reads."""
 
 
 class Column(NamedTuple):
@@ -59,14 +64,14 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty base tables, the public relations and their comments in `con`."""
     create_base(con)
     create_macros(con)
-    con.execute(_text("views.sql"))
+    con.execute(_views())
     insert_rows(con, "meta", [{"name": "schema_version", "value": str(SCHEMA_VERSION)}])
     _write_comments(con)
 
 
 def create_base(con: duckdb.DuckDBPyConnection) -> None:
     """Create what loaders fill: the empty base tables, and what weaving gathers of them."""
-    con.execute(_text("tables.sql"))
+    con.execute("".join(_text(f"tables/{name}.sql") for name in _TABLES))
     con.execute(_text("gathered.sql"))
 
 
@@ -88,9 +93,9 @@ def source_tables(con: duckdb.DuckDBPyConnection) -> list[str]:
 
 @cache
 def public_relations() -> tuple[Relation, ...]:
-    """Return the public relations in the order of views.sql."""
+    """Return the public relations in the order of views/."""
     relations: list[Relation] = []
-    for line in _text("views.sql").splitlines():
+    for line in _views().splitlines():
         if line.startswith("-- relation: "):
             name, meaning = line.removeprefix("-- relation: ").split(" | ", 1)
             relations.append(Relation(name, meaning, ()))
@@ -123,6 +128,10 @@ def _write_comments(con: duckdb.DuckDBPyConnection) -> None:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _views() -> str:
+    return "".join(_text(f"views/{name}.sql") for name in _VIEWS)
 
 
 def _text(name: str) -> str:

@@ -2,17 +2,18 @@
 
 from traceweave.vocabulary.names_that_fit import fitted, readable, without_namespaces
 from traceweave.vocabulary.spelling import Spelling, demangled, spell
-from traceweave.vocabulary.tables import Row, Table, answered, tables
+from traceweave.vocabulary.tables import Row, Table, names, tables, with_names
 
 __all__ = [
     "Row",
     "Spelling",
     "Table",
-    "answered",
     "demangled",
     "fitted",
+    "names",
     "readable",
     "spell",
     "tables",
+    "with_names",
     "without_namespaces",
 ]

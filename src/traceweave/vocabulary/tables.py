@@ -7,7 +7,6 @@ that matches decides. Every example is a test.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -16,9 +15,6 @@ from itertools import groupby
 
 _SUFFIX = ".tsv"
 _COLUMNS = ["pattern", "class", "example"]
-_SUBJECT = r"\('(\w+)', ((?:\w+\()?[\w.]+\)?)\)"
-_QUESTION = re.compile(r"\bvocabulary" + _SUBJECT)
-_WHETHER = re.compile(r"\bvocabulary_has" + _SUBJECT)
 
 
 @dataclass(frozen=True)
@@ -50,24 +46,29 @@ def tables() -> tuple[Table, ...]:
     )
 
 
-def answered(sql: str) -> str:
-    """Return `sql` with each `vocabulary('table', subject)` written out: the class of the subject,
-    NULL where no row matches it; and `vocabulary_has('table', subject)`: whether any row does.
+def names(table: str, subject: str) -> str:
+    """Return SQL for the class that a table has for the name in `subject`, a column or a function
+    of one; NULL where no row matches it.
 
-    The subject is a column or a function of one. Tables are long and names repeat: ask each name
-    once, or whether first.
+    Tables are long and names repeat: ask each name once, or whether first. Raises ValueError for a
+    table that there is not.
     """
-    sql = _WHETHER.sub(lambda question: _has(question[1], question[2]), sql)
-    return _QUESTION.sub(lambda question: _case(question[1], question[2]), sql)
+    return _case(table, subject)
+
+
+def with_names(sql: str) -> str:
+    """Return a template of Jinja with each `{{ names('table', 'subject') }}` written out."""
+    from jinja2 import StrictUndefined, Template  # who asks what is kept needs none of it
+
+    return str(Template(sql, undefined=StrictUndefined).render(names=names))
 
 
 def _table(name: str) -> Table:
-    (found,) = (table for table in tables() if table.name == name)
+    found = next((table for table in tables() if table.name == name), None)
+    if found is None:
+        listed = ", ".join(table.name for table in tables())
+        raise ValueError(f"no table of names is called {name!r}; there are {listed}")
     return found
-
-
-def _has(name: str, subject: str) -> str:
-    return f"regexp_matches({subject}, {_any_of(_table(name).rows)})"
 
 
 @cache

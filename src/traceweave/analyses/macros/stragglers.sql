@@ -1,7 +1,7 @@
 -- Why a rank comes late.
 
 -- rows: tw_late_causes() | what a rank that comes last did longer than the others on its way: cause (as in stragglers), place (of the cause in lists), words (a clause that says it)
-SELECT *
+SELECT causes.*
 FROM (VALUES
     ('compute', 1, 'it computes longer'),
     ('host_bound', 2, 'its host is late'),

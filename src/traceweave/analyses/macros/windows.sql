@@ -36,7 +36,7 @@ WITH windows AS MATERIALIZED (
 -- what a host backend does is not on the timeline of a rank with a GPU
 split AS MATERIALIZED (
     SELECT rank, start_local_ns, duration_ns, wait_ns, is_whole
-    FROM tw_split_calls() AS s
+    FROM tw_split_calls()
     WHERE gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM windows WHERE timeline = 'cpu')
 ),
 edges AS (

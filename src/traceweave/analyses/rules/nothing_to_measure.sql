@@ -10,7 +10,7 @@ WITH unmeasured AS (
 told AS (
     SELECT
         EXISTS (
-            FROM host_ops SEMI JOIN unmeasured USING (rank) WHERE kind IN ('runtime', 'driver') AND regexp_matches(name, '^(cu|hip)')
+            FROM host_ops SEMI JOIN unmeasured USING (rank) WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL
         ) AS has_calls,
         (
             SELECT min(name)

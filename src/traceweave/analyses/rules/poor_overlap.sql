@@ -3,6 +3,7 @@
 -- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
 -- try: What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
+-- page: table-overlap
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
 WITH buckets AS (

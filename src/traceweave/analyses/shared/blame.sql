@@ -40,7 +40,7 @@ SELECT
     s.instances,
     h.ranks AS held_up,
     s.chance,
-    s.cause IS DISTINCT FROM 'other_group'
+    (s.cause IS DISTINCT FROM 'other_group')
         AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE)
         AND l.cost_ns >= {{ param('min_share') }} * m.step_ns
         AND l.cost_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS is_straggler

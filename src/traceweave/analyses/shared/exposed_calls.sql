@@ -31,7 +31,7 @@ WITH
 backward_starts AS (
     SELECT rank, step, min(start_ns) AS start_ns
     FROM host_ops
-    WHERE starts_with(name, 'autograd::engine')
+    WHERE name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL)
     GROUP BY rank, step
 ),
 blocking AS MATERIALIZED (
@@ -73,9 +73,9 @@ SELECT
     coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
     CASE
         WHEN e.is_staged THEN 'pp'
-        WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('^Optimizer\.step')) THEN 'optimizer'
+        WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' THEN 'ddp'
-        WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('FSDP|FullyShardedDataParallel')) THEN 'fsdp'
+        WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'

@@ -7,6 +7,6 @@
 SELECT
     EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
         OR EXISTS (FROM gpu_ops WHERE contains(name, 'at::native::')) AS is_torch,
-    EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND regexp_matches(name, '^(cu|hip)')) AS is_cuda,
+    EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks

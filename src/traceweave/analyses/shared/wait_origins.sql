@@ -5,18 +5,13 @@
 -- column: rank INTEGER | the rank that came late
 -- column: origin INTEGER | the rank that it goes back to: its own share is a row too
 -- column: share DOUBLE | how much of its lateness, 0 to 1; they add up to 1
-WITH parts AS (
-    SELECT w.collective_id, w.rank, w.start_ns, w.end_ns, w.start_local_ns, w.duration_ns, w.wait_ns, i.last_start_ns, i.below_resolution
-    FROM collective_waits AS w JOIN collective_instances AS i USING (collective_id)
-    WHERE i.ranks_seen > 1 AND NOT i.is_buffered
-),
-members AS (
-    SELECT list(rank ORDER BY rank) AS ranks FROM parts GROUP BY collective_id
+WITH members AS (
+    SELECT list(rank ORDER BY rank) AS ranks FROM {{ ref('arrivals') }} GROUP BY collective_id
 ),
 -- nobody is held up in another group where there is none
 several AS MATERIALIZED (
     SELECT *, dense_rank() OVER (ORDER BY last_start_ns, collective_id) AS number
-    FROM parts
+    FROM {{ ref('arrivals') }}
     WHERE (SELECT count(DISTINCT ranks) > 1 FROM members)
 ),
 edges AS MATERIALIZED (
@@ -24,10 +19,10 @@ edges AS MATERIALIZED (
         collective_id AS id,
         rank,
         unnest([
-            {'edge': 1, 'at_ns': start_local_ns},
-            {'edge': 2, 'at_ns': start_local_ns + least(wait_ns, duration_ns)},
-            {'edge': 3, 'at_ns': start_local_ns + duration_ns}
-        ], recursive := true)
+            {'edge': 1, 'at_ns': own_start_ns},
+            {'edge': 2, 'at_ns': own_start_ns + least(wait_ns, duration_ns)},
+            {'edge': 3, 'at_ns': own_end_ns}
+        ], recursive := TRUE)
     FROM several
 ),
 ops AS NOT MATERIALIZED (

@@ -49,8 +49,8 @@ SELECT
     ) AS doubts,
     -- with one rank there is nothing to match
     CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN
-        (SELECT avg(CASE WHEN i.collective_id IS NULL THEN 0 ELSE 1 END)
-            FROM collectives AS k LEFT JOIN (FROM collective_instances WHERE ranks_seen > 1) AS i USING (collective_id))
+        (SELECT avg(CASE WHEN collective_id IN (SELECT collective_id FROM collective_instances WHERE ranks_seen > 1) THEN 1 ELSE 0 END)
+            FROM collectives)
     END AS matched,
     -- no other recording begins and ends on every rank at the same nanosecond; times before 2001 count from a boot
     ARRAY(

@@ -1,6 +1,6 @@
 -- Operations of a rank's threads that are long enough to be seen, the longest first.
 WITH shown AS (
-    FROM memory.explorer.host_within($from_ns, $until_ns, $low, $high, $short, $rank)
+    SELECT * FROM memory.explorer.host_within($from_ns, $until_ns, $low, $high, $short, $rank)
     WHERE duration_ns >= $least_ns
     ORDER BY duration_ns DESC, op_id
     LIMIT $most

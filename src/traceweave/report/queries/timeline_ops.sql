@@ -49,7 +49,7 @@ marked AS (
     SELECT
         ops.*,
         NOT (
-            small AND lag(small, 1, false) OVER line AND category = lag(category) OVER line
+            small AND lag(small, 1, FALSE) OVER line AND category = lag(category) OVER line
             AND own = lag(own) OVER line
             AND start_ns - max(end_ns) OVER (line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) <= apart_ns
         ) AS begins

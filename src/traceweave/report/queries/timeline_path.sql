@@ -4,8 +4,10 @@
 WITH marked AS (
     SELECT
         *,
-        rank IS DISTINCT FROM lag(rank) OVER line OR kind IS DISTINCT FROM lag(kind) OVER line
-        OR start_ns IS DISTINCT FROM lag(end_ns) OVER line AS begins
+        (
+            rank IS DISTINCT FROM lag(rank) OVER line OR kind IS DISTINCT FROM lag(kind) OVER line
+            OR start_ns IS DISTINCT FROM lag(end_ns) OVER line
+        ) AS begins
     FROM path
     WINDOW line AS (ORDER BY start_ns, end_ns)
 ),

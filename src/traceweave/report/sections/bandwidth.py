@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import duckdb
 
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import first_rows
@@ -212,78 +214,61 @@ def _group_series(bandwidth: Bandwidth, rows: list[Row]) -> dict[str, Any]:
 
 
 def _fit_table(bandwidth: Bandwidth) -> list[Table]:
-    keys = ("sizes", "instances", "bytes_min", "bytes_max", "error_p50_share", "note")
     rows = sorted(bandwidth.fits, key=lambda fit: (-(fit["instances"] or 0), *_key(fit)))
     return [
-        Table(
+        rows_table(
             "alpha-beta",
             "Latency and bandwidth per operation and group",
-            (
-                Column("Operation"),
-                Column("Group", "name"),
-                Column("Ranks", "int"),
-                Column("Latency (alpha)", "duration"),
-                Column("Bandwidth (beta)", "rate"),
-                Column("Half-way size", "bytes", "Smaller ones spend more than half on latency"),
-                Column("Sizes", "count", "Different sizes that the line rests on"),
-                Column("Number", "count"),
-                Column("Smallest", "bytes"),
-                Column("Largest", "bytes"),
-                Column("Error", "percent", "Median over the sizes of |time - line| / time"),
-                Column("Note", "name"),
-            ),
-            tuple(
-                (
-                    fit["op"],
-                    bandwidth.groups.get(fit["group_id"]),
-                    fit["ranks"],
-                    fit["alpha_ns"],
-                    fit["beta_gbps"],
-                    fit["half_bytes"],
-                    *(fit[key] for key in keys),
-                )
-                for fit in rows[:MOST_ROWS]
-            ),
+            "alpha_beta",
+            {
+                "op": "Operation",
+                "group_id": Column("Group", "name"),
+                "ranks": "",
+                "alpha_ns": "Latency (alpha)",
+                "beta_gbps": "Bandwidth (beta)",
+                "half_bytes": "Half-way size",
+                "sizes": "",
+                "instances": "Number",
+                "bytes_min": "Smallest",
+                "bytes_max": "Largest",
+                "error_p50_share": "Error",
+                "note": "",
+            },
+            _named(bandwidth, rows),
             note=first_rows(MOST_ROWS, len(rows), _FIT, "most time"),
             origin=_FITS,
         )
     ]
 
 
+def _named(bandwidth: Bandwidth, rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the first rows with the name of their group in place of its number."""
+    for row in rows[:MOST_ROWS]:
+        yield {**row, "group_id": bandwidth.groups.get(row["group_id"])}
+
+
 def _size_table(bandwidth: Bandwidth) -> Table:
-    keys = ("busbw_p50_gbps", "busbw_best_gbps", "busbw_free_p50_gbps", "slow", "unresolved")
     rows = sorted(bandwidth.sizes, key=lambda row: (-_time(row), *_key(row), row["bytes"] or 0))
-    return Table(
+    return rows_table(
         "bandwidth",
         "Bandwidth by size",
-        (
-            Column("Operation"),
-            Column("Group", "name"),
-            Column("Ranks", "int"),
-            Column("Size", "bytes"),
-            Column("Number", "count"),
-            Column("Median", "duration", group="Transfer"),
-            Column("Shortest", "duration", group="Transfer"),
-            Column("Median", "rate", group="Bus bandwidth"),
-            Column("Best", "rate", group="Bus bandwidth"),
-            Column("Without clocks", "rate", "By the shortest duration", group="Bus bandwidth"),
-            Column("Slow", "count", "Transfers of more than twice the median"),
-            Column("Unresolved", "count", "Transfers shorter than the clock resolution"),
-            Column("Peers", "ratio", "Median transfer / that of groups alike"),
-            Column("Note", "name"),
-        ),
-        tuple(
-            (
-                row["op"],
-                bandwidth.groups.get(row["group_id"]),
-                *(row[key] for key in ("ranks", "bytes", "instances")),
-                row["transfer_p50_ns"],
-                row["transfer_best_ns"],
-                *(row[key] for key in keys),
-                row["peer_ratio"],
-                row["note"],
-            )
-            for row in rows[:MOST_ROWS]
-        ),
+        "bandwidth",
+        {
+            "op": "Operation",
+            "group_id": Column("Group", "name"),
+            "ranks": "",
+            "bytes": "Size",
+            "instances": "Number",
+            "transfer_p50_ns": Column("Median", group="Transfer"),
+            "transfer_best_ns": Column("Shortest", group="Transfer"),
+            "busbw_p50_gbps": Column("Median", group="Bus bandwidth"),
+            "busbw_best_gbps": Column("Best", group="Bus bandwidth"),
+            "busbw_free_p50_gbps": Column("Without clocks", group="Bus bandwidth"),
+            "slow": "",
+            "unresolved": "",
+            "peer_ratio": "Peers",
+            "note": "",
+        },
+        _named(bandwidth, rows),
         note=first_rows(MOST_ROWS, len(rows), _BANDWIDTH, "most time"),
     )

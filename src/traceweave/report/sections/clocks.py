@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.matching import (
@@ -172,22 +173,21 @@ def _shown(rows: list[Row]) -> Selection:
 
 def _table(clocks: Clocks) -> Table:
     shown = _shown(clocks.rows)
-    fit = ("offset_ns", "bound_ns", "residual_p50_ns", "residual_p95_ns", "drift_ppm")
-    keys = ("rank", "status", *fit, "anchors", "method")
-    return Table(
-        name="clocks",
-        caption="Clock of each rank",
-        columns=(
-            Column("Rank", "int"),
-            Column("Status"),
-            Column("Offset", "duration", own_unit=True),
-            Column("Proven bound (±)", "duration"),
-            Column("Residual p50", "duration"),
-            Column("Residual p95", "duration"),
-            Column("Drift (ppm)", "number", note="Rate difference, parts per million"),
-            Column("Anchors", "count", note="Matched collectives the fit rests on"),
-            Column("Method", "name"),
-        ),
-        rows=tuple(tuple(r[key] for key in keys) for r in shown.rows),
+    return rows_table(
+        "clocks",
+        "Clock of each rank",
+        "clock_quality",
+        {
+            "rank": "",
+            "status": "",
+            "offset_ns": Column("", own_unit=True),
+            "bound_ns": "Proven bound (±)",
+            "residual_p50_ns": "",
+            "residual_p95_ns": "",
+            "drift_ppm": "Drift (ppm)",
+            "anchors": "",
+            "method": "",
+        },
+        shown.rows,
         note=shown.note("residual (95th percentile)", _COMMAND),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows, relation_rows
 from traceweave.report.sections.matching import (
@@ -15,6 +16,7 @@ from traceweave.report.sections.matching import (
     load_matching,
     matching_in_words,
 )
+from traceweave.report.sections.stragglers import with_known_share
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, duration, percent, plural, size
 
@@ -176,35 +178,27 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
 def _wait_table(collectives: Collectives) -> list[Table]:
     if not collectives.waits:
         return []
-    columns = (
-        Column("Rank", "int"),
-        Column("Collectives", "count"),
-        Column("Times", "count", note="Where the clocks resolve who did", group="Came last"),
-        Column("Share", "percent", note="Of these collectives", group="Came last"),
-        Column(
-            "Others waited for it",
-            "duration",
-            note="Summed over them: over all ranks as much as they waited for others",
-        ),
-        Column("Waited for others", "duration", note="Where the clocks resolve that it did"),
-        Column("Clock-free wait", "duration"),
-        Column("Inside collectives", "duration", note="Waiting and transfer together"),
-    )
-    rows = tuple(
-        (
-            w["rank"],
-            w["instances"],
-            w["known_last"],
-            w["known_last"] / w["known_instances"] if w["known_instances"] else None,
-            w["origin_wait_ns"],
-            w["waited_ns"],
-            w["waited_free_ns"],
-            w["inside_ns"],
+    return [
+        rows_table(
+            "waits",
+            "Waiting per rank",
+            "stragglers",
+            {
+                "rank": "",
+                "instances": "Collectives",
+                "known_last": Column("Times", group="Came last"),
+                "known_last_share": Column("Share", "percent", "Of these", group="Came last"),
+                "origin_wait_ns": "Others waited for it",
+                "waited_ns": "Waited for others",
+                "waited_free_ns": "Clock-free wait",
+                "inside_ns": "Inside collectives",
+            },
+            map(with_known_share, _shown(collectives).rows),
+            note=_shown(collectives).note(
+                "waiting caused", "traceweave analyze stragglers run.duckdb"
+            ),
         )
-        for w in _shown(collectives).rows
-    )
-    note = _shown(collectives).note("waiting caused", "traceweave analyze stragglers run.duckdb")
-    return [Table("waits", "Waiting per rank", columns, rows, note=note)]
+    ]
 
 
 def _tail_figure(collectives: Collectives) -> list[Figure]:
@@ -265,32 +259,31 @@ def _sizes(tail: Row) -> str:
 def _tail_table(collectives: Collectives) -> list[Table]:
     if not collectives.tails:
         return []
-    parts = [
-        Column(quantile, "duration", group=part)
+    parts = {
+        f"{part.lower()}_{quantile}_ns": Column(quantile, group=part)
         for part in ("Duration", "Wait", "Transfer")
         for quantile in _QUANTILES
-    ]
-    columns = (
-        Column("Operation"),
-        Column("Group", "name"),
-        Column("Size"),
-        Column("Number", "count"),
-        *parts,
-        Column("Tail", "ratio", note="p99 of the duration over its median"),
-        Column("Rank", "int", note="Where the clocks resolve who was", group="Last most often"),
-        Column("Share", "percent", note="Of these collectives", group="Last most often"),
-    )
-    rows = tuple(
-        (
-            t["op"],
-            collectives.groups.get(t["group_id"]),
-            _sizes(t),
-            t["instances"],
-            *(t[f"{p}_{q}_ns"] for p in ("duration", "wait", "transfer") for q in _QUANTILES),
-            t["tail_ratio"],
-            t["last_rank"],
-            t["last_rank_share"],
+    }
+    last = "Last most often"
+    return [
+        rows_table(
+            "tails",
+            "Tails per kind of collective",
+            "tails",
+            {
+                "op": "Operation",
+                "group_id": Column("Group", "name"),
+                "size": Column("Size"),
+                "instances": "Number",
+                **parts,
+                "tail_ratio": "Tail",
+                "last_rank": Column("Rank", "int", group=last),
+                "last_rank_share": Column("Share", group=last),
+            },
+            (
+                {**row, "group_id": collectives.groups.get(row["group_id"]), "size": _sizes(row)}
+                for row in collectives.tails
+            ),
+            origin="Tails",
         )
-        for t in collectives.tails
-    )
-    return [Table("tails", "Tails per kind of collective", columns, rows, origin="Tails")]
+    ]

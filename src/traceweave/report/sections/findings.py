@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses.parameters import common_parameters
-from traceweave.report.page import Column, Origin, Section, Table
+from traceweave.report.columns import rows_table
+from traceweave.report.page import Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import percent
 
@@ -75,40 +76,21 @@ def findings_section(findings: Findings) -> Section:
 
 
 def _table(findings: Findings) -> Table:
-    return Table(
+    return rows_table(
         "findings",
         "Findings by cost",
-        (
-            Column(
-                "Severity",
-                note="critical and warning by what it costs; info: small, or expected by design",
-            ),
-            Column("Found"),
-            Column("Evidence"),
-            Column(
-                "Cost per step",
-                "duration",
-                "What the step gains, by replay of the scenario; without one, the bound",
-            ),
-            Column("Share", "percent", "Cost / mean step"),
-            Column("Bound", "duration", "What the step would gain at most, by the rule alone"),
-            Column("What to try"),
-            Column("Scenario", "name", note="What fixing it is, for traceweave what-if"),
-            Column("Rows", note="The analysis that shows the rows behind it"),
-        ),
-        tuple(
-            (
-                row["severity"],
-                row["title"],
-                row["evidence"],
-                row["cost_ns"],
-                row["step_share"],
-                row["bound_ns"],
-                row["advice"],
-                row["scenario"],
-                row["proof"],
-            )
-            for row in findings.rows
-        ),
+        "findings",
+        {
+            "severity": "",
+            "title": "Found",
+            "evidence": "",
+            "cost_ns": "Cost per step",
+            "step_share": "Share",
+            "bound_ns": "Bound",
+            "advice": "What to try",
+            "scenario": "",
+            "proof": "Rows",
+        },
+        findings.rows,
         ids=tuple(finding_id(place) for place in range(len(findings.rows))),
     )

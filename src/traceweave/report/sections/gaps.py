@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from traceweave.analyses import analysis_relation, gap_causes
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import Budget
@@ -19,7 +20,6 @@ MANY = 100_000
 """Above so many gaps only those from LISTED_NS on are listed and drawn: a row takes some 3 KB."""
 LISTED_NS = 10_000
 
-_SHOWN = ("rank", "step", "duration_ns", "cause", "host_op", "after_op", "before_op")
 _CAUSES = "traceweave analyze idle_causes run.duckdb"
 _WORST = f"traceweave analyze gaps run.duckdb --rows {LONGEST}"
 
@@ -156,18 +156,19 @@ def _cause_table(gaps: Gaps) -> Table:
 
 
 def _worst_table(gaps: Gaps) -> Table:
-    return Table(
+    return rows_table(
         "worst-gaps",
         f"The {len(gaps.worst)} longest gaps",
-        (
-            Column("Rank", "int"),
-            Column("Step", "int"),
-            Column("Length", "duration"),
-            Column("Cause", "name"),
-            Column("Host activity", "name", note="What covers most of the gap on the host"),
-            Column("After", "name", note="Operation that ended when the gap began"),
-            Column("Before", "name", note="Operation that ended the gap"),
-        ),
-        tuple(tuple(g[key] for key in _SHOWN) for g in gaps.worst),
+        "gaps",
+        {
+            "rank": "",
+            "step": "",
+            "duration_ns": "Length",
+            "cause": "",
+            "host_op": "Host activity",
+            "after_op": "After",
+            "before_op": "Before",
+        },
+        gaps.worst,
         origin="Longest gaps",
     )

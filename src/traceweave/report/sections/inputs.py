@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Origin, Section, Table, Value
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import MANY_RANKS, first_rows
@@ -170,38 +171,24 @@ def inputs_section(inputs: Inputs) -> Section:
 
 
 def _ranks_table(inputs: Inputs) -> Table:
-    return Table(
-        name="ranks",
-        caption="Ranks and their environment",
-        columns=(
-            Column("Rank", "int"),
-            Column("Host", "name"),
-            Column("Device", "int"),
-            Column("GPU", "name"),
-            Column("Timeline", note="What times on this page are measured on for this rank"),
-            Column("World size", "int", note="Ranks of the job as the trace names it"),
-            Column("Backend", "name"),
-            Column("NCCL", "name"),
-            Column("Recorded", "duration", note="From the rank's first to its last event"),
-            Column("Windows", "int", note="Profiling windows (files) of this rank"),
-            Column("Rank known from", "name"),
-        ),
-        rows=tuple(
-            (
-                r["rank"],
-                r["host"],
-                r["device"],
-                r["gpu_name"],
-                _TIMELINES[r["timeline"]],
-                r["world_size"],
-                r["backend"],
-                r["nccl_version"],
-                r["recorded_ns"],
-                r["windows"],
-                r["rank_source"],
-            )
-            for r in inputs.ranks
-        ),
+    return rows_table(
+        "ranks",
+        "Ranks and their environment",
+        "ranks",
+        {
+            "rank": "",
+            "host": "",
+            "device": "",
+            "gpu_name": "GPU",
+            "timeline": "",
+            "world_size": "",
+            "backend": "",
+            "nccl_version": "NCCL",
+            "recorded_ns": "",
+            "windows": "",
+            "rank_source": "Rank known from",
+        },
+        ({**row, "timeline": _TIMELINES[row["timeline"]]} for row in inputs.ranks),
     )
 
 
@@ -255,82 +242,81 @@ def _alike(inputs: Inputs) -> dict[tuple[Value, ...], list[Row]]:
 
 
 def _groups_table(inputs: Inputs) -> Table:
-    keys = ("group_id", "name", "description", "role", "used_for", "size", "ranks", "ops", "calls")
-    return Table(
-        name="groups",
-        caption="Process groups that communicate",
-        columns=(
-            Column("Group", "int"),
-            Column("Name", "name"),
-            Column("Description", "name"),
-            Column("Role", note="What its name, its operations or its ranks say that it is"),
-            Column("Used for", note="The role; of a group of all ranks, what its operations show"),
-            Column("Size", "int"),
-            Column("Ranks"),
-            Column("Operations", "name"),
-            Column("Calls", "count", note="Counted once per rank"),
-        ),
-        rows=tuple(tuple(g[key] for key in keys) for g in inputs.groups[:MOST_ROWS]),
+    return rows_table(
+        "groups",
+        "Process groups that communicate",
+        "groups",
+        {
+            "group_id": "",
+            "name": "",
+            "description": "",
+            "role": "",
+            "used_for": "",
+            "size": "",
+            "ranks": "",
+            "ops": "Operations",
+            "calls": "",
+        },
+        inputs.groups[:MOST_ROWS],
         note=first_rows(MOST_ROWS, len(inputs.groups), _GROUPS),
     )
 
 
 def _files(inputs: Inputs) -> Table:
     rows = sorted(inputs.sources, key=lambda s: (s["status"] == "ok", s["source_id"]))
-    counts = ("size_bytes", "events_read", "events_stored", "events_skipped")
-    keys = ("path", "format", "producer", "producer_version", *counts, "status", "message")
-    return Table(
-        name="sources",
-        caption="Input files",
-        columns=(
-            Column("File", "name"),
-            Column("Format"),
-            Column("Written by", "name"),
-            Column("Version", "name"),
-            Column("Size", "bytes"),
-            Column("Events read", "count"),
-            Column("Stored", "count"),
-            Column("Not stored", "count"),
-            Column("Status"),
-            Column("Message", "name"),
-        ),
-        rows=tuple(tuple(s[key] for key in keys) for s in rows[:MOST_ROWS]),
+    return rows_table(
+        "sources",
+        "Input files",
+        "files",
+        {
+            "path": "File",
+            "format": "",
+            "producer": "Written by",
+            "producer_version": "Version",
+            "size_bytes": "",
+            "events_read": "",
+            "events_stored": "Stored",
+            "events_skipped": "Not stored",
+            "status": "",
+            "message": "",
+        },
+        rows[:MOST_ROWS],
         note=first_rows(MOST_ROWS, len(rows), _FILES),
     )
 
 
 def _issues(inputs: Inputs) -> Table:
-    keys = ("kind", "events", "files", "path", "message", "example")
-    return Table(
-        name="issues",
-        caption="What was met while reading",
-        columns=(
-            Column("Kind", "name"),
-            Column("Events", "count"),
-            Column("Files", "count"),
-            Column("The first", "name", note="The first of these files"),
-            Column("Meaning", "name"),
-            Column("Example", "name"),
-        ),
-        rows=tuple(tuple(i[key] for key in keys) for i in inputs.issues),
+    return rows_table(
+        "issues",
+        "What was met while reading",
+        "issues",
+        {
+            "kind": "",
+            "events": "",
+            "files": "",
+            "path": "The first",
+            "message": "Meaning",
+            "example": "",
+        },
+        inputs.issues,
     )
 
 
 def _recording(inputs: Inputs) -> Table:
     rows = [row for row in inputs.recording if row["rank"] is not None]
-    keys = ("rank", "verdict", "kind", "count", "total", "message", "advice")
-    return Table(
-        name="recording",
-        caption="What the records cannot support",
-        columns=(
-            Column("Rank", "int"),
-            Column("Verdict"),
-            Column("Kind", "name"),
-            Column("Records", "count"),
-            Column("Of", "count"),
-            Column("Meaning", "name"),
-            Column("To avoid it", "name"),
-        ),
-        rows=tuple(tuple(row[key] for key in keys) for row in rows[:MOST_ROWS]),
+    return rows_table(
+        "recording",
+        "What the records cannot support",
+        "recording",
+        {
+            "rank": "",
+            "verdict": "",
+            "kind": "",
+            "count": "Records",
+            "total": "Of",
+            "message": "Meaning",
+            "advice": Column("To avoid it", "name"),
+        },
+        rows[:MOST_ROWS],
         note=first_rows(MOST_ROWS, len(rows), "traceweave analyze recording run.duckdb"),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import analysis_relation
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import percent, plural, shortened
@@ -177,55 +178,49 @@ def _rank_figure(kernels: Kernels) -> tuple[Figure, ...]:
 
 
 def _top_table(kernels: Kernels) -> Table:
-    keys = ("kernel", "class", "count", "total_ns", "share", "p50_ns", "p99_ns", "max_ns")
-    between = ("fastest_rank", "fastest_p50_ns", "slowest_rank", "slowest_p50_ns", "rank_spread")
-    rows = tuple(tuple(row[key] for key in (*keys, *between)) for row in kernels.names)
-    group = "Median by rank"
-    return Table(
+    fastest, slowest = "Median by rank: fastest", "Median by rank: slowest"
+    return rows_table(
         "kernels",
         "Kernels by time",
-        (
-            Column("Kernel", "name"),
-            Column("Class"),
-            Column("Number", "count"),
-            Column("Total", "duration", own_unit=True),
-            Column("Share", "percent", note="Of the time of all kernels"),
-            Column("p50", "duration", group="Duration"),
-            Column("p99", "duration", group="Duration"),
-            Column("Longest", "duration", group="Duration"),
-            Column("Rank", "int", "Rank with the smallest median", group=f"{group}: fastest"),
-            Column("p50", "duration", group=f"{group}: fastest"),
-            Column("Rank", "int", "Rank with the largest median", group=f"{group}: slowest"),
-            Column("p50", "duration", group=f"{group}: slowest"),
-            Column(
-                "Spread",
-                "ratio",
-                "Slowest median / fastest; of a collective it is the rank that waits most",
-            ),
-        ),
-        rows,
+        "kernels",
+        {
+            "kernel": "",
+            "class": "",
+            "count": "Number",
+            "total_ns": Column("", own_unit=True),
+            "share": "",
+            "p50_ns": Column("p50", group="Duration"),
+            "p99_ns": Column("p99", group="Duration"),
+            "max_ns": Column("Longest", group="Duration"),
+            "fastest_rank": Column("Rank", "int", group=fastest),
+            "fastest_p50_ns": Column("p50", group=fastest),
+            "slowest_rank": Column("Rank", "int", group=slowest),
+            "slowest_p50_ns": Column("p50", group=slowest),
+            "rank_spread": Column("Spread", "ratio"),
+        },
+        kernels.names,
         note=f"The {MOST_KERNELS} kernels that take most time. All of them: {_COMMAND}"
-        if len(rows) == MOST_KERNELS
+        if len(kernels.names) == MOST_KERNELS
         else "",
         origin=_TOP,
     )
 
 
 def _class_table(kernels: Kernels) -> Table:
-    keys = ("kernel", "names", "count", "total_ns", "share", "p50_ns", "max_ns")
-    return Table(
+    return rows_table(
         "kernel-classes",
         "Kernels by class",
-        (
-            Column("Class"),
-            Column("Names", "count", note="Different kernel names"),
-            Column("Number", "count"),
-            Column("Total", "duration", own_unit=True),
-            Column("Share", "percent"),
-            Column("Median", "duration"),
-            Column("Longest", "duration"),
-        ),
-        tuple(tuple(row[key] for key in keys) for row in kernels.classes),
+        "kernels",
+        {
+            "kernel": "Class",
+            "names": "",
+            "count": "Number",
+            "total_ns": Column("", own_unit=True),
+            "share": "",
+            "p50_ns": "Median",
+            "max_ns": "Longest",
+        },
+        kernels.classes,
         origin=_CLASSES,
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import analysis_relation
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import Selection, select_ranks
@@ -191,22 +192,19 @@ def _held_by(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def _operator_table(memory: Memory) -> Table:
-    keys = ("range", "bytes", "share", "blocks", "largest_bytes")
-    return Table(
+    return rows_table(
         "memory-operators",
         f"Live at the peak of {_where(memory.highest)}",
-        (
-            Column("Operator", "name", "Innermost operator that ran when it was allocated"),
-            Column("Range", "name", "Innermost annotation or NVTX range open then"),
-            Column("Live", "bytes"),
-            Column("Share", "percent", "Of what was allocated at the peak"),
-            Column("Blocks", "count"),
-            Column("Largest", "bytes"),
-        ),
-        tuple(
-            (row["host_op"] or row["note"], *(row[key] for key in keys))
-            for row in memory.operators[:MOST_ROWS]
-        ),
+        "memory_live",
+        {
+            "host_op": "Operator",
+            "range": "",
+            "bytes": "Live",
+            "share": "",
+            "blocks": "",
+            "largest_bytes": "",
+        },
+        ({**row, "host_op": row["host_op"] or row["note"]} for row in memory.operators[:MOST_ROWS]),
         note=_left_out(len(memory.operators)),
         origin="Live at the peak",
     )
@@ -219,33 +217,22 @@ def _left_out(rows: int) -> str:
 def _peak_table(memory: Memory) -> Table:
     chosen: Selection = select_ranks(memory.peaks, lambda row: row["peak_allocated_bytes"])
     first = min(row["peak_at_ns"] for row in memory.peaks)
-    return Table(
+    peak = "At the peak"
+    return rows_table(
         "memory",
         "Peak per rank",
-        (
-            Column("Rank", "int"),
-            Column("Device"),
-            Column("Allocations", "count"),
-            Column("Allocated in all", "bytes", "Sum of the sizes of all allocations"),
-            Column("Allocated", "bytes", group="At the peak"),
-            Column("Reserved", "bytes", group="At the peak"),
-            Column("Not in use", "percent", "Share of the reserved memory", group="At the peak"),
-            Column("After the first rank's", "duration", group="At the peak"),
-            Column("Most reserved", "bytes"),
-        ),
-        tuple(
-            (
-                row["rank"],
-                row["device"],
-                row["allocations"],
-                row["allocation_bytes"],
-                row["peak_allocated_bytes"],
-                row["reserved_at_peak_bytes"],
-                row["fragmentation_at_peak"],
-                row["peak_at_ns"] - first,
-                row["peak_reserved_bytes"],
-            )
-            for row in chosen.rows
-        ),
+        "memory",
+        {
+            "rank": "",
+            "device": "",
+            "allocations": "",
+            "allocation_bytes": "Allocated in all",
+            "peak_allocated_bytes": Column("Allocated", group=peak),
+            "reserved_at_peak_bytes": Column("Reserved", group=peak),
+            "fragmentation_at_peak": Column("Not in use", "percent", group=peak),
+            "after_first_ns": Column("After the first rank's", "duration", group=peak),
+            "peak_reserved_bytes": "Most reserved",
+        },
+        ({**row, "after_first_ns": row["peak_at_ns"] - first} for row in chosen.rows),
         note=chosen.note("memory", _PEAKS),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import late_causes
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import count, duration, percent, plural
@@ -83,40 +84,33 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
 
 
 def _table(stragglers: Stragglers) -> Table:
-    keys = ("origin_wait_ns", "delay_max_ns")
-    more = ("cause", "cause_detail", "cause_share", "worst_share", "shortest_share", "host")
     rows = [row for row in stragglers.rows if row["known_last"]]
-    return Table(
+    return rows_table(
         "stragglers",
         "Who is waited for, and why",
-        (
-            Column("Rank", "int"),
-            Column("Times", "count", "Where the clocks resolve who did", group="Came last"),
-            Column("Share", "percent", "Of these collectives", group="Came last"),
-            Column(
-                "Waiting for it",
-                "duration",
-                "Summed over the ranks that wait for it, or for ranks that it held up",
-            ),
-            Column("Longest delay", "duration", own_unit=True),
-            Column("Cause", "name"),
-            Column("Namely", "name", "Class of kernels, cause of the gaps, or the other group"),
-            Column("Share", "percent", "The cause / all that it did longer than the others"),
-            Column("Worst in steps", "percent", "Steps in which nobody caused more waiting"),
-            Column("Late without clocks", "percent", "Collectives in which it was shortest"),
-            Column("Host", "name"),
-        ),
-        tuple(
-            (
-                row["rank"],
-                row["known_last"],
-                row["known_last"] / row["known_instances"] if row["known_instances"] else None,
-                *(row[key] for key in (*keys, *more)),
-            )
-            for row in rows[:MOST_ROWS]
-        ),
+        "stragglers",
+        {
+            "rank": "",
+            "known_last": Column("Times", group="Came last"),
+            "known_last_share": Column("Share", "percent", "Of these", group="Came last"),
+            "origin_wait_ns": "Waiting for it",
+            "delay_max_ns": Column("Longest delay", own_unit=True),
+            "cause": "",
+            "cause_detail": "Namely",
+            "cause_share": "Share",
+            "worst_share": "Worst in steps",
+            "shortest_share": "Late without clocks",
+            "host": "",
+        },
+        map(with_known_share, rows[:MOST_ROWS]),
         note=_note(stragglers, len(rows)),
     )
+
+
+def with_known_share(row: Row) -> Row:
+    """Return a row with the share of the collectives in which the clocks resolve who came last."""
+    known = row["known_instances"]
+    return {**row, "known_last_share": row["known_last"] / known if known else None}
 
 
 def _note(stragglers: Stragglers, late: int) -> str:

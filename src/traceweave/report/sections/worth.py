@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from traceweave.report.columns import rows_table
 from traceweave.report.page import Bar, Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.findings import Findings, finding_id
@@ -124,28 +125,17 @@ def _command(rows: list[Row]) -> Iterator[str]:
 
 
 def _table(worth: Worth) -> Table:
-    return Table(
+    return rows_table(
         "fixes",
         "The first n fixes together",
-        (
-            Column("Fixed"),
-            Column("Step", "duration", "Mean step with this and all above"),
-            Column("Adds", "duration", "What this one takes off the step above"),
-            Column(
-                "Alone", "duration", "What it gains without the others: the cost of its finding"
-            ),
-            Column("Together", "percent", "What all so far gain, of the step as measured"),
-            Column("Bottleneck then", note="What the critical path is then mostly made of"),
-        ),
-        tuple(
-            (
-                _label(row),
-                row["step_ns"],
-                row["gain_ns"],
-                row["alone_ns"],
-                row["together_share"],
-                row["bottleneck"],
-            )
-            for row in worth.rows
-        ),
+        "fixes",
+        {
+            "label": Column("Fixed"),
+            "step_ns": "",
+            "gain_ns": "Adds",
+            "alone_ns": "",
+            "together_share": "Together",
+            "bottleneck": "Bottleneck then",
+        },
+        ({**row, "label": _label(row)} for row in worth.rows),
     )

@@ -10,7 +10,7 @@ WITH names AS (
 ),
 launches AS (
     SELECT rank, op_id, tid, start_local_ns
-    FROM new_host_ops WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM names WHERE vocabulary('launching', name) = 'kernel')
+    FROM new_host_ops WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM names WHERE {{ names('launching', 'name') }} = 'kernel')
 ),
 messages AS (
     SELECT

@@ -1,7 +1,7 @@
 -- What the categories of events stand for: on the host, on the device. Torch changed their names over the years.
 
 CREATE OR REPLACE TEMP TABLE host_categories AS
-SELECT * FROM (VALUES
+SELECT t.* FROM (VALUES
     ('cpu_op', 'op'), ('operator', 'op'), ('cpuop', 'op'), ('user_annotation', 'annotation'), ('user_scope', 'annotation'),
     ('python_function', 'python'),
     ('cuda_runtime', 'runtime'), ('runtime', 'runtime'), ('hip_runtime', 'runtime'), ('mtia_runtime', 'runtime'),
@@ -12,6 +12,6 @@ SELECT * FROM (VALUES
 -- What runs on the device. An accelerator that is no GPU writes all that its command processor does as one category:
 -- kernels under their names, copies, and waiting for events.
 CREATE OR REPLACE TEMP TABLE device_categories AS
-SELECT * FROM (VALUES
+SELECT t.* FROM (VALUES
     ('kernel', 'kernel'), ('mtia_ccp_events', 'kernel'), ('gpu_memcpy', 'memcpy'), ('memcpy', 'memcpy'), ('gpu_memset', 'memset'), ('memset', 'memset')
 ) AS t(cat, kind);

@@ -12,7 +12,7 @@ CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
 -- What a kernel says of itself, with what names its group and its number from the operation that issued it, if that speaks of the same.
 CREATE OR REPLACE TEMP MACRO told_by_issuer(kernel, issuer) AS CASE
     WHEN kernel."Collective name" IS DISTINCT FROM issuer."Collective name"
-        OR coalesce(kernel."Process Group Name" <> issuer."Process Group Name", false) THEN kernel
+        OR coalesce(kernel."Process Group Name" <> issuer."Process Group Name", FALSE) THEN kernel
     ELSE struct_update(
         kernel,
         Seq := coalesce(kernel.Seq, issuer.Seq),

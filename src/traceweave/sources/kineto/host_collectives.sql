@@ -14,7 +14,7 @@ WITH listed AS (
 )
 SELECT * EXCLUDE (known) REPLACE (nullif(group_ranks, CAST(range(world_size) AS INTEGER[])) AS group_ranks)
 FROM listed
-SEMI JOIN (FROM listed SELECT source_id GROUP BY source_id HAVING count(rank) > 0 AND bool_and(coalesce(known, false))) AS whole USING (source_id);
+SEMI JOIN (SELECT source_id FROM listed GROUP BY source_id HAVING count(rank) > 0 AND bool_and(coalesce(known, FALSE))) AS whole USING (source_id);
 
 -- The list is that of the moment when the profiler started. A group is made since in a call that records nothing: the pauses
 -- of a thread that issues collectives, in which no operation of it ran and none of gloo's. No call of the job comes between
@@ -35,7 +35,7 @@ own AS (
     FROM new_host_ops AS h JOIN threads AS t ON t.source_id = source_of(h.op_id) AND t.tid = h.tid
     WHERE h.kind IN ('op', 'annotation')
 ),
-firsts AS (FROM own SELECT source_id, min(start_ns) AS start_ns, arg_min(name, start_ns) AS name GROUP BY ALL),
+firsts AS (SELECT source_id, min(start_ns) AS start_ns, arg_min(name, start_ns) AS name FROM own GROUP BY ALL),
 windows AS (
     SELECT s.source_id, CASE WHEN starts_with(f.name, 'ProfilerStep#') THEN f.start_ns ELSE w.start_ns END AS start_ns
     FROM sources AS s
@@ -47,8 +47,8 @@ windows AS (
 ),
 busy AS (
     SELECT source_id, tid, start_ns, end_ns FROM own WHERE kind = 'op'
-    UNION ALL SELECT source_id, tid, start_ns, start_ns FROM own WHERE kind = 'annotation'
-    UNION ALL SELECT source_id, tid, end_ns, end_ns FROM own WHERE kind = 'annotation'
+    UNION ALL SELECT source_id, tid, start_ns, start_ns AS end_ns FROM own WHERE kind = 'annotation'
+    UNION ALL SELECT source_id, tid, end_ns AS start_ns, end_ns FROM own WHERE kind = 'annotation'
     UNION ALL SELECT source_id, tid, g.start_ns, g.end_ns FROM threads JOIN gloo AS g USING (source_id)
     -- what cannot be seen of a window's beginning may have been long
     UNION ALL SELECT source_id, tid, coalesce(w.start_ns, 0), coalesce(w.start_ns, 0) FROM threads JOIN windows AS w USING (source_id)

@@ -27,7 +27,7 @@ from traceweave.sources.model import (
     Trace,
 )
 from traceweave.store.schema import LEAST_PAUSE_NS
-from traceweave.vocabulary import answered
+from traceweave.vocabulary import with_names
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -268,4 +268,4 @@ def _loaded(of: _Read, events: int, issues: list[Issue]) -> Loaded:
 
 @cache
 def _script(name: str) -> str:
-    return answered(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return with_names(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ WHERE NOT s.is_merged OR list_contains(g.ranks, s.rank);
 
 -- Those that are the only ones of their file.
 CREATE OR REPLACE TEMP VIEW only_groups AS
-FROM known_groups WHERE source_id IN (FROM new_groups SELECT source_id GROUP BY source_id HAVING count(*) = 1);
+FROM known_groups WHERE source_id IN (SELECT source_id FROM new_groups GROUP BY source_id HAVING count(*) = 1);
 
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].

@@ -20,7 +20,7 @@ from traceweave.sources.nsys.event_tables import (
     EventTable,
 )
 from traceweave.sources.nsys.export import Export
-from traceweave.vocabulary import answered
+from traceweave.vocabulary import names
 
 _STORED = """
     SELECT op_id FROM new_gpu_ops
@@ -131,12 +131,8 @@ def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
         name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
         for name, value in export.pairs("META_DATA_CAPTURE")
     ):
-        launches = _count(
-            con,
-            answered(
-                "SELECT count(*) FROM new_host_ops WHERE vocabulary('launching', name) = 'graph'"
-            ),
-        )
+        is_launch = f"{names('launching', 'name')} = 'graph'"
+        launches = _count(con, f"SELECT count(*) FROM new_host_ops WHERE {is_launch}")
         if launches:
             yield Issue(
                 "CUDA graphs not recorded",

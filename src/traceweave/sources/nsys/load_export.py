@@ -114,6 +114,7 @@ def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
         if table.category is not None:
             insert_other_events(con, table)
     derive.link(con)
+    con.execute(_script("nccl_ranges.sql"))
     con.execute(_script("collectives.sql"))
 
 

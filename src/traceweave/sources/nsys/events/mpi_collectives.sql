@@ -30,7 +30,7 @@ placed AS (
 ),
 waits AS (
     SELECT nsys_process(globalTid) AS process, requestHandle AS request, start, max("end") AS done
-    FROM nsys_mpi_start_wait_events AS w JOIN new_host_ops AS h USING (op_id)
+    FROM nsys_mpi_start_wait_events JOIN new_host_ops AS h USING (op_id)
     WHERE h.kind = 'mpi' AND regexp_matches(h.name, '^MPI_(Wait|Test)') AND "end" IS NOT NULL
     GROUP BY ALL
 )

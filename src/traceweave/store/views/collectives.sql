@@ -1,0 +1,155 @@
+-- relation: collectives | one row per rank and collective or point-to-point operation
+-- column: rank INTEGER | global rank
+-- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
+-- column: group_id INTEGER | process group
+-- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
+-- column: seq BIGINT | sequence number in the group, from the trace
+-- column: dtype VARCHAR | element type as the trace names it
+-- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it, waiting included; of a matched send or recv of gloo, until it was over on either side, not until somebody waited for it
+-- column: start_local_ns BIGINT | start, rank's own clock
+-- column: stream BIGINT | stream or host thread it ran on
+-- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
+-- column: receive_op_id BIGINT | of an operation that is two kernels, a send half and a receive half (DeepEP with receive hooks), the second: the operation lasts from the start of gpu_op_id to the end of this, whatever runs in between; NULL of others
+-- column: host_op_id BIGINT | the host operation that issued it
+-- column: step BIGINT | step in which it was issued
+-- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
+-- column: call_id BIGINT | unique per row
+-- column: peer INTEGER | the other rank of a send or recv
+-- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+-- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
+CREATE VIEW collectives AS
+SELECT
+    k.rank, m.collective_id, m.group_id,
+    coalesce(k.kind, k.op) AS op,
+    k.seq, k.dtype, k.bytes,
+    aligned_ns(k.start_local_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS start_ns,
+    aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
+    k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
+    coalesce(m.match, 'unmatched') AS match,
+    k.call_id, k.peer, k.evidence, k.inferred
+FROM base.known_calls AS k
+JOIN clock_spans AS c
+    ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
+LEFT JOIN base.matches AS m USING (call_id);
+
+-- Internal: busbw / algbw of an operation on this many ranks, as nccl-tests defines it (PERFORMANCE.md of NVIDIA/nccl-tests);
+-- NULL for operations that it does not define or if ranks is unknown.
+CREATE MACRO base.bus_factor(op, ranks) AS
+    CASE
+        WHEN op = 'all_reduce' THEN 2 * (ranks - 1) / ranks
+        WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all', 'gather', 'scatter') THEN (ranks - 1) / ranks
+        WHEN op IN ('broadcast', 'reduce', 'send_recv') AND ranks IS NOT NULL THEN CAST(1 AS DOUBLE)
+    END;
+
+-- relation: collective_instances | one row per matched collective operation of the whole run
+-- column: collective_id BIGINT | unique per instance
+-- column: op VARCHAR | which operation ('send_recv' for a send with its recv)
+-- column: group_id INTEGER | process group
+-- column: ranks_seen BIGINT | ranks that recorded it
+-- column: ranks_expected INTEGER | members of the group; NULL if unknown
+-- column: bytes BIGINT | size S as nccl-tests defines it
+-- column: first_start_ns BIGINT | first rank's start, common clock
+-- column: last_start_ns BIGINT | last rank's start
+-- column: first_end_ns BIGINT | first rank's end
+-- column: last_end_ns BIGINT | last rank's end
+-- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
+-- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 where is_buffered: nobody waited
+-- column: last_rank INTEGER | the rank that arrived last
+-- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
+-- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
+-- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
+-- column: step BIGINT | step in which most ranks issued it
+-- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
+-- column: below_resolution BOOLEAN | the arrival skew, first to last, is below the clock resolution
+-- column: resolution_ns BIGINT | clock resolution: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
+-- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
+-- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0; false where is_buffered: nobody waited for it
+-- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
+-- column: is_buffered BOOLEAN | a message whose send was over before its receive began, by more than resolution_ns (by anything, where that is NULL): the library had room for it, so that neither side waited for the other
+CREATE VIEW collective_instances AS
+WITH per_instance AS (
+    SELECT
+        k.collective_id,
+        CASE WHEN min(k.op) = 'recv' AND max(k.op) = 'send' THEN 'send_recv' ELSE min(k.op) END AS op,
+        min(k.group_id) AS group_id,
+        count(DISTINCT k.rank) AS ranks_seen,
+        max(k.bytes) AS bytes,
+        min(k.start_ns) AS first_start_ns,
+        max(k.start_ns) AS last_start_ns,
+        max(k.start_ns, 2)[2] AS last_but_one_ns,
+        min(k.end_ns) AS first_end_ns,
+        max(k.end_ns) AS last_end_ns,
+        max(k.end_ns) FILTER (k.op = 'send') AS sent_ns,
+        min(k.start_ns) FILTER (k.op = 'recv') AS received_from_ns,
+        CAST(sum(k.start_ns - t.origin_ns) AS BIGINT) AS starts_sum_ns,
+        any_value(t.origin_ns) AS origin_ns,
+        arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
+        mode(k.step) AS step,
+        min(k.duration_ns) AS transfer_min_ns,
+        CASE WHEN count(r.residual_p95_ns) = count(*) THEN max(greatest(r.residual_p95_ns, r.tick_ns)) END AS resolution_ns
+    FROM collectives AS k
+    CROSS JOIN (SELECT min(first_local_ns) AS origin_ns FROM base.rank_sources) AS t
+    LEFT JOIN (
+        SELECT rank, c.residual_p95_ns, t.tick_ns
+        FROM (SELECT rank, max(residual_p95_ns) AS residual_p95_ns FROM clocks GROUP BY rank) AS c
+        LEFT JOIN (SELECT rank, nullif(max(tick_ns), 1) AS tick_ns FROM base.rank_sources GROUP BY rank) AS t USING (rank)
+    ) AS r ON r.rank = k.rank
+    WHERE k.collective_id IS NOT NULL
+    GROUP BY k.collective_id
+),
+timed AS (
+    SELECT
+        i.*,
+        CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
+        last_start_ns - first_start_ns AS arrival_skew_ns,
+        last_end_ns - last_start_ns AS transfer_ns,
+        last_start_ns - last_but_one_ns AS last_delay_ns,
+        coalesce(op = 'send_recv' AND sent_ns < received_from_ns - coalesce(resolution_ns, 0), FALSE) AS is_buffered,
+        CASE WHEN NOT is_buffered THEN bytes / nullif(greatest(transfer_ns, 0), 0) END AS algbw_gbps
+    FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
+)
+SELECT
+    collective_id, op, group_id, ranks_seen, ranks_expected, bytes, first_start_ns, last_start_ns, first_end_ns,
+    last_end_ns, arrival_skew_ns, transfer_ns,
+    CASE WHEN is_buffered THEN 0 ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns END AS wait_total_ns,
+    last_rank,
+    algbw_gbps,
+    algbw_gbps * base.bus_factor(op, ranks_expected) AS busbw_gbps,
+    ranks_seen = ranks_expected AS complete,
+    step,
+    transfer_min_ns,
+    coalesce(arrival_skew_ns < resolution_ns, TRUE) AS below_resolution,
+    resolution_ns,
+    last_delay_ns,
+    coalesce(last_delay_ns > 0 AND last_delay_ns >= resolution_ns AND NOT is_buffered, FALSE) AS last_is_known,
+    base.bus_factor(op, ranks_expected) AS bus_factor,
+    is_buffered
+FROM timed;
+
+-- relation: collective_waits | one row per rank and matched collective: how long it waited, and for which rank
+-- column: collective_id BIGINT | the instance
+-- column: rank INTEGER | global rank
+-- column: op VARCHAR | which operation
+-- column: group_id INTEGER | process group
+-- column: step BIGINT | step in which this rank issued it
+-- column: start_ns BIGINT | start, common clock
+-- column: end_ns BIGINT | end, common clock
+-- column: duration_ns BIGINT | length as the profiler measured it
+-- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock; 0 of a message that was buffered (is_buffered of collective_instances)
+-- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
+-- column: is_last BOOLEAN | this rank arrived last
+-- column: last_rank INTEGER | the rank that arrived last
+-- column: start_local_ns BIGINT | start, rank's own clock
+CREATE VIEW collective_waits AS
+SELECT
+    k.collective_id, k.rank, i.op, i.group_id, k.step, k.start_ns, k.end_ns, k.duration_ns,
+    CASE WHEN i.is_buffered THEN 0 ELSE i.last_start_ns - k.start_ns END AS wait_ns,
+    k.duration_ns - i.transfer_min_ns AS wait_free_ns,
+    k.rank = i.last_rank AS is_last,
+    i.last_rank,
+    k.start_local_ns
+FROM collectives AS k JOIN collective_instances AS i USING (collective_id);

@@ -1,0 +1,95 @@
+"""Lints the SQL that runs: `python -m tests.lint_sql`, which `make test` does too.
+
+Analyses, rules and shared rows are linted as `traceweave analyze X --sql` prints them, macros
+without the CREATE around them, other files as they are. The rules are in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from multiprocessing import Pool
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlfluff.core import FluffConfig, Linter
+
+import traceweave
+from traceweave.analyses.catalog import catalog, render, rules, shared
+from traceweave.analyses.runner import definitions
+from traceweave.vocabulary import with_names
+
+ROOT = Path(traceweave.__file__).parent
+
+UNPARSED = {
+    "analysis ranges": "RANGE BETWEEN CURRENT ROW AND a column FOLLOWING",
+    "analysis sequences": "ROWS BETWEEN CURRENT ROW AND an expression FOLLOWING",
+    "shared exchanged": "a lambda of two parameters that returns a struct",
+    "store/tables/events.sql": "a column's USING COMPRESSION",
+    "tw_which_steps": "slices of lists such as [-2:]",
+}
+"""What the dialect cannot parse, and what of DuckDB's syntax it does not know."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with some SQL."""
+
+    where: str
+    line: int
+    rule: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: line {self.line} as rendered: {self.said} [{self.rule}]"
+
+
+def every_sql() -> dict[str, str]:
+    """Return all SQL of the product, by the name of the file or of what it is the text of."""
+    found = {
+        f"{statement.kind} {statement.name}": render(statement, {}, lambda part, _: part.name)
+        for statement in (*catalog(), *shared(), *rules())
+    }
+    found |= {name: definition.select() for name, definition in definitions().items()}
+    for path in sorted(ROOT.rglob("*.sql")):
+        name = path.relative_to(ROOT)
+        if name.parts[0] != "analyses" and name.name != "holds.sql":
+            found[str(name)] = with_names(path.read_text(encoding="utf-8"))
+    return found
+
+
+def faults(name: str, sql: str) -> Iterator[Fault]:
+    """Yield what is wrong with one text."""
+    # the dialect knows no values of prepared statements
+    prepared = re.sub(r"\$\w+", "0", sql)
+    for found in _linter().lint_string(prepared.rstrip() + "\n").get_violations():
+        code, said = found.rule_code(), found.desc()
+        named = re.search(r'"(\w+)"', said)
+        # macros are given the names of relations as text
+        is_given = code == "ST03" and named is not None and f"'{named[1]}'" in sql
+        if not is_given:
+            yield Fault(name, found.line_no, code, said.split(". Expected", 1)[0])
+
+
+@cache
+def _linter() -> Linter:
+    return Linter(config=FluffConfig.from_path(str(ROOT.parent.parent)))
+
+
+def _all_faults(text: tuple[str, str]) -> list[Fault]:
+    return list(faults(*text))
+
+
+def main() -> int:
+    """Print what is wrong with the SQL; return 1 if anything is."""
+    texts = [(name, sql) for name, sql in every_sql().items() if name not in UNPARSED]
+    with Pool() as pool:
+        found = [fault for some in pool.imap(_all_faults, texts) for fault in some]
+    for fault in found:
+        print(fault)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
