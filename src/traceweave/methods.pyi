@@ -356,6 +356,16 @@ class Analyses(Generic[Frame]):
     ) -> Frame:
         """How many collective calls found their partners on the other ranks, and where the clocks
             resolve which rank came last."""
+    def overlap(
+        self,
+        *,
+        per: Literal['run', 'rank', 'step', 'call'] = 'run',
+        min_share: float = 0.01,
+        replay_ops: int = 1000000,
+        forward_share: float = 0.15,
+    ) -> Frame:
+        """What overlap of communication and compute achieves, what it costs, how much more was
+            possible, and what to change first."""
     def stragglers(
         self,
         *,

@@ -90,6 +90,7 @@ caused AS (
             {'cause': CASE reason
                 WHEN 'not_launched' THEN 'launched_late'
                 WHEN 'needs_it' THEN CASE WHEN held_by = 'input' AND NOT waits THEN 'input_ready_late' ELSE 'nothing_left' END
+                WHEN 'lost' THEN 'unknown'
                 ELSE reason
             END, 'time_ns': time_ns - stream_ns - other_ns - late_ns}
         ], recursive := true),
@@ -110,6 +111,7 @@ told AS (
             WHEN 'nothing_left' THEN n.name
             WHEN 'unknown' THEN CASE
                 WHEN c.op_id < 0 THEN 'no GPU'
+                WHEN c.reason = 'lost' THEN 'what was launched has no record'
                 WHEN c.next_op_id IS NULL THEN 'no compute follows'
                 WHEN n.launch_start_local_ns IS NULL THEN 'no launch of the compute that follows'
                 ELSE 'what the compute that follows waits for'

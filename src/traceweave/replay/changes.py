@@ -129,7 +129,8 @@ class Changer:
 
     def _unmatched(self, scenario: Scenario) -> str:
         """Return why a collective operation that was recorded is not selected; '' if it was not."""
-        (calls,) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchone() or (0,)
+        # to its end: DuckDB registers nothing while a result is open
+        ((calls,),) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchall()
         if not calls:
             return ""
         return (
