@@ -35,7 +35,7 @@ MEASURED = {
     "shared/partition.sql": "idle time by its cause",
     "gaps.sql": "the gaps one by one",
     "exposed_comm.sql": "how much of the waiting and transfer of one call no compute hides",
-    "exposed_causes.sql": "why no compute hides a call: each moment once, as breakdown counts it",
+    "shared/exposed_stretches.sql": "why no compute hides a call, each moment once",
     "shared/exposed_copies.sql": "and why it does not run while copies run alone",
     "ddp_buckets.sql": "the same of whole calls, where they are buckets",
     "fsdp.sql": "of gathers and scatters",

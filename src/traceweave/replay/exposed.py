@@ -41,6 +41,11 @@ COMPUTE, COMMUNICATION, COPY = range(3)
 
 FAR = np.iinfo(np.int64).max
 
+# in a batch of ranks the others have no ops
+_RANKS = """
+SELECT rank, coalesce(tick_ns, 1) FROM ranks SEMI JOIN device_ops USING (rank) ORDER BY rank
+"""
+
 # an operation in two halves lasts from the start of one to the end of the other
 _TIMELINE = """
 WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE rank = $rank AND timeline = 'cpu')
@@ -112,7 +117,7 @@ def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
 def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
     con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
-    ranks = con.execute("SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank").fetchall()
+    ranks = con.execute(_RANKS).fetchall()
     for rank, tick in ranks:
         go_on()
         ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
