@@ -37,6 +37,7 @@ MEASURED = {
     "exposed_comm.sql": "how much of the waiting and transfer of one call no compute hides",
     "shared/exposed_stretches.sql": "why no compute hides a call, each moment once",
     "shared/exposed_copies.sql": "and why it does not run while copies run alone",
+    "overlap_of.sql": "the same windows by any two selections",
     "ddp_buckets.sql": "the same of whole calls, where they are buckets",
     "fsdp.sql": "of gathers and scatters",
     "tp.sql": "of calls that block",
@@ -150,6 +151,14 @@ def test_causes_of_exposed_communication_add_up_to_it(run: Run) -> None:
     assert _sums(causes, WINDOW, "time_ns") == {
         key: ns for key, ns in told.items() if not _has_steps(parts) or key[1] >= 0
     }
+
+
+def test_any_two_selections_are_counted_as_breakdown_counts(run: Run) -> None:
+    whole, found = run.breakdown(), run.overlap_of(a="kind=compute", b="kind=transfer")
+    assert _sums(found, WINDOW, "both_ns") == _sums(whole, WINDOW, "overlap_ns")
+    assert _sums(found, WINDOW, "only_b_ns") == _sums(whole, WINDOW, "exposed_comm_ns")
+    rest = whole.assign(rest=whole["idle_ns"] + whole["exposed_memory_ns"])
+    assert _sums(found, WINDOW, "neither_ns") == _sums(rest, WINDOW, "rest")
 
 
 def test_time_without_compute_is_divided_twice(run: Run) -> None:

@@ -66,6 +66,7 @@ THROUGH: Mapping[str, Input] = MappingProxyType(
         name: Input(_of_replay(name), _REPLAYED)
         for name in ("hideable_calls", "path_pieces", "replayed_fixes")
     }
+    | {"selected_ops": Input(_of_replay("selected_ops"), ("collectives", "device_ops", "gpu_ops"))}
 )
 """By the name that headers use: what makes Columns of the rows that a statement selects, given the
 connection, the values of its parameters and Selected."""

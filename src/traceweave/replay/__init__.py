@@ -11,6 +11,7 @@ from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, verified,
 from traceweave.replay.contention import create_contention_table
 from traceweave.replay.exposed import create_copies_table, create_exposed_table
 from traceweave.replay.hideable import hideable_calls
+from traceweave.replay.selections import selected_ops
 from traceweave.replay.tables import (
     create_replay_tables,
     create_slowdown_table,
@@ -29,6 +30,7 @@ __all__ = [
     "hideable_calls",
     "path_pieces",
     "replayed_fixes",
+    "selected_ops",
     "verified",
     "what_if",
 ]

@@ -181,6 +181,8 @@ class Changer:
             chosen &= self._named(s.name, names.names, nodes.name, "name") & (
                 nodes.sort <= TRANSFER
             )
+        if s.streams is not None:
+            chosen &= self._of_streams(s.streams)
         if s.op is not None:
             chosen &= self._of_op(s.op)
         if s.module is not None:
@@ -202,6 +204,15 @@ class Changer:
         if not matching:
             raise UsageError(f"this run has no {what} {pattern!r}{suggest(pattern, known)}")
         return np.isin(column, matching)
+
+    def _of_streams(self, streams: frozenset[int]) -> Flags:
+        nodes = self.graph.nodes
+        of = "SELECT op_id, stream FROM gpu_ops WHERE stream IS NOT NULL ORDER BY op_id"
+        ops = self.con.execute(of).fetchnumpy()
+        _known("stream", streams, np.unique(ops["stream"]).tolist())
+        mine = ops["op_id"][np.isin(ops["stream"], list(streams))]
+        found: Flags = (nodes.sort < CALL) & np.isin(nodes.op_id, mine)
+        return found
 
     def _of_instance(self, wanted: Flags) -> Flags:
         instance = self.graph.nodes.instance

@@ -279,6 +279,10 @@ def _tail_table(collectives: Collectives) -> list[Table]:
         Column("Tail", "ratio", note="p99 of the duration over its median"),
         Column("Rank", "int", note="Where the clocks resolve who was", group="Last most often"),
         Column("Share", "percent", note="Of these collectives", group="Last most often"),
+        Column("Rests on", note="Where some take more than twice the median", group="Tail"),
+        Column("Rank", "int", note="That most was waited for", group="Tail"),
+        Column("Why", "name", note="What that rank did longer meanwhile", group="Tail"),
+        Column("Steps", "count", note="Different steps of the tail", group="Tail"),
     )
     rows = tuple(
         (
@@ -290,7 +294,10 @@ def _tail_table(collectives: Collectives) -> list[Table]:
             t["tail_ratio"],
             t["last_rank"],
             t["last_rank_share"],
+            *(t[key] for key in ("tail_is", "tail_rank", "tail_rank_cause")),
+            None if t["tail_steps"] is None else len(t["tail_steps"]),
         )
         for t in collectives.tails
     )
-    return [Table("tails", "Tails per kind of collective", columns, rows, origin="Tails")]
+    caption = "Tails per kind of collective"
+    return [Table("tails", caption, columns, rows, origin="Tails").known()]
