@@ -34,7 +34,10 @@ _OPS = {
 
 _WAITS = frozenset({"imbalance", "pipeline_wait", "straggler", "unequal_stages", "uneven_work"})
 _TRANSFERS = frozenset(
-    {"communication_bound", "long_tail", "poor_overlap", "slow_link", "small_collectives"}
+    {
+        *("communication_bound", "long_tail", "poor_overlap", "slow_link", "small_collectives"),
+        "uneven_exchange",
+    }
 )
 _STEPS = frozenset({"one_off_stall", "unsteady_steps"})
 
