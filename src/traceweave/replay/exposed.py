@@ -22,6 +22,7 @@ from traceweave.replay.rows import (
     WAIT,
     OfStreams,
     Tables,
+    of_rank,
     positions,
     sorted_by,
 )
@@ -41,16 +42,12 @@ COMPUTE, COMMUNICATION, COPY = range(3)
 
 FAR = np.iinfo(np.int64).max
 
-# in a batch of ranks the others have no ops
-_RANKS = """
-SELECT rank, coalesce(tick_ns, 1) FROM ranks SEMI JOIN device_ops USING (rank) ORDER BY rank
-"""
-
 # an operation in two halves lasts from the start of one to the end of the other
 _TIMELINE = """
-WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE rank = $rank AND timeline = 'cpu')
+WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE timeline = 'cpu')
 SELECT
-    d.op_id, coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
+    d.rank, d.op_id,
+    coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
     d.start_local_ns AS start_ns,
     greatest(d.start_local_ns + d.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
     d.start_local_ns + d.duration_ns AS own_end_ns,
@@ -60,24 +57,25 @@ SELECT
 FROM device_ops AS d
 LEFT JOIN gpu_ops AS g ON g.op_id = d.op_id AND d.timeline = 'gpu'
 LEFT JOIN collectives AS r ON r.gpu_op_id = d.op_id AND r.receive_op_id IS NOT NULL
-WHERE d.rank = $rank AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
+WHERE d.rank BETWEEN $first AND $last AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
 UNION ALL
 -- on the host a call may have no operation: it has a number of its own
 SELECT
-    -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns, start_local_ns + duration_ns,
-    $none, -1, 1
+    rank, -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns,
+    start_local_ns + duration_ns, $none, -1, 1
 FROM collectives
-WHERE rank = $rank AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
-ORDER BY start_ns, op_id
+WHERE rank BETWEEN $first AND $last AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
+ORDER BY rank, start_ns, op_id
 """
 
 _WAITING_CALLS = f"""
 SELECT
-    (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
+    h.rank, (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
     h.start_local_ns + h.duration_ns AS end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver') AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
-ORDER BY h.start_local_ns
+WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
+    AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
+ORDER BY h.rank, h.start_local_ns
 """
 
 _LOST_CALLS = """
@@ -117,18 +115,35 @@ def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
 def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
     con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
-    ranks = con.execute(_RANKS).fetchall()
+    # in a batch of ranks the others have no ops
+    present = {rank for (rank,) in con.execute("SELECT DISTINCT rank FROM device_ops").fetchall()}
+    for part in tables.parts():
+        if ranks := [one for one in part if one[0] in present]:
+            _fill(con, name, tables, ranks, category)
+
+
+def _fill(
+    con: duckdb.DuckDBPyConnection,
+    name: str,
+    tables: Tables,
+    ranks: list[tuple[int, int]],
+    category: int,
+) -> None:
+    """Add the pieces of some ranks to a table."""
+    those = {"first": ranks[0][0], "last": ranks[-1][0]}
+    read = _fetched(con, _TIMELINE, those | {"none": NONE})
+    waits = _fetched(con, _WAITING_CALLS, those)
+    streams = tables.of_streams(**those) if tables.has_gpu else None
     for rank, tick in ranks:
         go_on()
-        ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
+        ops = of_rank(read, rank)
         if not np.any(ops["category"] == category):
             continue
         edges, lost = _NO_EDGES, np.empty(0, np.int64)
-        if tables.has_gpu:
-            of_streams = tables.of_streams(rank, tick)
-            edges, lost = _edges(of_streams, ops), _lost(con, rank, of_streams)
-        waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
-        found = _pieces(ops, edges, waiting, lost, category)
+        if streams is not None:
+            mine = streams(rank, tick)
+            edges, lost = _edges(mine, ops), _lost(con, rank, mine)
+        found = _pieces(ops, edges, of_rank(waits, rank), lost, category)
         found["rank"] = np.full(len(found["op_id"]), rank)
         with registered(con, found) as listed:
             con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
