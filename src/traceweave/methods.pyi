@@ -356,6 +356,24 @@ class Analyses(Generic[Frame]):
     ) -> Frame:
         """How many collective calls found their partners on the other ranks, and where the clocks
             resolve which rank came last."""
+    def overlap(
+        self,
+        *,
+        per: Literal['run', 'rank', 'step', 'call'] = 'run',
+        min_share: float = 0.01,
+        replay_ops: int = 1000000,
+        forward_share: float = 0.15,
+    ) -> Frame:
+        """What overlap of communication and compute achieves, what it costs, how much more was
+            possible, and what to change first."""
+    def overlap_of(
+        self,
+        *,
+        window: Literal['device', 'host', 'span'] = 'device',
+        a: str = 'kind=compute',
+        b: str = 'kind=transfer',
+    ) -> Frame:
+        """How long any two selections of operations ran at once, and each without the other."""
     def stragglers(
         self,
         *,
@@ -366,7 +384,11 @@ class Analyses(Generic[Frame]):
         kernel_delay_ns: int = 30000,
     ) -> Frame:
         """How long each rank made the others wait by arriving last, and what it was doing."""
-    def tails(self) -> Frame:
+    def tails(
+        self,
+        *,
+        queued_ns: int = 10000,
+    ) -> Frame:
         """How long collectives take at the median and in the tail, split into waiting and
             transfer."""
     def bucket_size(

@@ -11,6 +11,8 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 
+MS = 1_000_000
+
 
 def _exchange(build: Builder, splits: dict[int, list[int] | None]) -> None:
     """An all_to_all of three ranks with these elements of 1 byte for each; the last comes at 40."""
@@ -47,6 +49,34 @@ def test_an_even_one_costs_nothing(build: Builder) -> None:
 def test_without_all_split_sizes_nothing_is_said(build: Builder) -> None:
     _exchange(build, {0: [7, 5, 40], 1: [1, 9, 20], 2: None})
     assert rows(build.con, "exchanges") == []
+
+
+@pytest.mark.parametrize("scale", [1 << 16, 1])
+def test_the_finding_costs_what_even_parts_would_gain(build: Builder, scale: int) -> None:
+    """Rank 2 has 60 of 72 parts, 24 if it were even: of 8 ms of transfer 4.8 are for nothing."""
+    ops, splits = {}, {0: [7, 5, 40], 1: [1, 9, 20], 2: [2, 4, 8]}
+    for rank, parts in splits.items():
+        build.rank(rank)
+        build.step(rank, 1, (0, 20 * MS), (0, 20 * MS))
+        sizes = [scale * part for part in parts]
+        args = {"In msg nelems": sum(sizes), "Out msg nelems": sum(sizes)}
+        args |= {"In split size": str(sizes)}
+        at = (rank * MS, 10 * MS)
+        text = json.dumps(args)
+        ops[rank] = build.gpu(rank, at, "communication", "SendRecv", 20, step=1, args=text)
+        build.gpu(rank, (10 * MS, 20 * MS), step=1)
+    build.group(0, list(splits))
+    each = {rank: {"gpu_op_id": op, "bytes": scale * sum(splits[rank])} for rank, op in ops.items()}
+    at_rank = {rank: (rank * MS, 10 * MS) for rank in splits}
+    build.collective(at_rank, "all_to_all", step=1, each=each)
+    found = [row for row in rows(build.con, "findings") if row["rule"] == "uneven_exchange"]
+    if scale == 1:  # 60 bytes are all latency
+        assert found == []
+        return
+    [row] = found
+    assert (row["ranks"], row["bound_ns"]) == ([2], pytest.approx(4.8 * MS))
+    assert row["scenario"] == "op=all_to_all group=0 kind=transfer times=0.4"
+    assert row["title"] == "all_to_all waits for rank 2, which has 2.5 times the mean"
 
 
 def test_experts_of_rank_3_get_most(corpus: Path, database_of: Callable[..., Path]) -> None:

@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder, rows
+
+TAIL = (
+    *("tail_instances", "tail_ns", "tail_is", "tail_is_share", "tail_rank", "tail_rank_cause"),
+    *("tail_steps", "tail_recurs"),
+)
+US = 1000
 
 
 def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Builder) -> None:
@@ -47,6 +57,14 @@ def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Buil
             "slowest_step": 2,
             "algorithm": None,
             "protocol": None,
+            "tail_instances": None,
+            "tail_ns": None,
+            "tail_is": None,
+            "tail_is_share": None,
+            "tail_rank": None,
+            "tail_rank_cause": None,
+            "tail_steps": None,
+            "tail_recurs": None,
             "note": None,
         }
     ]
@@ -73,6 +91,7 @@ def test_an_operation_without_partners_has_durations_only(build: Builder) -> Non
         "last_rank_share",
         "transfer_min_p50_ns",
         "wait_free_p99_ns",
+        *TAIL,
         "below_resolution_share",
         "slowest_step",
         "algorithm",
@@ -203,3 +222,77 @@ def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says
 
 def test_an_empty_run_has_no_rows(build: Builder) -> None:
     assert rows(build.con, "tails") == []
+
+
+def _kind(build: Builder, lengths: list[int], late: dict[int, int] | None = None) -> None:
+    """One all-reduce of ranks 0 and 1 a step, from 1,000 us times the step on, of these lengths;
+    in some steps rank 1 comes so much later. Times in us."""
+    for rank in (0, 1):
+        build.rank(rank)
+    build.group(0, [0, 1])
+    for step, length in enumerate(lengths, 1):
+        at = 1000 * step
+        for rank in (0, 1):
+            window = (at * US, (at + 1000) * US)
+            build.step(rank, step, window, window)
+        start = at + (late or {}).get(step, 0)
+        build.collective(
+            {0: (at * US, (at + length) * US), 1: (start * US, (at + length) * US)}, step=step
+        )
+
+
+def _tail(build: Builder) -> tuple[object, ...]:
+    [row] = [row for row in rows(build.con, "tails") if row["op"] == "all_reduce"]
+    return tuple(row[key] for key in TAIL if key != "tail_rank_cause")
+
+
+def test_a_tail_that_is_waiting_names_the_late_rank(build: Builder) -> None:
+    _kind(build, [100, 100, 400, 100, 400, 100], {3: 300, 5: 200})
+    # 300 us over the median each, of which rank 0 waits 300 and 200
+    share = pytest.approx(500 / 600)
+    assert _tail(build) == (2, 600 * US, "late arrival", share, 1, [3, 5], True)
+
+
+@pytest.mark.parametrize(
+    ("other", "told"), [("gather", "other collectives"), ("copy", "copies"), (None, "transfer")]
+)
+def test_a_tail_that_is_transfer_names_what_runs_beside_it(
+    build: Builder, other: str | None, told: str
+) -> None:
+    _kind(build, [100, 100, 400, 100, 100])
+    beside = (3050 * US, 3390 * US)
+    if other == "gather":
+        build.group(1, [0, 1])
+        build.collective({0: beside, 1: beside}, "all_gather", group_id=1, step=3)
+    if other == "copy":
+        for rank in (0, 1):
+            build.gpu(rank, beside, "memory", "Memcpy HtoD", 21, step=3)
+    assert _tail(build) == (1, 300 * US, told, 1, None, [3], False)
+
+
+def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) -> None:
+    _kind(build, [100, 100, 400, 100, 100])
+    for rank in (0, 1):
+        build.gpu(rank, (1000 * US, 6000 * US), "memory", "Memcpy HtoD", 21)
+    assert _tail(build)[2] == "transfer"
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "cause"),
+    [
+        # INDEX: rank 2 is 1,010 ms per step in a range of its host; rank 3 computes longer
+        ("kineto/torchrec_a2a", 2, "host_bound"),
+        ("cases/moe", 3, "compute"),
+    ],
+)
+def test_known_late_ranks_are_behind_the_tails(
+    corpus: Path, database_of: Callable[..., Path], name: str, rank: int, cause: str
+) -> None:
+    with traceweave.open(database_of(corpus / name)) as run:
+        found = run.tails()
+    row = found[found["op"] == "all_to_all"].iloc[0]
+    assert (row["tail_is"], row["tail_rank"], row["tail_rank_cause"]) == (
+        *("late arrival", rank, cause),
+    )
+    assert row["tail_recurs"]
+    assert row["tail_is_share"] > 0.99

@@ -21,7 +21,7 @@ from traceweave.api import Run
 
 MEASURES = re.compile(
     r"\b(tw_window_times|tw_gaps|tw_busy_until|tw_computed_until|tw_collective_exposure|tw_progress"
-    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\(|\btw_exposed_pieces\b"
+    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\(|\btw_(exposed|copy)_pieces\b"
 )
 """What measures for how long something, or nothing, ran."""
 
@@ -36,7 +36,9 @@ MEASURED = {
     "shared/partition.sql": "idle time by its cause",
     "gaps.sql": "the gaps one by one",
     "exposed_comm.sql": "how much of the waiting and transfer of one call no compute hides",
-    "exposed_causes.sql": "why no compute hides a call: each moment once, as breakdown counts it",
+    "shared/exposed_stretches.sql": "why no compute hides a call, each moment once",
+    "shared/exposed_copies.sql": "and why it does not run while copies run alone",
+    "overlap_of.sql": "the same windows by any two selections",
     "ddp_buckets.sql": "the same of whole calls, where they are buckets",
     "fsdp.sql": "of gathers and scatters",
     "tp.sql": "of calls that block",
@@ -152,6 +154,38 @@ def test_causes_of_exposed_communication_add_up_to_it(run: Run) -> None:
     assert _sums(causes, WINDOW, "time_ns") == {
         key: ns for key, ns in told.items() if not _has_steps(parts) or key[1] >= 0
     }
+
+
+def test_any_two_selections_are_counted_as_breakdown_counts(run: Run) -> None:
+    whole, found = run.breakdown(), run.overlap_of(a="kind=compute", b="kind=transfer")
+    assert _sums(found, WINDOW, "both_ns") == _sums(whole, WINDOW, "overlap_ns")
+    assert _sums(found, WINDOW, "only_b_ns") == _sums(whole, WINDOW, "exposed_comm_ns")
+    rest = whole.assign(rest=whole["idle_ns"] + whole["exposed_memory_ns"])
+    assert _sums(found, WINDOW, "neither_ns") == _sums(rest, WINDOW, "rest")
+
+
+def test_time_without_compute_is_divided_twice(run: Run) -> None:
+    """By why no compute ran, and, of communication, by how much of it could have been hidden."""
+    whole, found = run.breakdown(), run.overlap(per="step")
+    if not len(found):
+        return
+    lengths = whole.assign(idle=whole["window_ns"] - whole["compute_ns"])
+    without = {
+        key: ns
+        for key, ns in _sums(lengths, WINDOW, "idle").items()
+        if not _has_steps(whole) or key[1] >= 0
+    }
+    every, parts = found[found["op"].isna()], found[found["op"].notna()]
+    for rows in (every, parts):
+        assert _sums(rows, WINDOW, "exposed_ns") == without
+    why = ["launch_starved_ns", "blocked_ns", "dependency_ns", "unknown_ns"]
+    assert (found[why].sum(axis=1) == found["exposed_ns"]).all()
+    calls = parts[~parts["op"].isin(["copy", "idle"])]
+    possible = ["waiting_ns", "movable_ns", "reorder_ns", "never_ns"]
+    assert (calls[possible].sum(axis=1) == calls["exposed_ns"]).all()
+    free = _sums(whole.assign(free=whole["compute_ns"] - whole["overlap_ns"]), WINDOW, "free")
+    for key, ns in _sums(every, WINDOW, "reorder_ns").items():
+        assert ns <= free[key]
 
 
 def _has_steps(rows: pd.DataFrame) -> bool:

@@ -186,7 +186,9 @@ def test_search_goes_through_all_hits_both_ways(explorer: Explorer, run: tracewe
         assert explorer.search(asking, "' OR 1=1 --%")["ops"] == 0
 
 
-def test_gaps_are_those_of_the_analysis(explorer: Explorer, run: traceweave.Run) -> None:
+def test_time_without_compute_is_that_of_the_analyses(
+    explorer: Explorer, run: traceweave.Run
+) -> None:
     stretch = Stretch(0, explorer.run.span_ns + 1, 4096)
     with explorer.run.asking() as asking:
         assert decode(explorer.gaps(asking, stretch, [3]))["missing"] == [3]
@@ -194,15 +196,22 @@ def test_gaps_are_those_of_the_analysis(explorer: Explorer, run: traceweave.Run)
         found = decode(explorer.gaps(asking, stretch, [3]))
         assert found["missing"] == []
         idle = explorer.idle(asking, stretch, [0, 3])
-    gaps = run.gaps()
+    gaps, exposed = run.gaps(), run.exposed_causes()
     mine = gaps[gaps["rank"] == 3]
-    shown = mine[mine["duration_ns"] >= (1 << stretch.shift) // 3]
-    assert found["duration_ns"].tolist() == shown.sort_values("start_ns")["duration_ns"].tolist()
-    causes = [found["names"][i] for i in found["name"]]
-    assert causes == shown.sort_values("start_ns")["cause"].tolist()
-    sums = mine.groupby("cause")["duration_ns"].sum()
-    assert {one["cause"]: one["idle_ns"] for one in idle} == sums.to_dict()
+    shown = mine[mine["duration_ns"] >= (1 << stretch.shift) // 3].sort_values("start_ns")
+    drawn = [
+        (found["names"][name], length)
+        for name, length in zip(found["name"], found["duration_ns"], strict=True)
+    ]
+    assert [one for one in drawn if not one[0].startswith("exposed: ")] == list(
+        zip(shown["cause"], shown["duration_ns"], strict=True)
+    )
     assert {tuple(one["ranks"]) for one in idle} == {(3,)}
+    sums = {one["cause"]: one["idle_ns"] for one in idle}
+    of_calls = [ns for cause, ns in sums.items() if cause.startswith("exposed: ")]
+    assert sum(of_calls) == exposed[exposed["rank"] == 3]["time_ns"].sum() > 0
+    gone = {cause: ns for cause, ns in sums.items() if not cause.startswith("exposed: ")}
+    assert gone == mine.groupby("cause")["duration_ns"].sum().to_dict()
 
 
 @nightly

@@ -432,7 +432,7 @@ def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> 
     pane = page.locator("#pane-totals")
     expect(pane).to_contain_text("By class")
     expect(pane).to_contain_text("of 4 ranks")
-    expect(pane).to_contain_text("Idle by cause")
+    expect(pane).to_contain_text("No compute, by cause")
     selection = page.evaluate("() => window.traceweave.view.selection")
     length = selection["until"] - selection["from"]
     assert length == pytest.approx(300 / ruler["width"] * explorer.run.span_ns, rel=0.02)

@@ -76,7 +76,7 @@ def test_who_waits_is_told_what_is_being_done(shared_run: MakeRun, tmp_path: Pat
     said: list[str] = []
     write_report(shared_run(**RUNS["eight ranks"]), tmp_path / "run.html", say=said.append)
     assert (said[1], said[-1]) == ("finding why GPUs were idle", "writing the page")
-    assert len(set(said)) == len(said) == 6
+    assert len(set(said)) == len(said) == 7
 
 
 def test_the_page_loads_nothing(page_of: MakePage) -> None:
@@ -137,6 +137,10 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
     con.execute(
         "CREATE TEMP VIEW gaps AS SELECT 'sync' AS cause, NULL AS stream, 0 AS rank, 0 AS step,"
         " 0 AS start_ns, 1 AS duration_ns, '' AS host_op"
+    )
+    con.execute(
+        "CREATE TEMP VIEW exposed AS SELECT 'exposed: copies' AS cause, 0 AS rank, 0 AS step,"
+        " 0 AS start_ns, 1 AS duration_ns, '' AS what"
     )
     con.execute(
         "CREATE TEMP VIEW breakdown AS SELECT 0 AS rank, 0 AS step, 0 AS window_start_ns,"

@@ -26,6 +26,7 @@ from traceweave.report.sections.collectives import (
 )
 from traceweave.report.sections.gaps import gaps_in_words, gaps_section, load_gaps
 from traceweave.report.sections.inputs import load_inputs, losses
+from traceweave.report.sections.overlap import load_overlap, overlap_section
 
 SUMS = ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "overlap_ns")
 
@@ -50,6 +51,23 @@ def test_the_budget_in_words_names_what_there_is(make_run: MakeRun) -> None:
         "A step takes 84.0 ms (2 ranks, 1 step). For 71.4% of the time the rank computes, for 23.8%"
         " it only transfers data and for 4.8% it only copies memory. 33.3% of the communication"
         " time hides behind compute."
+    )
+
+
+def test_overlap_says_what_is_exposed_and_why(make_run: MakeRun) -> None:
+    con = make_run(ranks=4, steps=3)
+    budget, overlap = load_budget(con), load_overlap(con, 1)
+    section = overlap_section(budget, overlap)
+    # clocks are 0 to 300 ns apart; three ranks expose 20 ms, and the one that comes last 10
+    assert section.notes[0] == (
+        "Each step hides 10.0 ms. Of the rest, 150 ns is waiting for other ranks, and a schedule"
+        " could hide 17.5 ms at most."
+    )
+    calls = section.tables[2]
+    assert calls.caption == "Collectives of step 1 that are exposed longest, and why"
+    assert calls.rows[0] == (
+        *(0, "all_reduce", 64_000_000, 20 * MS),
+        *("launched_late", "the compute that follows", pytest.approx(1, abs=1e-4)),
     )
 
 

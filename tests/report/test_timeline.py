@@ -25,6 +25,9 @@ from traceweave.report.sections.timeline import Timeline, load_timeline, timelin
 LOOK = Path(__file__).with_name("look_at_timeline.js")
 
 
+EXPOSED = "all_reduce, no compute follows"
+
+
 def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
     budget = load_budget(con)
     return load_timeline(con, budget, load_collectives(con), load_gaps(con, budget).relation)
@@ -82,13 +85,22 @@ def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(make_run: MakeRun) -> N
             {"rank": 0, "why": "least compute", "shown": True},
             {"rank": 1, "why": "most compute", "shown": True},
         ],
-        "causes": [],
-        "names": ["mm", "Memcpy DtoH", "ncclDevKernel_AllReduce"],
+        "causes": ["exposed: unknown"],
+        "names": ["mm", "Memcpy DtoH", "ncclDevKernel_AllReduce", EXPOSED],
         "steps": [
             {
                 "label": "Step 0 (median, 84.0 ms)",
                 "length": 84 * MS + 100,
-                "gaps": [],
+                "gaps": [
+                    {
+                        "rank": rank,
+                        "start": [60 * MS + 100 * rank],
+                        "duration": [20 * MS],
+                        "cause": [0],
+                        "what": [3],
+                    }
+                    for rank in (0, 1)
+                ],
                 "lanes": [
                     _lane(0, "stream 7", [0, 80 * MS], [60 * MS, 4 * MS], [0, 1], [0, 2]),
                     _lane(0, "stream 20", [50 * MS], [30 * MS], [2], [1], wait=100),
@@ -278,7 +290,7 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
         *(hostile, "Rank", "0, stream 7", "Begins at", "0 ns", "Lasts", "60.0 ms")
     ]
     assert _lines(seen["gap"]) == [
-        *("Gap: launch_bound", "Rank", "0", "Begins at", "84.0 ms", "Lasts", "16.0 ms")
+        *("Idle: launch_bound", "Rank", "0", "Begins at", "84.0 ms", "Lasts", "16.0 ms")
     ]
     assert _lines(seen["collective"]) == [
         *("ncclDevKernel_AllReduce", "Rank", "0, stream 20", "Begins at", "50.0 ms"),
@@ -293,15 +305,18 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
         "Shown: 0 ns to 100 ms",
         "Shown: 0 ns to 100 ms",
     ]
-    # the only gap twice, the copy before it one row below, the kernel before that, and the next row
+    # what is exposed of the collective: until the last rank came, by 300 ns of its clock, and then;
+    # the kernel before it one row below, which is the first, and the collective
     collective = (
         "ncclDevKernel_AllReduce, Rank 0, stream 20, Begins at 50.0 ms, Lasts 30.0 ms, Collective"
         " all_reduce, 64.0 MB, Waits for rank 3 10.0 ms, Transfer 20.0 ms"
     )
     assert seen["walk"] == [
-        *["Gap: launch_bound, Rank 0, Begins at 84.0 ms, Lasts 16.0 ms"] * 2,
-        "Memcpy DtoH, Rank 0, stream 7, Begins at 80.0 ms, Lasts 4.00 ms",
-        f"{hostile}, Rank 0, stream 7, Begins at 0 ns, Lasts 60.0 ms",
+        "Exposed communication: other_ranks, Rank 0, Begins at 60.0 ms, Lasts 300 ns, Operation"
+        " all_reduce",
+        "Exposed communication: launched_late, Rank 0, Begins at 60.0 ms, Lasts 20.0 ms, Operation"
+        " all_reduce, the compute that follows",
+        *[f"{hostile}, Rank 0, stream 7, Begins at 0 ns, Lasts 60.0 ms"] * 2,
         collective,
     ]
     assert _lines(seen["walked"])[:3] == ["ncclDevKernel_AllReduce", "Rank", "0, stream 20"]

@@ -270,6 +270,20 @@ REAL: dict[str, Rule] = {
         (True_("tp2_dp2_gloo", None, "5 of 20 all_reduce .* 41.1 ms", "Look for .* CPU cores"),),
         ("kineto/nanogpt_8xh100", "kineto/torchrec_4"),
     ),
+    "uneven_exchange": Rule(
+        (
+            # rank 3 gets and returns 37,683,200 of 52,019,200 bytes, 13,004,800 if it were even:
+            # 4.0 ms would be 1.38, twice a step
+            True_(
+                "cases/moe",
+                [3],
+                "Rank 3 sends 2.9 times the mean of all ranks in 10 uneven all_to_alls. Each takes"
+                " 4.00 ms, and 1.38 ms at the same rate if all had the same",
+            ),
+        ),
+        # one rank of two; exchanges whose splits nobody recorded; and in halves
+        ("kineto/ep_moe_b200_seq", "kineto/torchrec_4", "kineto/torchrec_a2a", "kineto/deepep8"),
+    ),
     "poor_overlap": Rule(
         (
             # INDEX of the corpus: 15 ms are exposed, as communication and compute share a stream

@@ -52,6 +52,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
             _of_replay("create_contention_table"), ("collectives", "gpu_ops", "host_ops", "ranks")
         ),
         "tw_exposed_pieces": Input(_of_replay("create_exposed_table"), _REPLAYED),
+        "tw_copy_pieces": Input(_of_replay("create_copies_table"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )
@@ -61,7 +62,11 @@ Selected: TypeAlias = Callable[[], pa.Table]
 """Asks for the rows that a statement selects."""
 
 THROUGH: Mapping[str, Input] = MappingProxyType(
-    {name: Input(_of_replay(name), _REPLAYED) for name in ("path_pieces", "replayed_fixes")}
+    {
+        name: Input(_of_replay(name), _REPLAYED)
+        for name in ("hideable_calls", "path_pieces", "replayed_fixes")
+    }
+    | {"selected_ops": Input(_of_replay("selected_ops"), ("collectives", "device_ops", "gpu_ops"))}
 )
 """By the name that headers use: what makes Columns of the rows that a statement selects, given the
 connection, the values of its parameters and Selected."""

@@ -37,7 +37,14 @@ SUBJECTS = {
         Subject("waits"),
     ),
     **dict.fromkeys(
-        ("communication_bound", "long_tail", "poor_overlap", "slow_link", "small_collectives"),
+        (
+            "communication_bound",
+            "long_tail",
+            "poor_overlap",
+            "slow_link",
+            "small_collectives",
+            "uneven_exchange",
+        ),
         Subject("transfers"),
     ),
     **dict.fromkeys(("one_off_stall", "unsteady_steps"), Subject("steps")),

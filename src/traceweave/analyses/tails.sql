@@ -33,8 +33,16 @@
 -- column: slowest_step BIGINT | its step; NULL outside any step
 -- column: algorithm VARCHAR | NCCL's algorithm for all sizes of the row, by its logs (nccl_choices); NULL if not known of all, and if they ran several: see note
 -- column: protocol VARCHAR | NCCL's protocol; the same holds, and some algorithms have none
+-- column: tail_instances BIGINT | of 5 operations or more, each by the rank on which it took longest, those that took more than twice the median: the tail; NULL: none
+-- column: tail_ns BIGINT | what they take beyond the median in all, of which tail_is has most
+-- column: tail_is VARCHAR | what the tail rests on: 'late arrival' (waiting), 'other collectives' or 'copies' (the transfer runs beside them, unlike the rest of its kind), 'transfer' (neither: a slow link or way, load)
+-- column: tail_is_share DOUBLE | share of tail_ns that rests on that, 0 to 1
+-- column: tail_rank INTEGER | of 'late arrival', the rank that most was waited for, where the clocks tell
+-- column: tail_rank_cause VARCHAR | what that rank did longer in the step with most of it, as in stragglers
+-- column: tail_steps BIGINT[] | the steps of the tail
+-- column: tail_recurs BOOLEAN | whether it is in several steps, or several times without steps
 -- column: note VARCHAR | what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
--- main: op, group_id, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_ratio, last_rank, note
+-- main: op, group_id, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_ratio, tail_is, tail_rank, tail_steps, note
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
@@ -143,23 +151,10 @@ chosen AS (
     GROUP BY i.op, i.group_id, i.bytes_from
 )
 SELECT
-    c.op,
-    c.group_id,
-    c.bytes_from,
-    c.bytes_to,
-    c.instances,
-    c.duration_p50_ns,
-    c.duration_p95_ns,
-    c.duration_p99_ns,
-    c.duration_max_ns,
-    w.wait_p50_ns,
-    w.wait_p95_ns,
-    w.wait_p99_ns,
-    w.wait_max_ns,
-    t.transfer_p50_ns,
-    t.transfer_p95_ns,
-    t.transfer_p99_ns,
-    t.transfer_max_ns,
+    c.op, c.group_id, c.bytes_from, c.bytes_to, c.instances,
+    c.duration_p50_ns, c.duration_p95_ns, c.duration_p99_ns, c.duration_max_ns,
+    w.wait_p50_ns, w.wait_p95_ns, w.wait_p99_ns, w.wait_max_ns,
+    t.transfer_p50_ns, t.transfer_p95_ns, t.transfer_p99_ns, t.transfer_max_ns,
     tw_ratio(c.duration_p99_ns, c.duration_p50_ns) AS tail_ratio,
     l.last_rank,
     l.last_rank_share,
@@ -173,8 +168,20 @@ SELECT
     c.slowest_step,
     n.algorithm,
     n.protocol,
+    g.instances AS tail_instances,
+    g.excess_ns AS tail_ns,
+    CASE greatest(g.late_ns, g.beside_ns, g.copies_ns, g.alone_ns)
+        WHEN g.late_ns THEN 'late arrival' WHEN g.beside_ns THEN 'other collectives' WHEN g.copies_ns THEN 'copies' WHEN g.alone_ns THEN 'transfer'
+    END AS tail_is,
+    greatest(g.late_ns, g.beside_ns, g.copies_ns, g.alone_ns) / nullif(g.excess_ns, 0) AS tail_is_share,
+    CASE WHEN tail_is = 'late arrival' THEN g.late_rank END AS tail_rank,
+    CASE WHEN tail_is = 'late arrival' THEN g.late_cause END AS tail_rank_cause,
+    g.steps AS tail_steps,
+    CASE WHEN g.instances > 0 THEN len(coalesce(g.steps, [])) > 1 OR (g.steps IS NULL AND g.instances > 1) END AS tail_recurs,
     nullif(concat_ws('; ', t.note, tw_several_ways(n.ways)), '') AS note
 FROM call_tails AS c
+LEFT JOIN {{ ref('tail_causes') }} AS g
+    ON g.op = c.op AND g.group_id IS NOT DISTINCT FROM c.group_id AND g.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN wait_tails AS w
     ON w.op = c.op AND w.group_id IS NOT DISTINCT FROM c.group_id AND w.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN transfer_tails AS t

@@ -49,11 +49,12 @@ def what_if(
     """Replay the run in DATABASE with each SCENARIO, and with all of them at once.
 
     A scenario is KEY=VALUE pairs: which work is meant (rank= step= kind= while=idle class= op=
-    group= name= module= bytes=) and one change to it (times= like=median|fastest|mean gbps=
-    alpha_us= bucket_mb= prefetch= overlap=full wait=none contention=none). Kinds are compute,
-    transfer, launch, sync, copy, device_delay, and what keeps a host from launching: data_loading,
-    allocator, compilation, module_loading, profiler_overhead. while=idle means only such time of
-    the host in which its GPU ran nothing. A semicolon puts several into one scenario.
+    group= name= module= bytes= stream=) and one change to it (times= like=median|fastest|mean
+    gbps= alpha_us= bucket_mb= prefetch= overlap=full wait=none contention=none). Kinds are
+    compute, transfer, launch, sync, copy, device_delay, and what keeps a host from launching:
+    data_loading, allocator, compilation, module_loading, profiler_overhead. while=idle means
+    only such time of the host in which its GPU ran nothing. A semicolon puts several into one
+    scenario.
     """
     from traceweave import api
     from traceweave.cli.output import print_rows

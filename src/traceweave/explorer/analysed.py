@@ -1,6 +1,7 @@
-"""What analyses say of what is shown: gaps by their cause, and the critical path.
+"""What analyses say of what is shown: time without compute by its cause, and the critical path.
 
-Each is asked once, when it is first wanted: gaps of one rank at a time, the path of the whole run.
+Each is asked once, when it is first wanted: the former of one rank at a time, the path of the whole
+run.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import duckdb
 import pyarrow as pa
 
 from traceweave.analyses import find, shared_rows
+from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import answer_batch
+from traceweave.analyses.statements import Statement
 from traceweave.explorer.asking import Asking, making_anew
 from traceweave.explorer.run import Explored
 from traceweave.explorer.views import PIXELS_ALONE, Stretch
 from traceweave.explorer.wire import coded, numbers, pack
 
 MOST_SHOWN = 4_000
-"""Gaps of a rank in one view."""
+"""Stretches without compute of a rank in one view."""
 
 
 class Analysed:
@@ -31,16 +34,17 @@ class Analysed:
         self._path_length: int | None = None
 
     def find_gaps(self, asking: Asking, rank: int) -> None:
-        """Have the gaps of a rank's devices found, if they are not yet."""
+        """Have it found when a rank did not compute, and why, if it is not yet."""
         with asking.turn(self._lock):
             if rank not in self._gaps:
                 asking.compute(lambda con: self._find_gaps(con, rank))
                 self._gaps.add(rank)
 
     def gaps(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> bytes:
-        """Return the gaps of some ranks' devices, each with its cause and what the host did.
+        """Return when some ranks did not compute, with causes: gaps, each with what the host did,
+        and exposed communication, with what it is.
 
-        `missing` are the ranks whose gaps have not been found yet.
+        `missing` are the ranks of which that has not been found yet.
         """
         missing = [rank for rank in ranks if rank not in self._gaps]
         bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
@@ -48,7 +52,7 @@ class Analysed:
         return _packed(found, stretch, missing=missing)
 
     def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[dict[str, object]]:
-        """Return the idle time in a stretch by cause, of those ranks whose gaps were asked for."""
+        """Return the time without compute in a stretch by cause, of those ranks it was found of."""
         bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
         return asking.rows("idle_totals", **bounds)
 
@@ -65,14 +69,19 @@ class Analysed:
         return _packed(found, stretch, pieces=self._path_length)
 
     def _find_gaps(self, con: duckdb.DuckDBPyConnection, rank: int) -> None:
-        analysis = find("gaps")
-        rows = answer_batch(con, analysis, analysis.bind({}), f"rank = {rank}")
+        asked: tuple[tuple[Statement, str], ...]
+        asked = (find("gaps"), "host_op"), (called("shared", "exposed_lane"), "what")
+        answers = [
+            (answer_batch(con, statement, statement.bind({}), f"rank = {rank}"), told)
+            for statement, told in asked
+        ]
         with making_anew(con, "gaps", rank):
-            con.from_arrow(rows).query(
-                "found",
-                "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
-                f" - {self._run.origin_ns}, duration_ns, cause, host_op FROM found",
-            )
+            for rows, told in answers:
+                con.from_arrow(rows).query(
+                    "found",
+                    "INSERT INTO memory.explorer.gaps SELECT rank, start_ns"
+                    f" - {self._run.origin_ns}, duration_ns, cause, {told} FROM found",
+                )
 
     def _find_path(self, con: duckdb.DuckDBPyConnection) -> int:
         pieces = shared_rows(con, "path_pieces")

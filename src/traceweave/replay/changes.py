@@ -129,7 +129,8 @@ class Changer:
 
     def _unmatched(self, scenario: Scenario) -> str:
         """Return why a collective operation that was recorded is not selected; '' if it was not."""
-        (calls,) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchone() or (0,)
+        # to its end: DuckDB registers nothing while a result is open
+        ((calls,),) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchall()
         if not calls:
             return ""
         return (
@@ -180,6 +181,8 @@ class Changer:
             chosen &= self._named(s.name, names.names, nodes.name, "name") & (
                 nodes.sort <= TRANSFER
             )
+        if s.streams is not None:
+            chosen &= self._of_streams(s.streams)
         if s.op is not None:
             chosen &= self._of_op(s.op)
         if s.module is not None:
@@ -201,6 +204,15 @@ class Changer:
         if not matching:
             raise UsageError(f"this run has no {what} {pattern!r}{suggest(pattern, known)}")
         return np.isin(column, matching)
+
+    def _of_streams(self, streams: frozenset[int]) -> Flags:
+        nodes = self.graph.nodes
+        of = "SELECT op_id, stream FROM gpu_ops WHERE stream IS NOT NULL ORDER BY op_id"
+        ops = self.con.execute(of).fetchnumpy()
+        _known("stream", streams, np.unique(ops["stream"]).tolist())
+        mine = ops["op_id"][np.isin(ops["stream"], list(streams))]
+        found: Flags = (nodes.sort < CALL) & np.isin(nodes.op_id, mine)
+        return found
 
     def _of_instance(self, wanted: Flags) -> Flags:
         instance = self.graph.nodes.instance

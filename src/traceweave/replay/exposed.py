@@ -7,7 +7,7 @@ it was not launched yet, it was behind the call on the same stream, or it waited
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -15,7 +15,17 @@ import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
-from traceweave.replay.rows import DEVICE, NONE, WAIT, OfStreams, Tables, positions, sorted_by
+from traceweave.replay.rows import (
+    DEVICE,
+    LAUNCH,
+    NONE,
+    WAIT,
+    OfStreams,
+    Tables,
+    of_rank,
+    positions,
+    sorted_by,
+)
 from traceweave.replay.streams import (
     PROMPT_NS,
     Streams,
@@ -34,9 +44,10 @@ FAR = np.iinfo(np.int64).max
 
 # an operation in two halves lasts from the start of one to the end of the other
 _TIMELINE = """
-WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE rank = $rank AND timeline = 'cpu')
+WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE timeline = 'cpu')
 SELECT
-    d.op_id, coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
+    d.rank, d.op_id,
+    coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
     d.start_local_ns AS start_ns,
     greatest(d.start_local_ns + d.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
     d.start_local_ns + d.duration_ns AS own_end_ns,
@@ -46,24 +57,34 @@ SELECT
 FROM device_ops AS d
 LEFT JOIN gpu_ops AS g ON g.op_id = d.op_id AND d.timeline = 'gpu'
 LEFT JOIN collectives AS r ON r.gpu_op_id = d.op_id AND r.receive_op_id IS NOT NULL
-WHERE d.rank = $rank AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
+WHERE d.rank BETWEEN $first AND $last AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
 UNION ALL
 -- on the host a call may have no operation: it has a number of its own
 SELECT
-    -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns, start_local_ns + duration_ns,
-    $none, -1, 1
+    rank, -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns,
+    start_local_ns + duration_ns, $none, -1, 1
 FROM collectives
-WHERE rank = $rank AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
-ORDER BY start_ns, op_id
+WHERE rank BETWEEN $first AND $last AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
+ORDER BY rank, start_ns, op_id
 """
 
 _WAITING_CALLS = f"""
 SELECT
-    (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
+    h.rank, (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
     h.start_local_ns + h.duration_ns AS end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-WHERE h.rank = $rank AND h.kind IN ('runtime', 'driver') AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
-ORDER BY h.start_local_ns
+WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
+    AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
+ORDER BY h.rank, h.start_local_ns
+"""
+
+_LOST_CALLS = """
+SELECT start_local_ns AS called_ns FROM host_ops
+WHERE rank = $rank AND op_id IN (SELECT unnest($lost))
+    AND correlation NOT IN (
+        SELECT correlation FROM gpu_ops WHERE rank = $rank AND correlation IS NOT NULL
+    )
+ORDER BY called_ns
 """
 
 _COLUMNS = (
@@ -76,31 +97,73 @@ def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_exposed_pieces: one row per stretch of a call in which no compute ran, with the
     reason: 'not_launched' (for other_ns of it the host waited in a call), 'same_stream',
     'needs_it', 'kernel_delay' or 'unknown' (for other_ns of these, copies ran on the stream of the
-    compute that follows, next_op_id).
+    compute that follows, next_op_id), or 'lost': something was launched before that compute of
+    which no record is there.
 
     Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
     It is empty for a run without a timeline.
     """
-    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_exposed_pieces ({_COLUMNS})")
+    _create_pieces(con, "tw_exposed_pieces", COMMUNICATION)
+
+
+def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
+    """Make tw_copy_pieces: the same of copies, where neither compute nor communication ran."""
+    _create_pieces(con, "tw_copy_pieces", COPY)
+
+
+def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
-    ranks = con.execute("SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank").fetchall()
+    # in a batch of ranks the others have no ops
+    present = {rank for (rank,) in con.execute("SELECT DISTINCT rank FROM device_ops").fetchall()}
+    for part in tables.parts():
+        if ranks := [one for one in part if one[0] in present]:
+            _fill(con, name, tables, ranks, category)
+
+
+def _fill(
+    con: duckdb.DuckDBPyConnection,
+    name: str,
+    tables: Tables,
+    ranks: list[tuple[int, int]],
+    category: int,
+) -> None:
+    """Add the pieces of some ranks to a table."""
+    those = {"first": ranks[0][0], "last": ranks[-1][0]}
+    read = _fetched(con, _TIMELINE, those | {"none": NONE})
+    waits = _fetched(con, _WAITING_CALLS, those)
+    streams = tables.of_streams(**those) if tables.has_gpu else None
     for rank, tick in ranks:
         go_on()
-        ops = _fetched(con, _TIMELINE, {"rank": rank, "none": NONE})
-        if not np.any(ops["category"] == COMMUNICATION):
+        ops = of_rank(read, rank)
+        if not np.any(ops["category"] == category):
             continue
-        edges = _edges(tables.of_streams(rank, tick), ops) if tables.has_gpu else _NO_EDGES
-        waiting = _fetched(con, _WAITING_CALLS, {"rank": rank})
-        found = _pieces(ops, edges, waiting)
+        edges, lost = _NO_EDGES, np.empty(0, np.int64)
+        if streams is not None:
+            mine = streams(rank, tick)
+            edges, lost = _edges(mine, ops), _lost(con, rank, mine)
+        found = _pieces(ops, edges, of_rank(waits, rank), lost, category)
         found["rank"] = np.full(len(found["op_id"]), rank)
         with registered(con, found) as listed:
-            con.execute(f"INSERT INTO tw_exposed_pieces BY NAME FROM {listed}")
+            con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
 
 
-def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]) -> Columns:
+def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:
     found = con.execute(query, values).fetchnumpy()
     return {name: np.ma.getdata(column) for name, column in found.items()}
+
+
+def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: OfStreams) -> Ints:
+    """Return when the rank launched what has no record, in order, on its own clock."""
+    calls = of_streams.calls
+    unseen = (calls["sort"] == LAUNCH) & (calls["correlation"] >= 0)
+    unseen &= ~np.isin(calls["op_id"], of_streams.gpu["launch"])
+    if not np.any(unseen):
+        return np.empty(0, np.int64)
+    given = {"rank": rank, "lost": calls["op_id"][unseen].tolist()}
+    found: Ints = _fetched(con, _LOST_CALLS, given)["called_ns"]
+    return found
 
 
 class _Edges(NamedTuple):
@@ -132,11 +195,14 @@ def _edges(of_streams: OfStreams, ops: Columns) -> _Edges:
     return _Edges(source[there], target[there])
 
 
-def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
-    """Return the stretches of calls in which no compute ran, cut where what follows is launched."""
+def _pieces(
+    ops: Columns, edges: _Edges, waiting: Columns, lost: Ints, category: int
+) -> dict[str, Ints]:
+    """Return the stretches of calls, or copies, in which nothing that goes before them ran, cut
+    where what follows is launched."""
     before = _before(ops)
-    call, start, end, following = _stretches(ops)
-    launched, free, same, needs = _following(ops, edges, before, call, following)
+    call, start, end, following = _stretches(ops, category)
+    launched, free, same, needs = _following(ops, edges, before, call, following, category)
     known = launched > NONE
     prompt = ops["start_ns"][following] - np.maximum(free, launched) <= PROMPT_NS
     # what waits for the call would not have run beside it, had it been launched before
@@ -148,7 +214,7 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
     ).astype(object)
     # what runs within the call would hide no more of it if it began sooner: what counts is what
     # waits for its end
-    waits, since = _ends(ops, edges, before)
+    waits, since = _ends(ops, edges, before, category)
     pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
     thread = np.where(known, ops["thread"][following], -1)
     blocked = _covered(waiting, "thread", thread, start, pending)
@@ -162,6 +228,8 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
         (cut, end, reason, copied, following),
     )
     begin, until, why, other, after = (np.concatenate(part) for part in zip(*parts, strict=True))
+    unseen = np.tile(_lacks_records(ops, following, lost), len(parts))
+    why[unseen], other[unseen] = "lost", 0
     there = until > begin
     return {
         "op_id": np.tile(ops["op_id"][call], len(parts))[there],
@@ -177,8 +245,20 @@ def _pieces(ops: Columns, edges: _Edges, waiting: Columns) -> dict[str, Ints]:
     }
 
 
+def _lacks_records(ops: Columns, following: Ints, lost: Ints) -> Flags:
+    """Return whether something that has no record was launched between what follows each stretch
+    and the compute before that: it may have run there."""
+    compute = np.flatnonzero(ops["category"] == COMPUTE)
+    latest = np.maximum.accumulate(ops["launched_ns"][compute])
+    place = np.searchsorted(compute, following, side="left")
+    since = np.append(-FAR, latest)[np.where(following >= 0, place, len(compute))]
+    until = np.where(following >= 0, ops["launched_ns"][following], FAR)
+    found: Flags = np.searchsorted(lost, until) > np.searchsorted(lost, since)
+    return found
+
+
 def _following(
-    ops: Columns, edges: _Edges, before: Ints, call: Ints, following: Ints
+    ops: Columns, edges: _Edges, before: Ints, call: Ints, following: Ints, category: int
 ) -> tuple[Ints, Ints, Flags, Flags]:
     """Return when the compute that follows each call was launched (NONE: not known) and when its
     stream was done with what was before it; whether it shares the stream, and whether it waits.
@@ -188,17 +268,24 @@ def _following(
     free = np.where(ahead >= 0, ops["own_end_ns"][ahead], NONE)
     known = launched > NONE
     same = known & (ops["chain"][following] == ops["chain"][call])
-    return launched, free, same, known & ~same & _is_followed(ops, edges, call, following, free)
+    return (
+        launched,
+        free,
+        same,
+        known & ~same & _is_followed(ops, edges, call, following, free, category),
+    )
 
 
-def _ends(ops: Columns, edges: _Edges, before: Ints) -> tuple[npt.NDArray[np.object_], Ints]:
+def _ends(
+    ops: Columns, edges: _Edges, before: Ints, category: int
+) -> tuple[npt.NDArray[np.object_], Ints]:
     """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
 
     Compute on its stream waits since it was launched, what needs the call would have anyway.
     """
-    call = np.flatnonzero(ops["category"] == COMMUNICATION)
+    call = np.flatnonzero(ops["category"] == category)
     following = _next(ops, ops["end_ns"][call])
-    launched, _, same, needs = _following(ops, edges, before, call, following)
+    launched, _, same, needs = _following(ops, edges, before, call, following, category)
     why, since = np.full(len(ops["op_id"]), "", dtype=object), np.full(len(ops["op_id"]), FAR)
     why[call] = np.where(same, "same_stream", "needs_it")
     since[call] = np.select([same, needs], [launched, -FAR], FAR)
@@ -220,17 +307,18 @@ def _before(ops: Columns) -> Ints:
     return found
 
 
-def _stretches(ops: Columns) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return calls, start, end, and the next compute (-1: none) of all stretches without compute;
-    `ops` are sorted by start."""
-    compute = np.flatnonzero(ops["category"] == COMPUTE)
-    begins = ops["start_ns"][compute]
-    until = np.maximum.accumulate(ops["own_end_ns"][compute])
+def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return calls, start, end, and the next compute (-1: none) of all stretches of a category in
+    which none before it ran; `ops` are sorted by start."""
+    first = np.flatnonzero(ops["category"] < category)
+    begins = ops["start_ns"][first]
+    ends = np.where(ops["category"] == COMPUTE, ops["own_end_ns"], ops["end_ns"])
+    until = np.maximum.accumulate(ends[first])
     free_from, free_until = np.append(-FAR, until), np.append(begins, FAR)
-    next_op = np.append(compute, -1)
     gap = free_from < free_until
-    free_from, free_until, next_op = free_from[gap], free_until[gap], next_op[gap]
-    calls = np.flatnonzero(ops["category"] == COMMUNICATION)
+    free_from, free_until = free_from[gap], free_until[gap]
+    next_op = _next(ops, free_until)
+    calls = np.flatnonzero(ops["category"] == category)
     covered = np.append(-FAR, np.maximum.accumulate(ops["end_ns"][calls])[:-1])
     since, end = np.maximum(ops["start_ns"][calls], covered), ops["end_ns"][calls]
     calls, since, end = (column[since < end] for column in (calls, since, end))
@@ -246,14 +334,16 @@ def _stretches(ops: Columns) -> tuple[Ints, Ints, Ints, Ints]:
     )
 
 
-def _is_followed(ops: Columns, edges: _Edges, call: Ints, following: Ints, free: Ints) -> Flags:
-    """Return whether what follows is known to wait for communication that ran until then: by an
+def _is_followed(
+    ops: Columns, edges: _Edges, call: Ints, following: Ints, free: Ints, category: int
+) -> Flags:
+    """Return whether what follows is known to wait for calls that ran until then: by an
     event, or as it had been launched, had no other op before it, and began when that ended.
 
     `free` is when its stream was done with what was before it.
     """
     begins, launched = ops["start_ns"][following], ops["launched_ns"][following]
-    calls = np.flatnonzero(ops["category"] == COMMUNICATION)
+    calls = np.flatnonzero(ops["category"] == category)
     until = np.append(NONE, np.maximum.accumulate(ops["end_ns"][calls]))
     ended = until[np.searchsorted(ops["start_ns"][calls], begins, side="left")]
     prompt = (begins >= ended) & (begins - ended <= PROMPT_NS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -312,22 +312,30 @@ class Tables:
 
         All ranks of a small run are asked for at once: planning takes longer than reading.
         """
-        ranks = self._con.execute(
-            "SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank"
-        ).fetchall()
         # a database that lacks one of the relations is refused, whatever it holds
-        parts = [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
-        for part in parts:
+        for part in self.parts():
             read = self._read(part[0][0], part[-1][0]) if part else self._read(-1, -1)
             for rank, tick in part:
                 rows = _of_rank(read, rank, tick)
                 if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
                     yield rows
 
-    def of_streams(self, rank: int, tick: int) -> OfStreams:
-        """Return what orders the streams of a rank with a GPU, whose clock has such a tick."""
-        queries = (_GPU_OPS, _HOST_CALLS, _RECORDED)
-        return OfStreams(tick, *(self._columns(query, first=rank, last=rank) for query in queries))
+    def parts(self) -> list[list[tuple[int, int]]]:
+        """Return the ranks and the ticks of their clocks, those together that are read at once."""
+        ranks = self._con.execute(
+            "SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank"
+        ).fetchall()
+        return [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
+
+    def of_streams(self, first: int, last: int) -> Callable[[int, int], OfStreams]:
+        """Read what orders the streams of ranks with GPUs, from the first to the last; return a
+        function that has it of one of them, given the tick of its clock.
+        """
+        read = [
+            sorted_by(self._columns(query, first=first, last=last), "rank")
+            for query in (_GPU_OPS, _HOST_CALLS, _RECORDED)
+        ]
+        return lambda rank, tick: OfStreams(tick, *(of_rank(columns, rank) for columns in read))
 
     def _read(self, first: int, last: int) -> dict[str, Columns]:
         """Return the rows of ranks from the first to the last, each table by rank."""
@@ -352,11 +360,15 @@ class Tables:
         return self._empty[query]
 
 
+def of_rank(columns: Columns, rank: int) -> Columns:
+    """Return the rows of a rank of columns that are sorted by rank."""
+    begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
+    return {key: column[begin:end] for key, column in columns.items()}
+
+
 def _of_rank(read: Mapping[str, Columns], rank: int, tick: int) -> RankRows:
     def own(name: str) -> Columns:
-        columns = read[name]
-        begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
-        return {key: column[begin:end] for key, column in columns.items()}
+        return of_rank(read[name], rank)
 
     return RankRows(
         rank, tick, own("gpu"), own("pageable")["op_id"], own("calls"), own("cpu"),

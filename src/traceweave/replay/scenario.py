@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
 
-SELECTORS = ("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes")
+SELECTORS = (
+    *("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes"),
+    "stream",
+)
 CHANGES = (
     *("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait"),
     "contention",
@@ -36,6 +39,8 @@ class Scenario:
     module: str | None = None
     bytes: tuple[float, float] | None = None
     """From, to (included)."""
+    streams: frozenset[int] | None = None
+    """As gpu_ops numbers them."""
     idle: bool = False
     """Only such time in which nothing ran on the GPU of the rank."""
     times: float | None = None
@@ -49,6 +54,12 @@ class Scenario:
     """Collectives are gone: nobody waits in them, and nothing is transferred."""
     uncontended: bool = False
     """Kernels take as long as they do with nothing beside them, where that is known."""
+
+    @property
+    def names_something(self) -> bool:
+        """Whether it is about more than kinds, ranks and steps."""
+        named = (self.class_, self.op, self.group, self.name, self.module, self.bytes, self.streams)
+        return any(one is not None for one in named)
 
     @property
     def moves(self) -> bool:
@@ -66,6 +77,26 @@ def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
     if not parts:
         raise UsageError(f"a scenario is empty; write KEY=VALUE pairs, {EXAMPLE}")
     return tuple(_parse(part, frozenset(comm_ops)) for part in parts)
+
+
+def selection(text: str, comm_ops: Iterable[str]) -> Scenario:
+    """Return which operations of the device a text means, that changes nothing about them.
+
+    Raises UsageError for what makes no sense.
+    """
+    given = _pairs(text)
+    if wrong := [key for key in given if key in (*CHANGES, "while")]:
+        raise UsageError(f"selection {text!r} has {wrong[0]}=, which is for scenarios")
+    # any change will do
+    scenario = _parse(f"{text} times=1", frozenset(comm_ops))
+    kinds = scenario.kinds if "kind" in given else scenario.kinds & _ON_DEVICE
+    if kinds - _ON_DEVICE:
+        listed = ", ".join(sorted(_ON_DEVICE))
+        raise UsageError(f"selection {text!r}: kind is one of {listed}")
+    return replace(scenario, text=text, kinds=kinds)
+
+
+_ON_DEVICE = frozenset({"compute", "transfer", "copy"})
 
 
 def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
@@ -91,6 +122,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         given.get("name"),
         given.get("module"),
         _range(text, given),
+        _numbers(text, "stream", given),
         _word(text, given, "while", "idle"),
         _number(text, "times", given),
         _like(text, given),
@@ -137,7 +169,7 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
     if "while" in given:
         return _WHILE_IDLE
-    if {"class", "name"} & given.keys() and "contention" not in given:
+    if {"class", "name", "stream"} & given.keys() and "contention" not in given:
         # those of collectives and copies too
         return frozenset({"compute", "copy", "transfer"})
     if {"module", "contention"} & given.keys():

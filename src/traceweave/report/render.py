@@ -30,7 +30,7 @@ from traceweave.report.sections.gaps import gaps_section, load_gaps
 from traceweave.report.sections.inputs import inputs_section, load_inputs
 from traceweave.report.sections.kernels import kernels_section, load_kernels
 from traceweave.report.sections.memory import load_memory, memory_section
-from traceweave.report.sections.overlap import overlap_section
+from traceweave.report.sections.overlap import load_overlap, overlap_section
 from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.sections.worth import load_worth, worth_section
@@ -101,6 +101,8 @@ def build_report(
     collectives, clocks = load_collectives(con), load_clocks(con)
     say("drawing the timeline and the critical path")
     timeline = load_timeline(con, budget, collectives, gaps.relation)
+    say("finding why communication is exposed")
+    overlap = load_overlap(con, timeline.steps[0]["step"] if timeline.steps else None)
     say("looking for findings")
     findings = load_findings(con)
     cpu = inputs.is_cpu_run
@@ -109,7 +111,7 @@ def build_report(
         worth_section(load_worth(con), findings),
         budget_section(budget, cpu),
         timeline_section(timeline, len(budget.ranks)),
-        overlap_section(budget),
+        overlap_section(budget, overlap),
         gaps_section(gaps),
         collectives_section(collectives, len(inputs.ranks)),
         stragglers_section(load_stragglers(con), len(inputs.ranks)),

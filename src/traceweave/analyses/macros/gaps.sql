@@ -18,6 +18,14 @@ FROM (VALUES
     ('short', 13, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
+-- rows: tw_stalls() | what time without compute is due to, in few parts: cause (of exposed_causes, or of idle_causes), part ('launch_starved': the host had launched too little, 'blocked': by a synchronizing call or by what shares a stream, 'dependency': what is launched waits for other work; none of them: it is not known, or start latency)
+SELECT unnest(parts.causes) AS cause, parts.part
+FROM (VALUES
+    ('launch_starved', ['launched_late', 'launch_bound', 'data_loading', 'allocator', 'module_loading', 'compilation', 'profiler_overhead']),
+    ('blocked', ['blocked', 'same_stream', 'sync']),
+    ('dependency', ['other_ranks', 'input_ready_late', 'nothing_left', 'copies', 'dependency', 'began_before'])
+) AS parts(part, causes);
+
 -- rows: tw_gaps(window_kind, per, min_gap_ns, kernel_delay_ns, queued) | the parts of gaps of the analysis `gaps`, without names: gap_id, rank, timeline, device, lane (-1: no number), step, start_ns, end_ns, whole_ns, after_op_id and before_op_id (the op that ended last before the gap, and the one that ended it), pid and tid of the launching thread, launch_start_ns, sync_op, waited_for_op_id, cause, and gaps, gaps_ns and longest_ns: how many parts the row is of, their sum and the longest; queued: what becomes of the parts that are an op's own delay (kernel_delay), most by far: 'each' has its row; 'summed' has one per window, without gap_id (per device only); 'none' has one
 WITH swept AS MATERIALIZED (
     FROM tw_idle_lanes(window_kind, per, min_gap_ns, kernel_delay_ns, queued)

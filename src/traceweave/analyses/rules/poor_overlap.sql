@@ -6,20 +6,12 @@
 -- page: table-overlap
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
-WITH buckets AS (
-    SELECT format('group={} bucket_mb={}', group_id, tw_digits(max(bytes) / 4e6)) AS remedy
-    FROM {{ ref('exposed_calls') }}
-    WHERE use = 'ddp' AND bytes > 0
-    GROUP BY group_id
-    ORDER BY sum(bare_ns) DESC, group_id
-    LIMIT 1
-)
 SELECT
     format('Each {} hides {} of the {} that could overlap', s.unit, tw_percent(e.hidden_share),
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
-    CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.remedy WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
+    CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
@@ -40,5 +32,5 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in chunks, overlapped with compute of another chunk or micro-batch'
         ELSE 'Start them earlier and asynchronously, overlapped with compute that does not need their result: gradients during backward, parameters ahead of use'
     END) AS advice
-FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN buckets AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS w ON w.scope = 'hideable'
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('smaller_buckets') }} AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS w ON w.scope = 'hideable'
 WHERE e.split > 0 AND e.hidden_share < {{ param('poor_overlap') }}

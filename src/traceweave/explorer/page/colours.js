@@ -25,7 +25,7 @@ export class Colours {
   }
 
   cause(name) {
-    return this.of(`cause-${name}`) || this.of("cause-unknown");
+    return this.of(TraceweaveTimelineDrawing.colourOf(name)) || this.of("cause-unknown");
   }
 
   path(kind) {

@@ -41,6 +41,15 @@ const CAUSES = {
   profiler_overhead: "profiler",
   unknown: "unknown",
 };
+const EXPOSED = {
+  other_ranks: "other ranks",
+  same_stream: "same stream",
+  launched_late: "launched late",
+  blocked: "host waits",
+  input_ready_late: "input came late",
+  nothing_left: "needed at once",
+  copies: "copies first",
+};
 
 class Page {
   constructor(run) {
@@ -105,9 +114,9 @@ class Page {
 
   tellLegend() {
     const { colours } = this;
-    const causes = Object.keys(CAUSES).map((cause) => [CAUSES[cause], colours.cause(cause)]);
+    const causes = (of) => Object.keys(of).map((cause) => element("li", {}, swatch(colours.cause(cause)), of[cause]));
     const parts = [["compute", colours.categories[0]], ["communication", colours.categories[1]], ["copies", colours.categories[2]]];
-    part("legend").replaceChildren(...parts.map(([label, colour]) => element("li", {}, swatch(colour), label)), element("li", {}, "pale: waits for other ranks"), ...(this.view.streams.size ? [element("li", {}, "idle:"), ...causes.map(([label, colour]) => element("li", {}, swatch(colour), label))] : []));
+    part("legend").replaceChildren(...parts.map(([label, colour]) => element("li", {}, swatch(colour), label)), element("li", {}, "pale: waits for other ranks"), ...(this.view.streams.size ? [element("li", {}, "exposed:"), ...causes(EXPOSED), element("li", {}, "idle:"), ...causes(CAUSES)] : []));
   }
 
   // The chip that says what the view is filtered by, and ends it.

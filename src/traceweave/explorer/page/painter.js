@@ -161,10 +161,10 @@ export class Painter {
     }
   }
 
-  // Gaps in the colour of their cause, the critical path in that of what it is.
+  // No compute in the colour of their cause, the critical path in that of what it is.
   stretches(row, top) {
     const { pen, colours, width } = this;
-    if (row.kind === "gaps" && this.looking(row.rank)) return this.wordsOfThin("looking for gaps …", top, row.height);
+    if (row.kind === "gaps" && this.looking(row.rank)) return this.wordsOfThin("looking for causes …", top, row.height);
     const frame = stretchesOf(this, row);
     if (!frame) return;
     const scale = width / this.view.length;

@@ -23,8 +23,10 @@ function ofStretches(frame, row, low, high) {
     if (frame.start_ns[i] <= high && frame.start_ns[i] + frame.duration_ns[i] >= low) best = i;
   }
   if (best === null) return null;
-  const name = `${row.kind === "gaps" ? "idle" : "critical path"}: ${frame.names[frame.name[best]]}`;
-  const told = row.kind === "gaps" ? "host_op" : "sort";
+  const said = frame.names[frame.name[best]];
+  const exposed = said.startsWith(TraceweaveTimelineDrawing.EXPOSED);
+  const name = exposed ? said : `${row.kind === "gaps" ? "idle" : "critical path"}: ${said}`;
+  const told = exposed || row.kind !== "gaps" ? "sort" : "host_op";
   return { row, kind: row.kind, rank: row.rank, name, start_ns: frame.start_ns[best], duration_ns: frame.duration_ns[best], [told]: frame.whats[frame.what[best]] };
 }
 

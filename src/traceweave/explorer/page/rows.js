@@ -19,7 +19,7 @@ export function layout(view, run, threads, room, extras) {
     add({ kind: "rank", rank }, open ? 14 : folded, open ? 2 : folded > 12 ? 2 : 1);
     if (view.streams.has(rank)) {
       if (extras.path) add({ kind: "path", rank, label: "critical path" }, THIN, 2);
-      add({ kind: "gaps", rank, label: "idle, by cause" }, THIN, 2);
+      add({ kind: "gaps", rank, label: "no compute, by cause" }, THIN, 2);
       for (const lane of run.lanesOf.get(rank) || []) add({ kind: "stream", rank, lane, label: laneLabel(run, lane) }, STREAM, 2);
     }
     if (view.host.has(rank)) {

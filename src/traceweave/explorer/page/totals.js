@@ -73,11 +73,11 @@ export class Totals {
     ];
   }
 
-  // Of the ranks that are unfolded: gaps of the others were not asked for.
+  // Of the ranks that are unfolded: those of the others were not asked for.
   idle(length, rows) {
-    if (!rows.length) return element("p", { class: "soft idle" }, "Unfold a rank to see why it was idle.");
+    if (!rows.length) return element("p", { class: "soft idle" }, "Unfold a rank to see why it did not compute.");
     const ranks = spans(new Set(rows.flatMap((one) => one.ranks)));
     const cause = (one) => element("span", {}, swatch(this.colours.cause(one.cause)), one.cause);
-    return table(`Idle by cause, rank ${ranks}`, ["cause", "time", "gaps", "longest"], rows.map((one) => [cause(one), text(one.idle_ns, "duration"), count(one.gaps), text(one.longest_ns, "duration")]), [1, 2, 3]);
+    return table(`No compute, by cause, rank ${ranks}`, ["cause", "time", "stretches", "longest"], rows.map((one) => [cause(one), text(one.idle_ns, "duration"), count(one.gaps), text(one.longest_ns, "duration")]), [1, 2, 3]);
   }
 }

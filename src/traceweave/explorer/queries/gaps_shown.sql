@@ -1,4 +1,4 @@
--- Gaps of some ranks that are long enough to be seen, of each the longest first.
+-- When some ranks did not compute, where that is long enough to be seen, of each the longest first.
 WITH shown AS (
     FROM memory.explorer.gaps
     WHERE list_contains($ranks, rank) AND start_ns < $until_ns AND start_ns + duration_ns > $from_ns AND duration_ns >= $least_ns

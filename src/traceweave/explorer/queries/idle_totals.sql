@@ -1,4 +1,4 @@
--- Idle time of ranks in a stretch of time by its cause, as far as it lies in it.
+-- Time without compute of ranks in a stretch of time by its cause, as far as it lies in it.
 SELECT
     cause,
     CAST(sum(least(start_ns + duration_ns, $until_ns) - greatest(start_ns, $from_ns)) AS BIGINT) AS idle_ns,

@@ -3,10 +3,11 @@ const TraceweaveTimelineControls = (() => {
   "use strict";
 
   const { text, tip } = TraceweaveCharts;
-  const { PATH } = TraceweaveTimelineDrawing;
+  const { PATH, EXPOSED, colourOf } = TraceweaveTimelineDrawing;
+  const exposes = (cause) => cause.startsWith(EXPOSED);
 
   function swatches(spec) {
-    const causes = spec.causes.map((cause) => [`gap: ${cause}`, `var(--cause-${cause}, var(--cause-unknown))`, 1]);
+    const causes = spec.causes.map((cause) => [exposes(cause) ? cause : `idle: ${cause}`, `var(--${colourOf(cause)}, var(--cause-unknown))`, 1]);
     const host = spec.kinds.filter((kind) => PATH[kind].startsWith("cause-"));
     const path = host.map((kind) => [`critical path: ${kind}`, `var(--${PATH[kind]})`, 1]);
     const list = document.createElement("ul");
@@ -45,8 +46,9 @@ const TraceweaveTimelineControls = (() => {
       ["Lasts", text(lane.duration[i], "duration")],
     ];
     if (row.kind === "gaps") {
-      if (lane.host[i] >= 0) lines.push(["Host activity", spec.names[lane.host[i]]]);
-      return tip(`Gap: ${spec.causes[lane.cause[i]]}`, [["Rank", String(lane.rank)], ...lines]);
+      const cause = spec.causes[lane.cause[i]];
+      if (lane.what[i] >= 0) lines.push([exposes(cause) ? "Operation" : "Host activity", spec.names[lane.what[i]]]);
+      return tip(exposes(cause) ? cause.replace(EXPOSED, "Exposed communication: ") : `Idle: ${cause}`, [["Rank", String(lane.rank)], ...lines]);
     }
     if (row.kind === "path") {
       return tip(`Critical path: ${spec.kinds[lane.kind[i]]}`, [["Rank", String(lane.rank)], ...lines]);

@@ -1,4 +1,4 @@
-// Paints one step of some ranks on a canvas: streams, collectives with their wait, gaps by cause, and the time axis.
+// Paints one step of some ranks on a canvas: streams, collectives with their wait, time without compute by its cause, and the time axis.
 // A scene holds what is shown: pen, width, view [from, to] in ns, the rows from `rows` and the colours.
 const TraceweaveTimelineDrawing = (() => {
   "use strict";
@@ -18,6 +18,9 @@ const TraceweaveTimelineDrawing = (() => {
     module_loading: "cause-module_loading",
     profiler_overhead: "cause-profiler_overhead",
   };
+  // How causes begin of which communication is not hidden; the others are of time in which nothing ran.
+  const EXPOSED = "exposed: ";
+  const colourOf = (cause) => `cause-${cause.replace(EXPOSED, "")}`;
   const LANE = 18;
   const GAP = 9;
   const HEAD = 22;
@@ -58,7 +61,7 @@ const TraceweaveTimelineDrawing = (() => {
         y += GAP + 3;
       }
       for (const lane of step.gaps.filter((one) => one.rank === rank)) {
-        rows.push({ kind: "gaps", top: y, height: GAP, label: "gaps", lane });
+        rows.push({ kind: "gaps", top: y, height: GAP, label: "no compute", lane });
         y += GAP + 3;
       }
       for (const lane of step.lanes.filter((one) => one.rank === rank)) {
@@ -128,10 +131,10 @@ const TraceweaveTimelineDrawing = (() => {
     }
   }
 
-  // Stretches without letters: gaps in the colour of their cause, the critical path in that of what it is.
+  // Stretches without letters: no compute in the colour of their cause, the critical path in that of what it is.
   function drawStretches(scene, { kind, lane, top }) {
     const { pen, colour, causes, kinds } = scene;
-    const of = kind === "gaps" ? lane.cause.map((i) => `cause-${causes[i]}`) : lane.kind.map((i) => PATH[kinds[i]]);
+    const of = kind === "gaps" ? lane.cause.map((i) => colourOf(causes[i])) : lane.kind.map((i) => PATH[kinds[i]]);
     for (let i = 0; i < lane.start.length; i += 1) {
       const from = toX(scene, lane.start[i]);
       const to = toX(scene, lane.start[i] + lane.duration[i]);
@@ -177,5 +180,5 @@ const TraceweaveTimelineDrawing = (() => {
     for (const row of rows) drawRow(scene, row, font);
   }
 
-  return { PATH, gutterOf, innerOf, layout, paint, toNs, toX };
+  return { EXPOSED, PATH, colourOf, gutterOf, innerOf, layout, paint, toNs, toX };
 })();

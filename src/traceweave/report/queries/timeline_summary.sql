@@ -12,8 +12,9 @@ gaps AS (
         rank,
         max(duration_ns) AS longest_ns,
         arg_max(cause, (duration_ns, -start_ns)) AS cause,
-        arg_max(host_op, (duration_ns, -start_ns)) FILTER (host_op IS NOT NULL) AS host_op
+        arg_max(what, (duration_ns, -start_ns)) FILTER (what IS NOT NULL) AS host_op
     FROM shown_gaps
+    WHERE NOT starts_with(cause, 'exposed')
     GROUP BY role, rank
 )
 SELECT

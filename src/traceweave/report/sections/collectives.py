@@ -279,9 +279,18 @@ def _tail_table(collectives: Collectives) -> list[Table]:
                 "tail_ratio": "Tail",
                 "last_rank": Column("Rank", "int", group=last),
                 "last_rank_share": Column("Share", group=last),
+                "tail_is": Column("Rests on", group="Tail"),
+                "tail_rank": Column("Rank", "int", group="Tail"),
+                "tail_rank_cause": Column("Why", "name", group="Tail"),
+                "tail_steps": Column("Steps", "count", group="Tail"),
             },
             (
-                {**row, "group_id": collectives.groups.get(row["group_id"]), "size": _sizes(row)}
+                {
+                    **row,
+                    "group_id": collectives.groups.get(row["group_id"]),
+                    "size": _sizes(row),
+                    "tail_steps": row["tail_steps"] and len(row["tail_steps"]),
+                }
                 for row in collectives.tails
             ),
             origin="Tails",

@@ -1,16 +1,63 @@
-"""How much of the communication hides behind compute, per rank."""
+"""How much communication hides behind compute, and why the rest does not and whether it could."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from traceweave.analyses import analysis_relation
 from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column
 from traceweave.report.selection import Selection, select_ranks
+from traceweave.words import duration
 
 _EXPOSED = "Communication while no compute runs"
+_POSSIBLE = "traceweave analyze overlap run.duckdb"
+_CAUSES = "traceweave analyze exposed_causes run.duckdb"
+
+LONGEST = 16
+"""Exposed collectives that are listed one by one."""
 
 
-def overlap_section(budget: Budget) -> Section:
-    """Lay out how much of the communication hides behind compute."""
+@dataclass(frozen=True)
+class Overlap:
+    """Rows of the analysis `overlap`, and the collectives of one step that are exposed longest."""
+
+    rows: list[Row]
+    step: int | None
+    """The step; None: the whole recording."""
+    calls: list[Row]
+    """By rank, operation, bytes, exposed_ns, cause, cause_detail, cause_ns."""
+
+    @property
+    def whole(self) -> Row | None:
+        """The row of all time without compute."""
+        return next((row for row in self.rows if row["op"] is None), None)
+
+
+def load_overlap(con: duckdb.DuckDBPyConnection, step: int | None) -> Overlap:
+    """Read what is hidden and what could be, and why calls of a step are exposed."""
+    causes = con.table(analysis_relation(con, "exposed_causes"))
+    of_step = causes.filter("step IS NULL" if step is None else f"step = {int(step)}")
+    calls = (
+        of_step.aggregate(
+            "rank, start_ns, call_id, any_value(op) AS op, any_value(bytes) AS bytes,"
+            " CAST(sum(time_ns) AS BIGINT) AS exposed_ns,"
+            " unnest(arg_max({'cause': cause, 'cause_detail': cause_detail, 'cause_ns': time_ns},"
+            " (time_ns, cause)))",
+            "rank, start_ns, call_id",
+        )
+        .order("exposed_ns DESC, rank, start_ns")
+        .limit(LONGEST)
+    )
+    return Overlap(analysis_rows(con, "overlap"), step, calls.to_arrow_table().to_pylist())
+
+
+def overlap_section(budget: Budget, overlap: Overlap) -> Section:
+    """Lay out how much of the communication hides behind compute, and why the rest does not."""
     ranks = [r for r in budget.per_rank if r["comm_ns"]]
     hidden = any(r["overlap_ns"] for r in ranks)
     shown = select_ranks(ranks, lambda r: r["exposed_comm_ns"] / r["windows"])
@@ -22,12 +69,22 @@ def overlap_section(budget: Budget) -> Section:
             "Communication that runs while the rank computes is hidden and costs little. What"
             " does not hide this way lengthens the step."
         ),
-        notes=("No rank hides any of its communication.",) if rows and not hidden else (),
+        notes=tuple(_notes(budget, overlap, hidden)) if rows else (),
         figures=(_overlap_figure(shown),) if hidden else (),
-        tables=(_overlap_table(shown, budget),) if rows else (),
-        origins=(Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),),
+        tables=(
+            _overlap_table(shown, budget),
+            *((_possible_table(overlap, budget), _calls_table(overlap)) if overlap.calls else ()),
+        )
+        if rows
+        else (),
+        origins=(
+            Origin("Time budget and overlap, per rank and step", BREAKDOWN_COMMAND),
+            Origin("What could be hidden", _POSSIBLE),
+            Origin("Why it is exposed", _CAUSES),
+        ),
         empty="" if rows else "No communication was recorded inside the windows measured.",
         terms={
+            **{cause: _WORDS[cause] for cause in _causes(overlap)},
             "Hidden": "share of the communication time during which compute runs too",
             "Overlap efficiency": "time saved by overlapping, as a share of what could be saved"
             " at best: 100% if the shorter of the two hides completely",
@@ -91,4 +148,96 @@ def _overlap_table(shown: Selection, budget: Budget) -> Table:
             for r in shown.rows
         ),
         note=shown.note("exposed communication", BREAKDOWN_COMMAND),
+    )
+
+
+_WORDS = {
+    "other_ranks": "it waited for other ranks",
+    "same_stream": "compute was queued before or behind it on its stream",
+    "blocked": "the compute that follows was not launched, as its thread waited for the device",
+    "launched_late": "that compute, or the collective, was launched or began later than it could",
+    "input_ready_late": "it began when its input was there, and compute waits for its result",
+    "nothing_left": "compute waits for its result, whenever its input came",
+    "copies": "copies ran before that compute on its stream",
+    "kernel_delay": "that compute was launched and free to start: start latency",
+    "unknown": "what kept compute from running is not known",
+}
+"""Causes of the analysis exposed_causes."""
+
+
+def _causes(overlap: Overlap) -> list[str]:
+    return list(dict.fromkeys(call["cause"] for call in overlap.calls))
+
+
+def _notes(budget: Budget, overlap: Overlap, hidden: bool) -> Iterator[str]:
+    if not hidden:
+        yield "No rank hides any of its communication."
+    whole = overlap.whole
+    if whole is None or whole["first_change"] is None:
+        return
+    lost = whole["lost_ns"]
+    cost = f", which costs compute {duration(round(lost))}" if lost and lost > 0 else ""
+    unit = "step" if budget.has_steps else "recording"
+    yield (
+        f"Each {unit} hides {duration(round(whole['hidden_ns']))}{cost}. Of the rest,"
+        f" {duration(round(whole['waiting_ns']))} is waiting for other ranks, and a schedule could"
+        f" hide {duration(round(whole['movable_ns'] + whole['reorder_ns']))} at most."
+    )
+    yield f"First: {whole['first_change']}."
+
+
+def _possible_table(overlap: Overlap, budget: Budget) -> Table:
+    per = "step" if budget.has_steps else "recording"
+    keys = ("hidden_ns", "lost_ns", "exposed_ns")
+    possible = ("waiting_ns", "movable_ns", "reorder_ns", "never_ns")
+    return Table(
+        "possible",
+        f"What of each {per} was hidden, and what could be",
+        (
+            Column("Operation", "name"),
+            Column("Hidden", "duration", note="Each call in full; of all, each moment once"),
+            Column("Lost", "duration", note="What compute loses to it meanwhile: contention"),
+            Column("Exposed", "duration", note="Time in which it runs and no compute does"),
+            Column("Waiting", "duration", "For other ranks", group="Of it"),
+            Column("Movable", "duration", "At another time, all else in order", group="Of it"),
+            Column("By order", "duration", "Another order, stream, or pieces", group="Of it"),
+            Column("Never", "duration", "The step has no more compute", group="Of it"),
+            Column("Gain", "duration", note="By replay, if it took no time: waiting stays"),
+        ),
+        tuple(
+            (
+                row["op"] or "all",
+                *(None if row[key] is None else round(row[key]) for key in (*keys, *possible)),
+                row["gain_ns"],
+            )
+            for row in overlap.rows
+        ),
+        origin="What could be hidden",
+    ).known()
+
+
+def _calls_table(overlap: Overlap) -> Table:
+    where = "the recording" if overlap.step is None else f"step {overlap.step}"
+    return Table(
+        "exposed-calls",
+        f"Collectives of {where} that are exposed longest, and why",
+        (
+            Column("Rank", "int"),
+            Column("Operation", "name"),
+            Column("Size", "bytes"),
+            Column("Exposed", "duration"),
+            Column("Mostly because", "name"),
+            Column("Namely", "name"),
+            Column("Share", "percent", "Of its exposed time"),
+        ),
+        tuple(
+            (
+                *(call[key] for key in ("rank", "op", "bytes", "exposed_ns", "cause")),
+                call["cause_detail"],
+                call["cause_ns"] / call["exposed_ns"],
+            )
+            for call in overlap.calls
+        ),
+        note="The timeline draws all of them, in its rows “no compute”.",
+        origin="Why it is exposed",
     )

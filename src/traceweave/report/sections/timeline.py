@@ -41,7 +41,7 @@ _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
     ("Ranks on the timeline", "timeline_ranks"),
     ("Operations on the timeline", "timeline_ops"),
-    ("Gaps on the timeline", "timeline_gaps"),
+    ("Time without compute on the timeline", "timeline_gaps"),
     ("Critical path on the timeline", "timeline_path"),
     ("Timeline in numbers", "timeline_summary"),
 )
@@ -55,6 +55,7 @@ class Timeline:
     ranks: list[Row]
     ops: pa.Table
     gaps: pa.Table
+    """Time without compute: gaps, and communication that is exposed."""
     path: pa.Table
     """The critical path where it is on the ranks shown."""
     summary: list[Row]
@@ -71,7 +72,8 @@ def load_timeline(
         stack.enter_context(rows_as(con, "waits", collectives.waits, _WAITS))
         lengths = analysis_relation(con, "steps")
         pieces = shared_rows(con, "path_pieces").alias
-        relations = {"gaps": gaps, "step_lengths": lengths, "path": pieces}
+        exposed = shared_rows(con, "exposed_lane").alias
+        relations = {"gaps": gaps, "exposed": exposed, "step_lengths": lengths, "path": pieces}
         froms = {name: f"FROM {relation}" for name, relation in relations.items()}
         stack.enter_context(standing_as(con, **froms))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
@@ -92,8 +94,8 @@ def timeline_section(timeline: Timeline, ranks: int) -> Section:
         anchor="timeline",
         title="Timeline",
         lead=(
-            "What each rank ran, stream by stream, on the common clock, with its waits and gaps,"
-            f" and where it was on the critical path: {_told(timeline)}."
+            "What each rank ran, stream by stream, on the common clock, when and why it did not"
+            f" compute, and where it was on the critical path: {_told(timeline)}."
         ),
         notes=tuple(_notes(timeline, ranks)) if drawn else (),
         figures=(_figure(timeline),) if drawn else (),
@@ -140,7 +142,7 @@ def _figure(timeline: Timeline) -> Figure:
     steps = " and ".join(_step_name(step) for step in timeline.steps)
     return Figure(
         "timeline",
-        "Streams, collectives and gaps",
+        "Streams, collectives and time without compute",
         "time since the step began on the first rank",
         f"Timeline of {steps}, for {name_ranks([r['rank'] for r in timeline.ranks])}. Plus and"
         " minus zoom, left and right move, up and down change the row, N and P step from operation"
@@ -159,7 +161,7 @@ def _chart(timeline: Timeline) -> dict[str, Any]:
     def of_gaps(columns: dict[str, list[Any]]) -> dict[str, list[int]]:
         return {
             "cause": [causes.index(cause) for cause in columns["cause"]],
-            "host": [-1 if op is None else names[op] for op in columns["host_op"]],
+            "what": [-1 if op is None else names[op] for op in columns["what"]],
         }
 
     def of_path(columns: dict[str, list[Any]]) -> dict[str, list[int]]:

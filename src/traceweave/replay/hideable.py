@@ -1,0 +1,200 @@
+"""How much of exposed communication other compute could have hidden, all work in its order.
+
+A call could have begun when its input was there on all its ranks, and was needed when the first
+work that waits for it was ready but for it. Compute of its rank between the two, beside which no
+communication ran, could have hidden it, or a part of it. Each moment of that hides one call: that
+which is needed first of those whose input is there, which hides most in all (Horn, Naval Research
+Logistics Quarterly 1974).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceweave.arrays import Ints
+from traceweave.errors import QueryError
+from traceweave.replay.graph import Graph, graph_of
+from traceweave.replay.nodes import (
+    ARRIVAL,
+    COMMUNICATION,
+    COMPUTE,
+    FAR,
+    HOST_WAIT,
+    MEMORY,
+    STREAM_WAIT,
+    TRANSFER,
+)
+from traceweave.replay.rows import positions
+from traceweave.replay.unions import Union
+from traceweave.store.rows import Columns
+
+_COLUMNS = ("call_id", "slack_ns", "movable_ns")
+_SELECTED = ("call_id", "op_id", "last_op_id", "exposed_ns")
+_OF_CALLS = (ARRIVAL, TRANSFER, COMMUNICATION)
+
+
+def hideable_calls(
+    con: duckdb.DuckDBPyConnection,
+    values: Mapping[str, object],
+    selected: Callable[[], pa.Table],
+) -> Columns:
+    """Return of each call_id its slack_ns, from when its input was there to when its result was
+    needed, and movable_ns, how much of its exposed_ns compute between the two could have hidden.
+
+    `op_id` is the op of the call, `last_op_id` that of its receive half, if it has one, and
+    `exposed_ns` how long it was exposed but for waiting.
+
+    Both are missing where no work is known to feed the call, or to wait for it. There are no rows
+    where the run is not replayed: `operations` are more than the parameter `replay_ops`.
+    """
+    table = selected()
+    calls = {name: table[name].to_numpy() for name in _SELECTED}
+    nothing = {name: np.empty(0, np.int64) for name in _COLUMNS}
+    if not len(table) or table["operations"][0].as_py() > int(str(values["replay_ops"])):
+        return nothing
+    try:
+        graph = graph_of(con)
+    except QueryError:
+        return nothing
+    kinds = graph.nodes.sort
+    first = _node(graph, calls["op_id"], (ARRIVAL, COMMUNICATION))
+    last = _node(graph, calls["last_op_id"], (ARRIVAL, COMMUNICATION))
+    last = np.where(kinds[last] == ARRIVAL, last + 1, last)
+    ready, needed = _inputs(graph)[first], _uses(graph)[last]
+    known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
+    needed = np.maximum(needed, ready)
+    movable = np.zeros(len(first), np.int64)
+    for block in graph.nodes.blocks():
+        mine = np.flatnonzero(known & (first >= block.start) & (first < block.stop))
+        if len(mine):
+            free = _Free(graph, block)
+            movable[mine] = served(
+                free.until(ready[mine]), free.until(needed[mine]), calls["exposed_ns"][mine]
+            )
+    return {
+        "call_id": calls["call_id"],
+        "slack_ns": np.ma.masked_array(needed - ready, ~known),
+        "movable_ns": np.ma.masked_array(movable, ~known),
+    }
+
+
+def served(release: Ints, deadline: Ints, amount: Ints) -> Ints:
+    """Return how much of each amount is done between its release and its deadline, where one thing
+    is done at a time and as much as possible in all."""
+    left, found = amount.tolist(), np.zeros(len(amount), np.int64)
+    begins, until = release.tolist(), deadline.tolist()
+    order = np.argsort(release, kind="stable").tolist()
+    waiting: list[tuple[int, int]] = []
+    now, place = 0, 0
+    while place < len(order) or waiting:
+        if not waiting:
+            now = max(now, begins[order[place]])
+        while place < len(order) and begins[order[place]] <= now:
+            heapq.heappush(waiting, (until[order[place]], order[place]))
+            place += 1
+        due, one = waiting[0]
+        stop = min(due, now + left[one], begins[order[place]] if place < len(order) else FAR)
+        done = max(stop - now, 0)
+        found[one] += done
+        left[one] -= done
+        now += done
+        if now >= due or not left[one]:
+            heapq.heappop(waiting)
+    return found
+
+
+def _node(graph: Graph, op_id: Ints, sorts: tuple[int, ...]) -> Ints:
+    """Return the node of each op that carries a call, -1: none."""
+    carries = np.flatnonzero(np.isin(graph.nodes.sort, sorts))
+    place = positions(graph.nodes.op_id[carries], op_id)
+    found: Ints = np.where(place >= 0, np.append(carries, -1)[place], -1)
+    return found
+
+
+def _inputs(graph: Graph) -> Ints:
+    """Return by node of a call when its input was there, on all its ranks; -FAR: not known."""
+    nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
+    ready = np.full(len(nodes), -FAR)
+    if graph.has_gpu:
+        fed = edges.where(
+            (edges.kind == STREAM_WAIT) & np.isin(nodes.sort[edges.target], _OF_CALLS)
+        )
+        np.maximum.at(ready, fed.target, end[fed.source] + fed.lag)
+        # what of its stream's compute it needs besides, no trace says
+        behind = np.flatnonzero(nodes.follows & (ready > -FAR))
+        behind = behind[np.isin(nodes.sort[behind - 1], (COMPUTE, MEMORY))]
+        ready[behind] = np.maximum(ready[behind], end[behind - 1])
+    else:
+        asked = np.flatnonzero(nodes.launch >= 0)
+        ready[asked] = nodes.start[nodes.launch[asked]] + nodes.launch_lag[asked]
+    ready = np.minimum(ready, nodes.start)
+    came = [part.came + mine.start for part, mine in graph.of_ranks()]
+    of = np.concatenate([np.empty(0, np.int64), *came])
+    instance = nodes.instance[of]
+    latest = np.full(len(graph.instances["number"]), -FAR)
+    np.maximum.at(latest, instance, ready[of])
+    latest[instance[ready[of] == -FAR]] = -FAR
+    ready[of] = latest[instance]
+    found: Ints = ready
+    return found
+
+
+def _uses(graph: Graph) -> Ints:
+    """Return by node of a call when what waits for it was ready but for it; FAR: not known."""
+    nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
+    is_call = np.isin(nodes.sort, _OF_CALLS)
+    told = edges.where(np.isin(edges.kind, (STREAM_WAIT, HOST_WAIT)))
+    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (COMPUTE, MEMORY)))
+    behind = behind[is_call[behind - 1]]
+    source = np.concatenate([told.source, behind - 1])
+    target = np.concatenate([told.target, behind])
+    used = is_call[source]
+    source, target = source[used], target[used]
+    ready = np.full(len(nodes), -FAR)
+    other = told.where(~is_call[told.source])
+    np.maximum.at(ready, other.target, end[other.source] + other.lag)
+    after = target[nodes.follows[target] & ~is_call[target - 1]]
+    ready[after] = np.maximum(ready[after], end[after - 1] + nodes.lag[after])
+    launched = target[nodes.launch[target] >= 0]
+    called = nodes.start[nodes.launch[launched]] + nodes.launch_lag[launched]
+    ready[launched] = np.maximum(ready[launched], called)
+    needed: Ints = np.full(len(nodes), FAR)
+    known = ready[target] > -FAR
+    np.minimum.at(needed, source[known], ready[target[known]])
+    return needed
+
+
+class _Free:
+    """How much compute a rank ran up to a moment beside which no communication did."""
+
+    def __init__(self, graph: Graph, block: slice) -> None:
+        nodes = graph.nodes
+        of = np.arange(block.start, block.stop)
+        computes = of[nodes.sort[of] == COMPUTE]
+        begin, until = self._calls(graph, of)
+        start, end = nodes.start[computes], nodes.start[computes] + nodes.length[computes]
+        self._busy = Union(np.append(start, begin), np.append(end, until))
+        self._calling = Union(begin, until)
+        self._since = int(nodes.start[of].min())
+
+    @staticmethod
+    def _calls(graph: Graph, of: Ints) -> tuple[Ints, Ints]:
+        nodes = graph.nodes
+        alone = of[nodes.sort[of] == COMMUNICATION]
+        begin, until = [nodes.start[alone]], [nodes.start[alone] + nodes.length[alone]]
+        for part, mine in graph.of_ranks():
+            if mine.start <= int(of[0]) < mine.stop:
+                begin.append(nodes.start[part.came + mine.start])
+                until.append(nodes.end[part.arrival + mine.start + 1])
+        return np.concatenate(begin), np.concatenate(until)
+
+    def until(self, at: Ints) -> Ints:
+        """Return it for each moment, ns."""
+        since = np.full(len(at), self._since)
+        free: Ints = self._busy.covered(since, at) - self._calling.covered(since, at)
+        return free

@@ -1,0 +1,119 @@
+"""When the operations of two selections ran, in the language of scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceweave.errors import UsageError
+from traceweave.replay.scenario import Scenario, selection
+from traceweave.store.rows import Columns
+
+_CATEGORIES = {"compute": "compute", "transfer": "communication", "copy": "memory"}
+
+# an operation in two halves lasts from the start of one to the end of the other
+_OPS = """
+WITH calls AS (
+    SELECT coalesce(gpu_op_id, host_op_id) AS op_id, op, group_id, bytes, NULL AS until_ns
+    FROM collectives WHERE coalesce(gpu_op_id, host_op_id) IS NOT NULL
+    UNION ALL
+    SELECT
+        unnest([gpu_op_id, receive_op_id]), op, group_id, bytes, start_local_ns + duration_ns
+    FROM collectives WHERE receive_op_id IS NOT NULL
+),
+ops AS (
+    SELECT
+        o.rank, o.step, o.category, o.name, o.stream, g.class, k.group_id, k.bytes,
+        coalesce(k.op, CASE WHEN o.category = 'communication' THEN o.name END) AS op,
+        g.launch_pid, g.launch_tid, o.launch_start_local_ns AS launched_ns,
+        o.start_local_ns AS start_ns,
+        greatest(o.start_local_ns + o.duration_ns, k.until_ns) AS end_ns
+    FROM device_ops AS o
+    LEFT JOIN gpu_ops AS g ON g.op_id = o.op_id AND o.timeline = 'gpu'
+    LEFT JOIN calls AS k ON k.op_id = o.op_id AND o.category = 'communication'
+)
+"""
+
+_WITHIN = """
+ASOF JOIN (
+    SELECT
+        rank, pid, tid, start_local_ns AS begins_ns,
+        max(start_local_ns + duration_ns) OVER (
+            PARTITION BY rank, pid, tid ORDER BY start_local_ns
+        ) AS until_ns
+    FROM host_ops
+    WHERE {kinds} AND (name = ${name} OR name GLOB ${name})
+) AS {name}
+    ON {name}.rank = o.rank AND {name}.pid = o.launch_pid AND {name}.tid = o.launch_tid
+    AND o.launched_ns >= {name}.begins_ns
+"""
+
+
+def selected_ops(
+    con: duckdb.DuckDBPyConnection,
+    _values: Mapping[str, object],
+    selected: Callable[[], pa.Table],
+) -> Columns:
+    """Return when the operations ran that the texts `a` and `b` mean, on the clocks of their ranks:
+    rank, side ('a' or 'b'), start_ns, end_ns.
+
+    Raises UsageError for a text that makes no sense, or names what there is not.
+    """
+    [texts] = selected().to_pylist()
+    comm_ops = [op for (op,) in con.execute("SELECT DISTINCT op FROM collectives").fetchall()]
+    found: dict[str, list[Any]] = {name: [] for name in ("rank", "side", "start_ns", "end_ns")}
+    for side, text in texts.items():
+        asked = selection(text, comm_ops)
+        chosen = _times(con, asked, comm_ops)
+        if not len(chosen["rank"]) and asked.names_something:
+            raise UsageError(f"selection {text!r} selects nothing of this run")
+        for name, column in chosen.items():
+            found[name].append(np.ma.getdata(column))
+        found["side"].append(np.full(len(chosen["rank"]), side, dtype=object))
+    return {name: np.concatenate(columns) for name, columns in found.items()}
+
+
+def _times(con: duckdb.DuckDBPyConnection, chosen: Scenario, comm_ops: list[str]) -> dict[str, Any]:
+    joins, conditions, values = "", [], {}
+    for condition, name, value in _conditions(chosen, comm_ops):
+        conditions.append(condition)
+        values[name] = value
+    if chosen.op is not None and chosen.op not in comm_ops:
+        joins += _WITHIN.format(kinds="kind = 'op'", name="op")
+        conditions.append("o.launched_ns <= op.until_ns")
+        values["op"] = chosen.op
+    if chosen.module is not None:
+        joins += _WITHIN.format(kinds="kind NOT IN ('runtime', 'driver', 'op')", name="module")
+        conditions.append("o.launched_ns <= module.until_ns")
+        values["module"] = chosen.module
+    where = " AND ".join(conditions)
+    sql = f"{_OPS} SELECT o.rank, o.start_ns, o.end_ns FROM ops AS o {joins} WHERE {where}"
+    return dict(con.execute(sql, values).fetchnumpy())
+
+
+def _conditions(chosen: Scenario, comm_ops: list[str]) -> Iterator[tuple[str, str, object]]:
+    """Yield the conditions on an op, each with the name and value of what is prepared in it."""
+    categories = [_CATEGORIES[kind] for kind in sorted(chosen.kinds)]
+    yield "list_contains($kinds, o.category)", "kinds", categories
+    for column, numbers in (
+        ("rank", chosen.ranks),
+        ("step", chosen.steps),
+        ("stream", chosen.streams),
+    ):
+        if numbers is not None:
+            yield f"list_contains(${column}, o.{column})", column, sorted(numbers)
+    for column, pattern in (("class", chosen.class_), ("name", chosen.name)):
+        if pattern is not None:
+            # names have brackets: as it stands, or as a pattern
+            is_like = f"(o.{column} = ${column} OR o.{column} GLOB ${column})"
+            yield is_like, column, pattern
+    if chosen.op is not None and chosen.op in comm_ops:
+        yield "o.op = $op", "op", chosen.op
+    if chosen.group is not None:
+        yield "o.group_id = $group", "group", chosen.group
+    if chosen.bytes is not None:
+        yield "o.bytes BETWEEN $bytes[1] AND $bytes[2]", "bytes", list(chosen.bytes)
