@@ -9,6 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 
 MS = 1_000_000
 
@@ -71,6 +72,7 @@ def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
     assert rows(build.con, "rank_difference", rank=0) == []
 
 
+@nightly
 def test_the_range_of_a_real_straggler_is_named(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -75,7 +75,7 @@ def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)],
+    first_at_once([("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]),
 )
 def test_loops_in_which_the_host_waits_are_steps(
     corpus: Path, database_of: Database, name: str, steps: int
@@ -186,7 +186,7 @@ def test_work_that_is_divided_unevenly_is_divided_not_removed(
     assert fix["step_ns"] == pytest.approx(21.74 * MS, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["rocm71", "rocm72"])
+@pytest.mark.parametrize("name", first_at_once(["rocm71", "rocm72"]))
 def test_copies_are_copies_whoever_writes_them(
     corpus: Path, database_of: Database, name: str
 ) -> None:
