@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_at_once
+
 REPORT = "print(os.environ.get('OPENBLAS_NUM_THREADS'), gc.get_threshold()[0])"
 
 
@@ -88,7 +90,7 @@ def ended(before: str, *arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "code"), first_at_once([("SIGINT", 130), ("SIGTERM", 143)]))
 def test_a_signal_ends_a_query_while_its_rows_are_read(
     fixtures: Path, database_of: Callable[..., Path], name: str, code: int
 ) -> None:

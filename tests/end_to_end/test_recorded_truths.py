@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 Database = Callable[..., Path]
 MS = 1e6
@@ -126,6 +126,7 @@ def test_a_gap_before_code_is_loaded_is_compilation(corpus: Path, database_of: D
     assert found["compilation"]["severity"] == "critical"
 
 
+@nightly
 def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of: Database) -> None:
     with opened(corpus, database_of, "kineto/sglang_prefill_mi300x") as run:
         found = _findings(run)
@@ -164,6 +165,7 @@ def test_waiting_ends_when_the_last_rank_arrives(corpus: Path, database_of: Data
     assert waits == pytest.approx(known, rel=0.01)
 
 
+@nightly
 def test_with_ranks_missing_waiting_is_not_told_from_transfer(
     corpus: Path, database_of: Database
 ) -> None:
@@ -174,6 +176,7 @@ def test_with_ranks_missing_waiting_is_not_told_from_transfer(
     assert health["value"]["exposed transfer"] == 0
 
 
+@nightly
 def test_work_that_is_divided_unevenly_is_divided_not_removed(
     corpus: Path, database_of: Database
 ) -> None:

@@ -119,6 +119,7 @@ def test_messages_of_gpus_beside_those_of_gloo_change_nothing(
         assert len(before) == 96
 
 
+@nightly
 def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
     fixtures: Path, tmp_path: Path
 ) -> None:
