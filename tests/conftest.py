@@ -17,6 +17,7 @@ import hypothesis
 import pytest
 
 import traceweave
+from tests import marks
 from tests.chromium import Chromium, find_chromium, launch
 from tests.comparison.runs import run_of
 from tests.tables import empty_database
@@ -42,8 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", metavar="N/OF", help="run one part of the tests, such as 2/3")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let slow properties know how many examples there is time for."""
+    marks.by_night = _nights(config)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the nightly tests, whatever else -m asks for, and those of other parts."""
+    """Leave out the nightly tests, whatever else -m asks for, and those of other parts.
+
+    Properties are tested at both times: by night slow ones on more examples.
+    """
     nights, part = _nights(config), config.getoption("part")
     number, of = (int(text) for text in part.split("/")) if part else (1, 1)
 
@@ -51,6 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         other = zlib.crc32(item.nodeid.encode()) % of != number - 1
         return other or not (nights or item.get_closest_marker("nightly") is None)
 
+    if nights:
+        for item in items:
+            if hasattr(getattr(item, "obj", None), "hypothesis"):
+                item.add_marker("nightly")
     config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
     items[:] = [item for item in items if not is_left_out(item)]
 

@@ -29,3 +29,12 @@ def first_at_once(values: Iterable[Any], count: int = 1) -> list[Any]:
     assert 0 < count < len(values)
     rest = (value if isinstance(value, tuple) else (value,) for value in values[count:])
     return [*values[:count], *(pytest.param(*value, marks=nightly) for value in rest)]
+
+
+by_night = False
+"""Whether nightly tests run too, as tests/conftest.py says before any test is imported."""
+
+
+def examples(count: int) -> int:
+    """Return how many examples of a slow property are tried, of `count` that nights have."""
+    return count if by_night else count // 4

@@ -6,7 +6,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -136,6 +136,7 @@ def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
     assert (row["alpha_ns"], row["beta_gbps"], row["note"]) == (1000, 4.0, None)
 
 
+@nightly
 @pytest.mark.parametrize(
     ("alpha_ns", "beta_gbps"), first_at_once([(12_000, 220.0), (80_000, 45.0)])
 )

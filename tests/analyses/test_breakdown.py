@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import examples
 
 PARTS = ("compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns")
 
@@ -201,7 +202,7 @@ def test_the_sweep_agrees_with_counting_every_nanosecond(build: Builder) -> None
     for rank in range(3):
         build.rank(rank)
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(ranks=st.lists(st.tuples(OPS, WINDOWS), min_size=3, max_size=3))
     def check(ranks: list[tuple[list[Op], list[tuple[int, int]]]]) -> None:
         build.con.execute("TRUNCATE base.gpu_ops")

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.analyses import common
 from traceweave.store.database import open_database
@@ -47,11 +48,11 @@ def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., 
                 run.sql(f"{change}; SELECT 1")
 
 
+@pytest.mark.parametrize("analysis", first_at_once(["stragglers", "breakdown", "critical_path"]))
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(
-    fixtures: Path, database_of: Callable[..., Path]
+    fixtures: Path, database_of: Callable[..., Path], analysis: str
 ) -> None:
     names = "ddp_gloo_4ranks", "ddp_gloo_straggler"
-    asked = "breakdown", "stragglers", "critical_path"
     with duckdb.connect() as both:
         for name in names:
             path = database_of(fixtures / name)
@@ -59,8 +60,8 @@ def test_a_connection_to_two_runs_answers_of_the_one_in_use(
         answers = []
         for name in (*names, *names):
             both.execute(f'USE "a-{name}"')
-            answers.append([analyses.run(both, analysis).fetchall() for analysis in asked])
+            answers.append(analyses.run(both, analysis).fetchall())
     for number, name in enumerate(names):
         with open_database(database_of(fixtures / name)) as alone:
-            found = [analyses.run(alone, analysis).fetchall() for analysis in asked]
+            found = analyses.run(alone, analysis).fetchall()
         assert answers[number] == answers[number + 2] == found

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
 
@@ -190,6 +191,7 @@ def _by_sweep(events: list[dict[str, Any]], dims: list[list[int]]) -> tuple[list
     return alone, beside
 
 
+@nightly
 def test_a_real_kernel_takes_twice_as_long_beside_all_to_all(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

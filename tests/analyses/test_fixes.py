@@ -123,6 +123,7 @@ def test_what_another_finding_claims_is_not_counted_twice(
     assert gain - bound["bound_ns"] == pytest.approx(4.2 * 1e6, abs=0.05e6)
 
 
+@nightly
 def test_what_gains_less_than_the_bound_needs_no_note(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

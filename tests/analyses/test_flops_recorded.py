@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import nightly
 
 Asked = Callable[..., list[dict[str, Any]]]
 
@@ -55,6 +56,7 @@ def test_autocast_is_counted_once_and_in_the_type_it_computes_in(asked: Asked) -
     }
 
 
+@nightly
 def test_nanogpt_against_six_times_parameters_times_tokens(corpus: Path, asked: Asked) -> None:
     """Width 768, 11 MLPs of factor 4, 10 attentions, 50304 words, 16384 tokens a step and rank."""
     traces = corpus / "kineto" / "nanogpt_8xh100"

@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
+from tests.marks import nightly
 
 ROLE = ("group_id", "role", "role_source", "used_for")
 
@@ -138,9 +139,10 @@ Roles = dict[tuple[int, ...], tuple[str | None, str]]
     ("trace", "roles"),
     [
         # sums in (0, 1, 2) and (1, 2, 3): ranks 1 and 2 are in both
-        (
+        pytest.param(
             "odd_groups_gloo",
             {(0, 1, 2): (None, ""), (1, 2, 3): (None, ""), (0, 1, 2, 3): (None, "the operations")},
+            marks=nightly,
         ),
         (
             "pairs_gloo",

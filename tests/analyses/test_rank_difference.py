@@ -9,6 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 
 MS = 1_000_000
 
@@ -28,13 +29,13 @@ def _step(build: Builder, rank: int, step: int, **kernels: tuple[int, ...]) -> N
     [
         (8, {5, 6, 7}, "from step 5 on"),
         (8, {0, 4}, "in 2 of 8 steps"),
-        (8, {1, 4, 7}, "in every 3rd step"),
-        (8, {3}, "in step 3"),
-        (8, {0, 1}, "until step 1"),
+        pytest.param(8, {1, 4, 7}, "in every 3rd step", marks=nightly),
+        pytest.param(8, {3}, "in step 3", marks=nightly),
+        pytest.param(8, {0, 1}, "until step 1", marks=nightly),
         (8, set(range(8)), "in every step"),
         # a step in ten may be as quick as those before
         (13, set(range(3, 13)) - {7}, "in 9 of 10 steps from step 3 on"),
-        (13, set(range(3, 13)) - {7, 8}, "in 8 of 13 steps"),
+        pytest.param(13, set(range(3, 13)) - {7, 8}, "in 8 of 13 steps", marks=nightly),
     ],
 )
 def test_what_a_rank_does_alone_and_in_which_steps(
@@ -71,6 +72,7 @@ def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
     assert rows(build.con, "rank_difference", rank=0) == []
 
 
+@nightly
 def test_the_range_of_a_real_straggler_is_named(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 from tests.replay import by_hand
 from traceweave.report.sections.worth import load_worth
 
@@ -74,6 +75,7 @@ def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
     assert (found["path_unexplained"] < 0.01).all()
 
 
+@nightly
 def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:

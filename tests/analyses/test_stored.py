@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.analyses import stored
 from traceweave.analyses.catalog import catalog
 from traceweave.api import VERDICT
@@ -54,9 +54,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@nightly
 @pytest.mark.parametrize(
     "run",
-    first_at_once(["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"]),
+    ["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"],
 )
 def test_what_is_kept_is_what_is_computed(
     corpus: Path, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
@@ -101,7 +102,7 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
     assert ranks != (2,)
 
 
-@pytest.mark.parametrize("rows", [b"", b"no rows", None])
+@pytest.mark.parametrize("rows", first_at_once([b"no rows", b"", None]))
 def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:
     """Somebody wrote them who knows what they have to be called."""
     before = _answers(copy)
@@ -147,6 +148,7 @@ def test_what_fails_leaves_the_run_as_it_was(copy: Path, monkeypatch: pytest.Mon
     assert _is_kept(copy)
 
 
+@nightly
 def test_a_run_folder_keeps_them_too(fixtures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run.tw"
     assert traceweave.ingest([fixtures / "tp2_dp2_gloo"], folder).ok

@@ -67,14 +67,14 @@ def assert_same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, 
     return rows.num_rows
 
 
-@pytest.mark.parametrize("name", at_once(INSTALLED, "host_ops", "kernels", "steps"))
+@pytest.mark.parametrize("name", at_once(INSTALLED, "kernels"))
 def test_the_rows_are_those_of_the_analysis_on_cpu(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
     assert_same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
 
 
-@pytest.mark.parametrize("name", at_once(INSTALLED, "alpha_beta", "groups", "host_ops", "tp"))
+@pytest.mark.parametrize("name", at_once(INSTALLED, "groups", "tp"))
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
@@ -208,7 +208,7 @@ def test_the_sql_is_printed_for_whoever_wants_it(
             "alpha_beta min_span=1.5",
             "launches slow_call_ns=10us",
         ],
-        *("alpha_beta min_span=1.5", "groups", "kernels rank=1 per=class", "tp"),
+        *("groups", "kernels rank=1 per=class"),
     ),
 )
 def test_the_sql_of_an_analysis_gives_its_rows_in_duckdb_alone(

@@ -16,6 +16,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import at_once, first_at_once, nightly
 from traceweave.cli.main import main
 from traceweave.errors import TraceweaveError
 from traceweave.store.manifest import MANIFEST, is_database
@@ -29,6 +30,12 @@ MOST_SAID = 2_000
 
 with Path(__file__).with_name("foreign.tsv").open(newline="") as file:
     ATTACKS = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+
+AT_ONCE = {
+    "a view named meta over a file",
+    "a public view over the environment",
+    "a default that reads a file when a row is added",
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,13 @@ def said(*arguments: str | Path) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-@pytest.mark.parametrize(("what", "sql", "words"), ATTACKS, ids=[what for what, *_ in ATTACKS])
+@pytest.mark.parametrize(
+    ("what", "sql", "words"),
+    [
+        pytest.param(*attack, marks=() if attack[0] in AT_ONCE else nightly, id=attack[0])
+        for attack in ATTACKS
+    ],
+)
 def test_a_foreign_database_reads_no_other_file(
     run: Path,
     traces: Path,
@@ -92,7 +105,7 @@ def test_a_foreign_database_reads_no_other_file(
     assert code != 0 or not words
 
 
-@pytest.mark.parametrize("number", [0, 1, 10])
+@pytest.mark.parametrize("number", first_at_once([0, 1, 10]))
 def test_neither_an_agent_nor_the_explorer_is_told_of_a_file(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -198,7 +211,9 @@ FOLDERS = {
 }
 
 
-@pytest.mark.parametrize("what", FOLDERS)
+@pytest.mark.parametrize(
+    "what", at_once(FOLDERS, "a shard is a link", "a path that leads out", "a path that is no text")
+)
 def test_a_foreign_run_folder_leads_nowhere_else(
     run: Path, traces: Path, tmp_path: Path, what: str
 ) -> None:
@@ -244,7 +259,7 @@ NO_TRACES = {
 }
 
 
-@pytest.mark.parametrize("what", NO_TRACES)
+@pytest.mark.parametrize("what", first_at_once(NO_TRACES))
 def test_only_traces_are_packed_into_an_archive(run: Path, tmp_path: Path, what: str) -> None:
     database, key, archive = tmp_path / "run.duckdb", tmp_path / "id", tmp_path / "run.zip"
     shutil.copy(run, database)

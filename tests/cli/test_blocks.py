@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import traceweave
 from traceweave.cli.blocks import block_lines
 from traceweave.cli.main import main
 
@@ -18,8 +20,14 @@ ROW = {
 
 
 @pytest.fixture(scope="module")
-def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
-    return database_of(fixtures / "ddp_gloo_straggler")
+def database(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A run that keeps its findings, as `traceweave ingest` leaves it."""
+    path = tmp_path_factory.mktemp("blocks") / "run.duckdb"
+    shutil.copy(database_of(fixtures / "ddp_gloo_straggler"), path)
+    traceweave.keep_answers(path)
+    return path
 
 
 def test_a_finding_is_a_block_whose_command_can_be_typed() -> None:

@@ -218,7 +218,7 @@ def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
         (folder / name).write_bytes((FIXTURES / "ddp_gloo_4ranks" / name).read_bytes())
     (folder / "rank2.json").write_text("Killed")
 
-    code, out, err = call(capsys, "ingest", folder, "-o", target, "--quiet")
+    code, out, err = call(capsys, "ingest", "--no-verdict", folder, "-o", target, "--quiet")
 
     assert (code, out) == (3, "")
     reason = "not JSON, as profilers write it; copy it again, or record again"
@@ -234,7 +234,9 @@ def test_ranks_can_be_said_on_the_command_line(
     target = tmp_path / "run.duckdb"
     report = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
 
-    code, _, _ = call(capsys, "ingest", report, "-o", target, "--rank", "rank1.json.gz=3")
+    code, _, _ = call(
+        capsys, "ingest", "--no-verdict", report, "-o", target, "--rank", "rank1.json.gz=3"
+    )
 
     assert code == 0
     assert call(capsys, "query", target, "SELECT rank, rank_source FROM ranks", "-f", "json")[
@@ -253,8 +255,8 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
     name = "rank0.json.gz"
     (folder / name).write_bytes((FIXTURES / "ddp_gloo_4ranks" / name).read_bytes())
 
-    short = call(capsys, "ingest", folder, "-o", tmp_path / "run.duckdb")[2]
-    long = call(capsys, "ingest", folder, "-o", tmp_path / "run.duckdb", "-v")[2]
+    short = call(capsys, "ingest", "--no-verdict", folder, "-o", tmp_path / "run.duckdb")[2]
+    long = call(capsys, "ingest", "--no-verdict", folder, "-o", tmp_path / "run.duckdb", "-v")[2]
 
     assert f"passed over: 5 files like {folder / '0.log'}: not a trace; -v lists them\n" in short
     assert long.count("passed over: ") == 5
@@ -268,10 +270,10 @@ def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixt
         op = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
         path.write_text(json.dumps({"distributedInfo": {"rank": rank}, "traceEvents": [op]}))
 
-    first = call(capsys, "ingest", trace, "-o", target)[2]
-    second = call(capsys, "ingest", trace, other, "-o", target)[2]
-    third = call(capsys, "ingest", trace, "-o", target)[2]
-    quiet = call(capsys, "ingest", trace, "-o", target, "--quiet")
+    first = call(capsys, "ingest", "--no-verdict", trace, "-o", target)[2]
+    second = call(capsys, "ingest", "--no-verdict", trace, other, "-o", target)[2]
+    third = call(capsys, "ingest", "--no-verdict", trace, "-o", target)[2]
+    quiet = call(capsys, "ingest", "--no-verdict", trace, "-o", target, "--quiet")
 
     day = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
     assert "replaced" not in first
@@ -291,10 +293,10 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
             json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": [op]})
         )
     before, after = tmp_path / "before", tmp_path / "after[1]"
-    assert call(capsys, "ingest", before, "-o", target, "-q") == (0, "", "")
+    assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q") == (0, "", "")
     was = target.read_bytes()
 
-    code, _, err = call(capsys, "ingest", after, "-o", target, "-q")
+    code, _, err = call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q")
 
     assert code == 2
     assert err == (
@@ -303,13 +305,21 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
     )
     assert target.read_bytes() == was
     for same in (before, before / "rank0.json", f"{tmp_path}/bef*/*.json", before / "rank*"):
-        assert call(capsys, "ingest", same, "-o", target, "-q") == (0, "", "")
-    assert call(capsys, "ingest", after, "-o", target, "-q", "--replace") == (0, "", "")
-    assert call(capsys, "ingest", after, "-o", target, "-q") == (0, "", "")
+        assert call(capsys, "ingest", "--no-verdict", same, "-o", target, "-q") == (0, "", "")
+    assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q", "--replace") == (
+        0,
+        "",
+        "",
+    )
+    assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q") == (0, "", "")
     # a folder whose name the other's begins with is another one
     beside = (tmp_path / "after[1]").rename(tmp_path / "before2")
-    assert call(capsys, "ingest", beside, "-o", target, "-q", "--replace") == (0, "", "")
-    assert call(capsys, "ingest", before, "-o", target, "-q")[0] == 2
+    assert call(capsys, "ingest", "--no-verdict", beside, "-o", target, "-q", "--replace") == (
+        0,
+        "",
+        "",
+    )
+    assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q")[0] == 2
 
 
 def _there(text: str) -> str:
@@ -462,7 +472,7 @@ def test_two_runs_in_one_folder_are_listed_one_to_a_line(
 ) -> None:
     four, two = FIXTURES / "ddp_gloo_4ranks", FIXTURES / "fsdp2_gloo"
     target = tmp_path / "run.duckdb"
-    code, _, err = call(capsys, "ingest", four, two, "-o", target)
+    code, _, err = call(capsys, "ingest", "--no-verdict", four, two, "-o", target)
     first, *runs = err.splitlines()
     assert (code, target.exists()) == (3, False)
     assert first.startswith("traceweave: error: 2 runs lie here (")

@@ -17,15 +17,21 @@ from traceweave.store.database import connect
 from traceweave.store.empty import create_tables
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a database, a file that is none, and a folder of traces."""
-    with connect(tmp_path / "run.duckdb", read_only=False) as con:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("names")
+    with connect(folder / "run.duckdb", read_only=False) as con:
         create_tables(con)
-    (tmp_path / "rank0.json").write_text("{}")
-    (tmp_path / "my traces").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (folder / "rank0.json").write_text("{}")
+    (folder / "my traces").mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a database, a file that is none, and a folder of traces."""
+    monkeypatch.chdir(made)
+    return made
 
 
 FIRST = "the analysis comes first, then the database; "

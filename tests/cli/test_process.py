@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_at_once
+
 REPORT = "print(os.environ.get('OPENBLAS_NUM_THREADS'), gc.get_threshold()[0])"
 
 
@@ -88,7 +90,7 @@ def ended(before: str, *arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "code"), first_at_once([("SIGINT", 130), ("SIGTERM", 143)]))
 def test_a_signal_ends_a_query_while_its_rows_are_read(
     fixtures: Path, database_of: Callable[..., Path], name: str, code: int
 ) -> None:
@@ -145,7 +147,7 @@ sys.modules["traceweave.weave"].weave = stop
 def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
 
-    assert ended(STOPPED, "ingest", trace, "-o", tmp_path / target, "-q") == (
+    assert ended(STOPPED, "ingest", "--no-verdict", trace, "-o", tmp_path / target, "-q") == (
         143,
         "traceweave: error: interrupted\n",
     )
@@ -183,7 +185,7 @@ def test_a_locale_without_unicode_names_files_all_the_same(fixtures: Path, tmp_p
     environment |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
     for arguments in (
-        ["ingest", trace, "-o", "läuft.duckdb", "-q"],
+        ["ingest", "--no-verdict", trace, "-o", "läuft.duckdb", "-q"],
         ["query", "läuft.duckdb", "FROM ranks", "-o", "ränge.csv"],
         ["export", "läuft.duckdb", "--to", "parquet", "-o", "tabellen für alle"],
     ):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import BASE, add_call, add_rank
-from tests.marks import first_at_once, nightly
+from tests.marks import examples, first_at_once, nightly
 from tests.tables import empty_database
 from tests.traffic import woven
 from traceweave.arrays import Floats
@@ -260,7 +260,7 @@ def test_a_clock_that_steps_or_wanders_gets_several_lines(
 
 
 @nightly
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=examples(14), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     program=st.sampled_from([DDP, FSDP, TP_DP, TP_DP_ALIKE, TWO_STREAMS, UNIFORM]),
@@ -526,7 +526,7 @@ def test_a_call_that_is_over_at_once_proves_nothing(empty_run: Connection) -> No
     assert 380_000 <= bound <= 401_000
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=examples(14), deadline=None)
 @given(data=st.data())
 def test_no_offset_lies_outside_what_causality_allows(data: st.DataObject) -> None:
     """Whatever the fit likes, every start stays before every end of its instance."""

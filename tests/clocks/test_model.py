@@ -61,16 +61,23 @@ CASES += [
     Case("tensor x data, two steps at once", replace(TP_DP_16, seed=5), 2),
     Case("hosts nobody named, wander", of(TP_DP, steps=60, wander_apart_us=100, seed=2), 3),
 ]
-NIGHTLY = [
+CASES += [
     Case("tensor x data, hosts step", plain(program=TP_DP, steps=120, step_apart_us=300), 5),
     Case("tensor x data, hosts wander", plain(program=TP_DP, steps=120, wander_apart_us=100), 6),
     Case("eight ranks a host", plain(hosts=4, per_host=8, steps=200, step_apart_us=300), 2),
 ]
+AT_ONCE = {
+    "GPUs apart",
+    "hosts step and wander",
+    "a clock per rank",
+    "ring, pipeline",
+    "hosts nobody named, wander",
+}
 
 
 @pytest.mark.parametrize(
     "case",
-    [*CASES, *(pytest.param(case, marks=nightly) for case in NIGHTLY)],
+    [pytest.param(case, marks=() if case.name in AT_ONCE else nightly) for case in CASES],
     ids=lambda case: case.name,
 )
 def test_clocks_come_out_as_exactly_as_ends_tell_them(case: Case) -> None:

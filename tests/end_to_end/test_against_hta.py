@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.peers import hta_answers
+from tests.marks import first_at_once
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -34,7 +35,7 @@ def hta_breakdown_us(expected: Path, name: str) -> list[tuple[float, float, floa
     ]
 
 
-@pytest.mark.parametrize("name", ["hta_pair_nccl2", "ns_resolution", "amd_mi250"])
+@pytest.mark.parametrize("name", first_at_once(["hta_pair_nccl2", "ns_resolution", "amd_mi250"]))
 def test_breakdown_is_equal_up_to_their_rounding(
     ingested: Ingested, corpus: Path, expected: Path, name: str
 ) -> None:

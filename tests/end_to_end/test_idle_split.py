@@ -69,7 +69,7 @@ def _files(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("*.json.gz"))
 
 
-@pytest.mark.parametrize("name", at_once(TRACES, "megatron_tp2", "torchrec_4", "hta_pair_nccl2"))
+@pytest.mark.parametrize("name", at_once(TRACES, "megatron_tp2"))
 def test_idle_time_is_cut_where_launches_return(
     corpus: Path, database_of: Callable[..., Path], name: str
 ) -> None:

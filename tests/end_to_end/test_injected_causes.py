@@ -14,7 +14,7 @@ import pytest
 
 import traceweave
 from tests import simulated_runs
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.simulated_runs import MS
 from traceweave_simulator import Config, Gap, Truth, simulate
 
@@ -154,7 +154,8 @@ CLEAN = {
 }
 
 
-@pytest.mark.parametrize("name", at_once(CLEAN, "pp"))
+@nightly
+@pytest.mark.parametrize("name", CLEAN)
 def test_a_clean_run_has_no_fault(name: str, simulated_database: Callable[[Config], Path]) -> None:
     with traceweave.open(simulated_database(CLEAN[name])) as run:
         found = run.analyze("findings")

@@ -20,7 +20,7 @@ import traceweave
 from tests.end_to_end.test_one_partition import STATES
 from tests.export.reading import Timeline
 from tests.export.reading import read as read_timeline
-from tests.marks import at_once
+from tests.marks import at_once, first_at_once
 from tests.report.reading import Page
 from tests.report.reading import read as read_page
 from traceweave.agents.runs import Runs
@@ -499,21 +499,21 @@ def test_headline_and_cards_have_the_costs_of_findings(answers: Answers) -> None
         assert f"the largest cost, {_cost(costly[0])}: {costly[0]['title']}" in text
 
 
+@pytest.mark.parametrize("analysis", first_at_once(["findings", "fixes", "health", "accounting"]))
 def test_costs_are_those_of_findings_for_check_agents_and_the_command_line(
-    answers: Answers, capsys: pytest.CaptureFixture[str]
+    answers: Answers, capsys: pytest.CaptureFixture[str], analysis: str
 ) -> None:
     run = answers.run
     tools = Tools(Runs(Path(str(run.path)).parent), 60)
     name = Path(str(run.path)).name
-    for analysis in ("findings", "fixes", "health", "accounting"):
-        rows = run.stream_analysis(analysis).read_all().to_pylist()
-        served = tools.analyze(name, analysis)["rows"]
-        printed = json.loads(answers.printed(capsys, "analyze", analysis, "--format", "json"))
-        for told in (served, printed[: len(served)]):
-            for one, other in zip(told, rows, strict=False):
-                for column, value in one.items():
-                    if isinstance(value, int | float):
-                        assert value == pytest.approx(other[column]), (analysis, column)
+    rows = run.stream_analysis(analysis).read_all().to_pylist()
+    served = tools.analyze(name, analysis)["rows"]
+    printed = json.loads(answers.printed(capsys, "analyze", analysis, "--format", "json"))
+    for told in (served, printed[: len(served)]):
+        for one, other in zip(told, rows, strict=False):
+            for column, value in one.items():
+                if isinstance(value, int | float):
+                    assert value == pytest.approx(other[column]), column
     costs = run.findings()["cost_ns"].dropna()
     if len(costs):
         assert answers.checked("findings", "cost_ns", "max") == costs.max()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.peers import nsys_answers, rows, trace_of
+from tests.marks import first_at_once
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -70,11 +71,7 @@ def test_queues_are_as_long_as_hta_says(
 
 @pytest.mark.parametrize(
     ("name", "added_ns"),
-    [
-        ("hta_pair_nccl2", 1500),
-        ("ns_resolution", 2),
-        ("ep_moe_b200_seq", 2),
-    ],
+    first_at_once([("hta_pair_nccl2", 1500), ("ns_resolution", 2), ("ep_moe_b200_seq", 2)]),
 )
 def test_gpu_spans_of_annotations_are_those_of_kineto(
     ingested: Ingested, corpus: Path, name: str, added_ns: int

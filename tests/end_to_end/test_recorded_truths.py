@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 Database = Callable[..., Path]
 MS = 1e6
@@ -75,7 +75,7 @@ def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)],
+    first_at_once([("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]),
 )
 def test_loops_in_which_the_host_waits_are_steps(
     corpus: Path, database_of: Database, name: str, steps: int
@@ -126,6 +126,7 @@ def test_a_gap_before_code_is_loaded_is_compilation(corpus: Path, database_of: D
     assert found["compilation"]["severity"] == "critical"
 
 
+@nightly
 def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of: Database) -> None:
     with opened(corpus, database_of, "kineto/sglang_prefill_mi300x") as run:
         found = _findings(run)
@@ -164,6 +165,7 @@ def test_waiting_ends_when_the_last_rank_arrives(corpus: Path, database_of: Data
     assert waits == pytest.approx(known, rel=0.01)
 
 
+@nightly
 def test_with_ranks_missing_waiting_is_not_told_from_transfer(
     corpus: Path, database_of: Database
 ) -> None:
@@ -174,6 +176,7 @@ def test_with_ranks_missing_waiting_is_not_told_from_transfer(
     assert health["value"]["exposed transfer"] == 0
 
 
+@nightly
 def test_work_that_is_divided_unevenly_is_divided_not_removed(
     corpus: Path, database_of: Database
 ) -> None:
@@ -186,7 +189,7 @@ def test_work_that_is_divided_unevenly_is_divided_not_removed(
     assert fix["step_ns"] == pytest.approx(21.74 * MS, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["rocm71", "rocm72"])
+@pytest.mark.parametrize("name", first_at_once(["rocm71", "rocm72"]))
 def test_copies_are_copies_whoever_writes_them(
     corpus: Path, database_of: Database, name: str
 ) -> None:

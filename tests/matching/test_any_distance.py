@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import traceweave
+from tests.marks import examples, nightly
 from tests.matching.test_without_labels import LABELS, copied, strip
 from traceweave import words
 from traceweave.weave import weave
@@ -54,7 +55,7 @@ def nobase(corpus: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("change", "match"),
-    [(None, "seq"), (with_comms_id, "seq"), (without_seq, "order")],
+    [(None, "seq"), pytest.param(with_comms_id, "seq", marks=nightly), (without_seq, "order")],
 )
 def test_times_of_another_base(
     change: Change | None, match: str, nobase: Path, tmp_path: Path
@@ -106,7 +107,7 @@ def instances(con: duckdb.DuckDBPyConnection) -> list[tuple[int, ...]]:
     ).fetchall()
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.lists(st.integers(-9 * HOUR_NS, 9 * HOUR_NS), min_size=3, max_size=3), st.booleans())
 def test_matches_do_not_depend_on_where_clocks_begin(
     simulated_database: Callable[[Config], Path], offsets: list[int], labelled: bool

@@ -156,6 +156,7 @@ def test_one_lost_on_each_side_shifts_none_of_those_between(
 
 
 # what was: 197 us off, outside a bound of 55 us
+@nightly
 def test_clocks_that_drift_after_the_last_receive_that_waited_are_not_taken_for_buffers(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:

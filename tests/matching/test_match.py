@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import add_call, add_rank, matched
-from tests.marks import nightly
+from tests.marks import at_once, examples, first_at_once, nightly
 from tests.traffic import woven
 from traceweave.matching.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 from traceweave.weave import weave
@@ -218,8 +218,8 @@ def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:
     assert [empty_run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in tables] == first
 
 
-@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp and dp"])
-@pytest.mark.parametrize("lost", [0.0, 0.01])
+@pytest.mark.parametrize("program", at_once([TP_DP, DDP], TP_DP), ids=["tp and dp", "ddp"])
+@pytest.mark.parametrize("lost", first_at_once([0.01, 0.0]))
 def test_cut_windows_and_lost_events_are_repaired(
     empty_run: Connection, program: tuple[Op, ...], lost: float
 ) -> None:
@@ -257,7 +257,7 @@ def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> Non
     assert wrong_matches(empty_run, run) == 0
 
 
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=examples(18), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     program=st.sampled_from([DDP, TP_DP, UNIFORM]),

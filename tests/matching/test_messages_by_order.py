@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import traceweave
+from tests.marks import first_at_once, nightly
 from traceweave.matching.messages_by_order import NEVER, Side, possible_shifts
 from traceweave.store.database import open_database
 from traceweave.weave import weave
@@ -37,7 +38,7 @@ def _noted(con: duckdb.DuckDBPyConnection, truth: Path) -> dict[int, tuple[objec
 
 
 @pytest.mark.parametrize(
-    ("name", "pairs"), [("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)]
+    ("name", "pairs"), first_at_once([("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)])
 )
 def test_pairs_are_those_that_the_job_noted(
     fixtures: Path, database_of: Callable[..., Path], name: str, pairs: int
@@ -118,6 +119,7 @@ def test_messages_of_gpus_beside_those_of_gloo_change_nothing(
         assert len(before) == 96
 
 
+@nightly
 def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
     fixtures: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +162,7 @@ def test_what_is_inferred_stands_beside_what_the_trace_says(
     ]
 
 
+@nightly
 def test_the_stage_that_sleeps_is_named(fixtures: Path, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
         found = run.analyze("findings")

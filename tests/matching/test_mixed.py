@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, first_at_once
 from tests.traffic import woven
 from traceweave.weave import weave
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
@@ -45,8 +45,8 @@ def test_kineto_and_nsys_ranks_of_one_run_are_matched(
     assert np.abs(found.offset_ns - truth).max() < 6_000
 
 
-@pytest.mark.parametrize("program", [DDP, TP_DP], ids=["ddp", "tp and dp"])
-@pytest.mark.parametrize("with_seq", [True, False], ids=["Seq", "no Seq"])
+@pytest.mark.parametrize("program", at_once([TP_DP, DDP], TP_DP), ids=["tp and dp", "ddp"])
+@pytest.mark.parametrize("with_seq", first_at_once([False, True]), ids=["no Seq", "Seq"])
 def test_several_windows_per_rank(
     empty_run: duckdb.DuckDBPyConnection, program: tuple[Op, ...], with_seq: bool
 ) -> None:

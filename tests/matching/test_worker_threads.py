@@ -38,7 +38,7 @@ INSTANCES = """
 """
 
 
-@pytest.mark.parametrize("name", at_once(RECORDED, "two_groups_gloo", "tp2_dp2_gloo"))
+@pytest.mark.parametrize("name", at_once(RECORDED, "tp2_dp2_gloo"))
 def test_threads_tell_what_the_flight_recorder_says(
     fixtures: Path, database_of: Callable[..., Path], name: str
 ) -> None:

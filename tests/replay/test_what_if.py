@@ -14,7 +14,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
@@ -264,19 +264,18 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
         three_ranks.answers([text])
 
 
-@pytest.mark.parametrize("base", at_once(BASES, "pp"))
+@nightly
+@pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    first_at_once(
-        [
-            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-            ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
-            (
-                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-                "rank=1 kind=data_loading like=median",
-            ),
-        ]
-    ),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        ({"slow_host": {3: 150_000}}, "rank=3 kind=launch like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(
@@ -295,18 +294,17 @@ def test_the_run_without_it_takes_what_was_predicted(
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
-@pytest.mark.parametrize("base", at_once(BASES, "ddp"))
+@nightly
+@pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(
     ("worse", "scenario"),
-    first_at_once(
-        [
-            ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
-            (
-                {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
-                "rank=1 kind=data_loading like=median",
-            ),
-        ]
-    ),
+    [
+        ({"straggler": {2: 3 * MS}}, "rank=2 kind=compute like=median"),
+        (
+            {"gaps": (Gap("data_loading", 4 * MS, ranks=(1,)),)},
+            "rank=1 kind=data_loading like=median",
+        ),
+    ],
     ids=["slow gpu", "late data"],
 )
 def test_recorded_waits_predict_gains_within_3_percent(

@@ -107,9 +107,9 @@ CLOSED = """
 import os, sys
 from traceweave.cli.main import main
 if os.geteuid() == 0:  # who may read everything, until he has loaded the program
-    assert main(["ingest", sys.argv[1] + "/rank0.json", "-o", sys.argv[2], "-q"]) == 0
+    assert main(["ingest", "--no-verdict", sys.argv[1] + "/rank0.json", "-qo", sys.argv[2]]) == 0
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sys.exit(main(["ingest", sys.argv[1], "-o", sys.argv[2]]))
+sys.exit(main(["ingest", "--no-verdict", sys.argv[1], "-o", sys.argv[2]]))
 """
 
 
@@ -160,7 +160,7 @@ def test_a_gzip_bomb_is_refused_unless_it_is_trusted(
     monkeypatch.setattr(unpack, "BOMB_BYTES", 1 << 20)
     (tmp_path / "rank0.json.gz").write_bytes(gzip.compress(trace(0, events=30_000), 9))
     (tmp_path / "rank1.json.gz").write_bytes(gzip.compress(trace(1)))
-    arguments = ["ingest", str(tmp_path), "-o", str(tmp_path / "run.duckdb")]
+    arguments = ["ingest", "--no-verdict", str(tmp_path), "-o", str(tmp_path / "run.duckdb")]
 
     assert main(arguments) == 3
     said = capsys.readouterr().err

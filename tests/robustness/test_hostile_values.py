@@ -9,6 +9,7 @@ import duckdb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.marks import examples
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
 
@@ -78,7 +79,9 @@ TOP = st.fixed_dictionaries(
 
 
 @given(top=TOP, events=st.lists(EVENT, min_size=40, max_size=80))
-@settings(max_examples=12, deadline=None, suppress_health_check=[*HealthCheck], derandomize=True)
+@settings(
+    max_examples=examples(12), deadline=None, suppress_health_check=[*HealthCheck], derandomize=True
+)
 def test_no_value_makes_a_file_fail_or_an_event_vanish(
     top: dict[str, Any],
     events: list[dict[str, Any]],

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
 from traceweave.cli.main import main
@@ -158,7 +158,7 @@ FOREIGN: list[Row] = [
 ROWS = [*LAYOUT, *VALUES, *TOP, *FOREIGN]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::4]), ids=[row[0] for row in ROWS])
 def test_a_damaged_file_has_its_promised_outcome(
     row: Row, load: Load, con: duckdb.DuckDBPyConnection
 ) -> None:
@@ -254,7 +254,7 @@ def test_a_huge_value_beside_the_events_is_one_line_at_once(
         file.write(b'"' + data[1])
 
     began = time.process_time()
-    code = main(["ingest", str(tmp_path), "-o", str(tmp_path / "run.duckdb")])
+    code = main(["ingest", "--no-verdict", str(tmp_path), "-o", str(tmp_path / "run.duckdb")])
 
     assert time.process_time() - began < 20
     assert code == 3
@@ -283,10 +283,11 @@ def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int
     assert time.process_time() - began < 20
 
 
-@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("apart", first_at_once([211, 29]))
+@pytest.mark.parametrize("indent", first_at_once([2, None]))
 @pytest.mark.parametrize("pack", at_once([bytes, gzip.compress], bytes))
 def test_zeros_at_any_place_cost_what_they_cover_and_are_said(
-    load: Load, indent: int | None, pack: Callable[[bytes], bytes]
+    load: Load, indent: int | None, pack: Callable[[bytes], bytes], apart: int
 ) -> None:
     """A block that a crashed machine never wrote swallows quotes and braces, odd ones too."""
     events = [
@@ -299,7 +300,7 @@ def test_zeros_at_any_place_cost_what_they_cover_and_are_said(
     first = data.index(b"[") + 10
     places = range(first, len(data) - 700, 7001)
     for size in (3, 512):
-        for at in [*places, *range(first + 3000, first + 3000 + shortest, 29)]:
+        for at in [*places, *range(first + 3000, first + 3000 + shortest, apart)]:
             outcome = load(pack(data[:at] + bytes(size) + data[at + size :]))
 
             assert (

@@ -31,7 +31,7 @@ def accounted(outcome: Outcome) -> bool:
 
 
 @pytest.mark.parametrize(
-    "share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.0001, 0.5, 0.9999)
+    "share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.5, 0.9999)
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
@@ -137,7 +137,15 @@ def test_a_real_export_with_a_damaged_page_is_partial(
     real = corpus / "nsys" / "fsdp_2rank_before__2026.2.sqlite"
     (tmp_path / "report.sqlite").write_bytes(without_first_page(real, "ENUM_NSYS_EVENT_CLASS"))
 
-    code = main(["ingest", str(tmp_path / "report.sqlite"), "-o", str(tmp_path / "run.duckdb")])
+    code = main(
+        [
+            "ingest",
+            "--no-verdict",
+            str(tmp_path / "report.sqlite"),
+            "-o",
+            str(tmp_path / "run.duckdb"),
+        ]
+    )
 
     assert code == 3
     reason = "ENUM_NSYS_EVENT_CLASS: database disk image is malformed"

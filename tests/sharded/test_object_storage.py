@@ -101,7 +101,7 @@ def test_a_run_goes_from_bucket_to_bucket(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     upload(traces, f"{bucket}/traces")
-    assert main(["ingest", f"{bucket}/traces", "-o", f"{bucket}/run.tw"]) == 0
+    assert main(["ingest", "--no-verdict", f"{bucket}/traces", "-o", f"{bucket}/run.tw"]) == 0
     with traceweave.open(database_of(traces)) as one, traceweave.open(f"{bucket}/run.tw") as other:
         assert [name for name in differing_tables(one, other) if name != "sources"] == []
         paths = other.sql("SELECT path FROM sources ORDER BY path")["path"].tolist()
@@ -173,10 +173,12 @@ def test_google_and_azure_keep_traces_runs_and_results(
 ) -> None:
     url = request.getfixturevalue(store)
     upload(traces, f"{url}/traces")
-    assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
-    assert main(["ingest", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
+    assert main(["ingest", "--no-verdict", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
+    assert main(["ingest", "--no-verdict", f"{url}/traces", "-o", f"{url}/run.tw"]) == 0
     assert main(["analyze", "health", f"{url}/run.tw", "-o", f"{url}/health.csv"]) == 0
-    assert main(["ingest", f"{url}/nothing", "-o", f"{url}/run.tw", "--replace"]) == 3
+    assert (
+        main(["ingest", "--no-verdict", f"{url}/nothing", "-o", f"{url}/run.tw", "--replace"]) == 3
+    )
     with traceweave.open(database_of(traces)) as one, traceweave.open(f"{url}/run.tw") as other:
         assert set(differing_tables(one, other)) <= {"sources"}
     stored = contents(url)
@@ -244,10 +246,32 @@ def test_errors_name_no_secret(
     with pytest.raises(DatabaseError, match="no run folder is there"):
         traceweave.open(f"{bucket}/nothing.tw")
     assert main(["analyze", "health", f"{bucket}/nothing.tw"]) == 3
-    assert main(["ingest", "s3://no-such-bucket-here/traces", "-o", str(tmp_path / "run.tw")]) == 3
+    assert (
+        main(
+            [
+                "ingest",
+                "--no-verdict",
+                "s3://no-such-bucket-here/traces",
+                "-o",
+                str(tmp_path / "run.tw"),
+            ]
+        )
+        == 3
+    )
     given = f"s3://{SIGNATURE}:{SIGNATURE}@bucket/traces"
-    assert main(["ingest", given, "-o", str(tmp_path / "run.tw")]) == 3
-    assert main(["ingest", str(traces), "-o", f"s3://bucket/run.tw?secret_key={SIGNATURE}"]) == 3
+    assert main(["ingest", "--no-verdict", given, "-o", str(tmp_path / "run.tw")]) == 3
+    assert (
+        main(
+            [
+                "ingest",
+                "--no-verdict",
+                str(traces),
+                "-o",
+                f"s3://bucket/run.tw?secret_key={SIGNATURE}",
+            ]
+        )
+        == 3
+    )
     said = capfd.readouterr()
     assert said.err.count("traceweave: error:") == 4
     assert_nothing_secret(said.out, said.err)
@@ -260,8 +284,13 @@ def test_a_presigned_url_is_read_and_not_kept(
     with web(traces) as address:
         urls = [f"{address}/{t.name}?X-Amz-Signature={SIGNATURE}" for t in sorted(traces.iterdir())]
         missing = f"{address}/missing.json?X-Amz-Signature={SIGNATURE}"
-        assert main(["ingest", *urls, "-o", str(tmp_path / "run.duckdb")]) == 0
-        assert main(["ingest", missing, "-o", str(tmp_path / "run.duckdb"), "--replace"]) == 3
+        assert main(["ingest", "--no-verdict", *urls, "-o", str(tmp_path / "run.duckdb")]) == 0
+        assert (
+            main(
+                ["ingest", "--no-verdict", missing, "-o", str(tmp_path / "run.duckdb"), "--replace"]
+            )
+            == 3
+        )
     with traceweave.open(tmp_path / "run.duckdb") as run:
         assert len(run.sql("SELECT DISTINCT rank FROM gpu_ops")) == len(urls)
         assert run.sql("SELECT path FROM sources")["path"].tolist() == [

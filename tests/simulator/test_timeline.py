@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.marks import examples
 from traceweave_simulator import Clock, Config, Gap, Run, Truth, simulate
 from traceweave_simulator.errors import SimulationError
 from traceweave_simulator.timeline import NEVER
@@ -42,7 +43,9 @@ CONFIGS = st.builds(
     gaps=GAPS,
 )
 
-runs = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+runs = settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def present(run: Run, rank: int) -> np.ndarray:

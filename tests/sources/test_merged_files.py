@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import at_once
 from traceweave.errors import InputError
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -171,7 +172,7 @@ WAYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", at_once(WAYS, sglang, labelled))
 def test_a_merged_file_says_what_the_ranks_own_files_say(
     way: Callable[[Traces], list[Event]], traces: Traces, own_files: Path, tmp_path: Path,
     database_of: DatabaseOf,
