@@ -27,9 +27,11 @@ def test_every_cause_of_an_analysis_has_words(
     assert len(set(words.values())) == len(words)
 
 
-def test_every_cause_of_a_gap_has_a_colour_of_its_own(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_every_cause_has_a_colour_of_its_own(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Of idle time, and of communication that no compute hides: one lane shows both."""
     page = resources.files("traceweave.report").joinpath("assets", "colours.css").read_text("utf-8")
-    causes = set(gap_causes(empty_run)) - {"short"}
+    [exposed] = [c for c in find("exposed_causes").columns if c.name == "cause"]
+    causes = set(gap_causes(empty_run)) - {"short"} | set(re.findall(r"'(\w+)':", exposed.meaning))
     colours = re.findall(r"--cause-(\w+): (#\w+);", page)
     # once in the light page, once in the dark one
     assert sorted(cause for cause, _ in colours) == sorted([*causes, *causes])

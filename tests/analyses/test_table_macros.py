@@ -114,7 +114,7 @@ def test_what_needs_python_says_so_and_has_no_rows(
 ) -> None:
     con, _ = ranks_on_cpu
 
-    assert {"kernels", "tails", "bandwidth", "steps"} <= set(INSTALLED)
+    assert {"kernels", "kernel_ranks", "bandwidth", "steps"} <= set(INSTALLED)
     assert not {"breakdown", "gaps", "findings", "flops", "hangs"} & set(INSTALLED)
     said = r"(breakdown|gaps|findings) needs Python: ask with traceweave query, or run\.sql"
     with pytest.raises(duckdb.InvalidInputException, match=said):
