@@ -7,8 +7,9 @@ from typing import Any
 
 import duckdb
 
+from traceweave.analyses import find
 from traceweave.analyses.blocks import block
-from traceweave.analyses.runner import run
+from traceweave.analyses.runner import answer_batch, run
 from traceweave.analyses.subjects import SUBJECTS, Subject
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.run import Explored
@@ -66,6 +67,12 @@ def _found(con: duckdb.DuckDBPyConnection) -> list[Answer]:
 
 
 def _longest_gap(con: duckdb.DuckDBPyConnection, cause: str, ranks: list[int]) -> list[Answer]:
-    where = f"cause = '{cause}'" + (f" AND rank IN ({', '.join(map(str, ranks))})" if ranks else "")
-    found = run(con, "gaps").filter(where).order("duration_ns DESC, rank, start_ns").limit(1)
+    if ranks:  # the gaps of others are not looked for
+        gaps = find("gaps")
+        whose = f"rank IN ({', '.join(map(str, ranks))})"
+        rows = con.from_arrow(answer_batch(con, gaps, gaps.bind({}), whose))
+    else:
+        rows = run(con, "gaps")
+    longest = rows.filter(f"cause = '{cause}'").order("duration_ns DESC, rank, start_ns")
+    found = longest.limit(1)
     return found.select("rank, start_ns, duration_ns").to_arrow_table().to_pylist()  # type: ignore[no-any-return]

@@ -30,15 +30,16 @@ def totals(run: Explored, asking: Asking, stretch: Stretch, ranks: list[int], la
     """
     bounds = run.bounds(ranks, stretch.from_ns, stretch.until_ns)
     found: dict[str, list[Answer]] = {name: [] for name in _LEVELS.values()}
-    for row in asking.rows("totals", **bounds, lane=lane):
+    beside = 1 < len(ranks) <= FEW_RANKS
+    for row in asking.rows("totals", **bounds, lane=lane, beside=beside):
         found[_LEVELS[row.pop("level")]].append(
             {key: value for key, value in row.items() if value is not None}
         )
-    names = found["names"]
-    of_ranks: dict[tuple[str, ...], dict[int, int]] = {}
-    for row in found.pop("names_of_ranks"):
-        of_ranks.setdefault(_name(row), {})[row["rank"]] = row["busy_ns"]
-    if 1 < len(ranks) <= FEW_RANKS:
+    names, own = found["names"], found.pop("names_of_ranks")
+    if beside:
+        of_ranks: dict[tuple[str, ...], dict[int, int]] = {}
+        for row in own:
+            of_ranks.setdefault(_name(row), {})[row["rank"]] = row["busy_ns"]
         for row in names:
             row["of_ranks"] = [of_ranks[_name(row)].get(rank, 0) for rank in ranks]
     return {**found, "names": names[:MOST_NAMES], "names_in_all": len(names)}

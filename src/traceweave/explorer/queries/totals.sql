@@ -1,8 +1,9 @@
--- What runs in a stretch of time on some ranks, as far as it lies in it: in all by class, by lane, and by name.
+-- What runs in a stretch of time on some ranks, as far as it lies in it: in all by class, by lane, by name, and, if they stand
+-- side by side, by name and rank.
 WITH each AS MATERIALIZED (
     SELECT
         lane,
-        rank,
+        CASE WHEN $beside THEN rank END AS rank,
         category,
         class,
         name,
