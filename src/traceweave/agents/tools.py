@@ -10,6 +10,7 @@ from typing import Any
 from traceweave import analyses, api
 from traceweave.agents.answers import MOST_ROWS, Answer, answer, first_of_each, some_of
 from traceweave.agents.runs import Runs
+from traceweave.analyses.blocks import following
 from traceweave.errors import UsageError, suggest
 from traceweave.store.database import open_database, shared_mib, time_limit
 from traceweave.store.schema import public_relations
@@ -57,11 +58,9 @@ class Tools:
         """
         found = self.analyze(run, "findings")
         for row in found["rows"]:
-            row["next"] = (
-                {"what_if": {"run": run, "scenarios": [row["scenario"]]}}
-                if row["scenario"]
-                else {"analyze": {"run": run, "name": row["proof"]}}
-            )
+            tool, of = following(row)
+            given = {"scenarios": [of]} if tool == "what_if" else {"name": of}
+            row["next"] = {tool: {"run": run, **given}}
         return found
 
     def compare(self, base: str, new: str, table: str | None = None, skip: int = 0) -> Answer:

@@ -31,16 +31,23 @@ class Block(NamedTuple):
 
 def block(row: Mapping[str, Any], database: str) -> Block:
     """Put a row of `findings` in words; `database` is how a shell names the run."""
+    command, of = following(row)
     return Block(
         row["severity"],
         cost_in_words(row),
         row["title"],
         row["evidence"] or "",
         row["advice"] or "",
-        f"traceweave what-if {database} {shlex.quote(row['scenario'])}"
-        if row["scenario"]
-        else f"traceweave analyze {row['proof']} {database}",
+        f"traceweave what-if {database} {shlex.quote(of)}"
+        if command == "what_if"
+        else f"traceweave analyze {of} {database}",
     )
+
+
+def following(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what to ask after a row of `findings`: 'what_if' and its scenario, else 'analyze' and
+    the analysis that shows its rows."""
+    return ("what_if", row["scenario"]) if row["scenario"] else ("analyze", row["proof"])
 
 
 def cost_in_words(row: Mapping[str, Any]) -> str:
