@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -24,10 +25,12 @@ import traceweave
 from tests.marks import nightly
 from tests.sharded.blob_storage import blob_storage
 from tests.sharded.equal import differing_tables
+from tests.sources.test_nsys_trust import EXPORTS, fake_nsys
 from traceweave import places
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError
 from traceweave.places import place_of
+from traceweave.sources import discover, elsewhere
 from traceweave.store.manifest import read_manifest
 
 moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
@@ -324,15 +327,22 @@ NSYS_FORMS = {
     "parquet": "mpi_nsys/all_ranks__2023.4_pqtdir",
     "arrow": "mpi_nsys/all_ranks__2023.4_arwdir",
     "sqlite": "ddp_gloo_nsys/ddp_4ranks.sqlite",
+    "packed": "mpi_nsys/all_ranks__2023.4.sqlite.gz",
 }
 
 
-@nightly
-@pytest.mark.parametrize("form", ["sqlite", "parquet", "arrow"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "sqlite",
+        pytest.param("packed", marks=nightly),
+        pytest.param("parquet", marks=nightly),
+        pytest.param("arrow", marks=nightly),
+    ],
+)
 def test_exports_of_nsys_are_read_there(
     form: str, bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
-    pytest.importorskip("apsw", reason="APSW is not installed")
     export = fixtures / NSYS_FORMS[form]
     upload(export, f"{bucket}/traces/{export.name}")
     result = traceweave.ingest(f"{bucket}/traces", tmp_path / "run.duckdb")
@@ -345,12 +355,39 @@ def test_exports_of_nsys_are_read_there(
         assert len(there.sql("FROM host_ops")) > 0
 
 
-def test_what_nsys_has_packed_says_what_to_do(bucket: str, fixtures: Path, tmp_path: Path) -> None:
-    packed = fixtures / "mpi_nsys" / "all_ranks__2023.4.sqlite.gz"
-    upload(packed, f"{bucket}/{packed.name}")
+def test_sqlite_is_copied_once_and_only_where_it_is_an_export(
+    bucket: str, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages asked for one by one cost five times the size of the file in traffic."""
+    export = fixtures / NSYS_FORMS["sqlite"]
+    upload(export, f"{bucket}/{export.name}")
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as con, con:
+        con.execute("CREATE TABLE t (i INTEGER)")
+    upload(tmp_path / "other.sqlite", f"{bucket}/other.db")
+    copied: list[Path] = []
+
+    def counted(path: Path, folder: Path) -> Path:
+        copied.append(elsewhere.copied(path, folder))
+        return copied[-1]
+
+    monkeypatch.setattr(discover, "copied", counted)
+    result = traceweave.ingest(bucket, tmp_path / "run.duckdb")
+    assert [copy.name for copy in copied] == [export.name]
+    assert [(source.path.name, source.status) for source in result.sources] == [(export.name, "ok")]
+    assert [passed.path.name for passed in result.passed_over] == ["other.db"]
+    assert not copied[0].exists()
+
+
+def test_a_report_is_copied_and_exported_here(
+    bucket: str, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with place_of(f"{bucket}/one.nsys-rep").writing() as stream:
         stream.write(b"anything")
-    with pytest.raises(InputError) as raised:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(InputError, match="nsys is not on PATH") as raised:
         traceweave.ingest(bucket, tmp_path / "run.duckdb")
-    assert "packed SQLite cannot be read page by page" in str(raised.value)
-    assert "nsys exports reports of this machine only" in str(raised.value)
+    assert "--output=one.sqlite one.nsys-rep`" in str(raised.value)
+    export = fixtures / NSYS_FORMS["sqlite"]
+    writes = EXPORTS.replace("echo sqlite >", f"cp {export}")
+    fake_nsys(tmp_path, writes, monkeypatch)
+    assert traceweave.ingest(bucket, tmp_path / "run.duckdb").ok

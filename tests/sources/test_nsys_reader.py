@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import gzip
 import os
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 
 from tests.marks import first_at_once
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave import ingest
 from traceweave.errors import InputError
-from traceweave.places import Place
 from traceweave.sources import unpack
-from traceweave.sources.elsewhere import Elsewhere
 from traceweave.sources.nsys import fast_reader
 from traceweave.sources.nsys.event_tables import LOADED, NVTX
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.open_export import open_export
-from traceweave.sources.nsys.sqlite_reader import ROWS_PER_BATCH, SqliteExport
+from traceweave.sources.nsys.sqlite_reader import SqliteExport
 
 
 def read(export: Export, table: str, columns: dict[str, pa.DataType]) -> pa.Table:
@@ -85,77 +79,6 @@ def test_columns_that_hold_nothing_are_told_from_those_filled_late(tmp_path: Pat
         filled = export.filled(NVTX.name, columns)
         assert export.filled(NVTX.name, ["uint64Value"]) == []
     assert filled == ["start", "int64Value", "text", "category", "color"]
-
-
-def as_elsewhere(path: Path) -> Elsewhere:
-    """The path of a file as if it were in object storage."""
-    return Elsewhere(Place(fs.LocalFileSystem(), str(path), f"s3://bucket/{path.name}"))
-
-
-@pytest.mark.parametrize("cut", [0, 30_000])
-def test_what_is_elsewhere_is_read_as_what_is_here(tmp_path: Path, cut: int) -> None:
-    """Values of any type, text that is no UTF-8, and a file that lacks its end."""
-    pytest.importorskip("apsw", reason="APSW is not installed")
-    rows = [dict(nvtx(11, i, i + 1, f"r{i}")) for i in range(3 * ROWS_PER_BATCH)]
-    rows[7].update(start="soon", text=7)
-    rows[-9].update(end=2.5, text=b"\xff\xfe")
-    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)
-    with closing(sqlite3.connect(path)) as con, con:
-        con.execute("UPDATE NVTX_EVENTS SET text = CAST(x'61ff62' AS TEXT) WHERE rowid = 12")
-    os.truncate(path, path.stat().st_size - cut)
-    told = []
-    for where in (path, as_elsewhere(path)):
-        with open_export(where) as export:
-            found = read(export, NVTX.name, NVTX.types)
-            counted = export.count(NVTX.name)
-            told.append((found, counted, export.damaged, list(export.unreadable)))
-    (rows_here, *told_here), (rows_there, *told_there) = told
-    assert told_there == told_here
-    # sqlite3 looks one row ahead, and loses the last one before what is damaged
-    assert rows_there.num_rows - rows_here.num_rows == (cut > 0)
-    assert rows_there.slice(0, rows_here.num_rows) == rows_here
-    assert rows_there["text"][11].as_py() == "a\ufffdb"
-    assert (rows_here.num_rows == len(rows)) == (cut == 0)
-
-
-def test_little_is_kept_of_what_is_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    far = pytest.importorskip("traceweave.sources.nsys.sqlite_elsewhere")
-    monkeypatch.setattr(far, "BUFFER_BYTES", 5_000)  # no whole number of pages
-    rows = [nvtx(11, i, i + 1, f"r{i}") for i in range(20_000)]
-    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)
-    opened: list[Any] = []
-    read = far._File.xRead
-    monkeypatch.setattr(far._File, "xRead", lambda *call: (opened.append(call[0]), read(*call))[1])
-    with far.connected(as_elsewhere(path).place) as con:
-        con.execute("PRAGMA cache_size = 1")
-        # sorted on disk, in temporary files of this machine
-        sorted_ = con.execute("SELECT text FROM NVTX_EVENTS ORDER BY text").fetchall()
-        kept = opened[0].block.cache_info()
-    assert sorted_ == sorted((f"r{i}",) for i in range(20_000))
-    assert kept.currsize == far.MOST_BLOCKS < kept.misses
-
-
-def test_a_reader_elsewhere_that_fails_says_so_without_secrets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    far = pytest.importorskip("traceweave.sources.nsys.sqlite_elsewhere")
-    rows = [nvtx(11, i, i + 1, f"r{i}") for i in range(2_000)]
-    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)
-    monkeypatch.setattr(far, "BUFFER_BYTES", 16 << 10)
-    fetch = far._File._fetch
-
-    def lost(file: Any, at: int) -> bytes:
-        if at > 2:
-            raise OSError("no answer from https://host/e.sqlite?X-Amz-Signature=0abcdef")
-        return bytes(fetch(file, at))
-
-    monkeypatch.setattr(far._File, "_fetch", lost)
-    with open_export(as_elsewhere(path)) as export:
-        found = read(export, NVTX.name, NVTX.types)
-    assert 0 < found.num_rows < 2_000
-    assert export.damage == "NVTX_EVENTS: no answer from https://host/e.sqlite"
 
 
 def test_without_the_quick_reader_all_rows_come(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.sources import capture_sidecar, flight_recorder, nccl_inspector, nccl_logs
+from traceweave.sources.elsewhere import copied
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
 from traceweave.sources.formats import Format
 from traceweave.sources.model import Trace
-from traceweave.sources.nsys import export_report
+from traceweave.sources.nsys import export_report, is_report
 from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
@@ -35,7 +37,7 @@ class Source:
     """Its path is the file as the user named it."""
     format: Format
     read_from: Path
-    """Where the bytes are: the same file, or what nsys exported from it."""
+    """Where the bytes are: the same file, its copy here, or what nsys exported from it."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ def discover(
     """Find the traces under `paths`, give every process its rank, and settle on one run: the only
     one, number `run` of several, or all that lies there as `one_run`.
 
-    `scratch` is a folder for what nsys exports, which must outlive the loading; `trust_packed`
-    takes gzip files of any unpacked size. Raises InputError where it is ambiguous what belongs
-    together, and where there is no trace at all.
+    `scratch` is a folder for what nsys exports and for copies, which must outlive the loading;
+    `trust_packed` takes gzip files of any unpacked size. Raises InputError where it is ambiguous
+    what belongs together, and where there is no trace at all.
     """
     found = find(paths, formats)
     passed_over = [item for item in found if isinstance(item, PassedOver)]
@@ -149,7 +151,7 @@ def _probe(
     try:
         with fails_alone(candidate.path):
             if candidate.format is None:
-                format_, read_from = _export(candidate.path, formats, scratch)
+                format_, read_from = _brought(candidate.path, formats, scratch)
             else:
                 format_, read_from = candidate.format, candidate.path
             trace = format_.probe(read_from, trust_packed, False)
@@ -179,23 +181,18 @@ def _broken(path: Path, format_: Format | None, error: BadFileError) -> Broken:
     return Broken(path, named or format_by_name(path.name), error.message)
 
 
-def _export(report: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:
-    """Export an nsys report with the user's own nsys."""
-    folder = _own_folder(report, scratch)
-    exported = export_report(report, folder)
-    head = b"" if exported.is_dir() else read_head(exported, HEAD_BYTES)
+def _brought(path: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:
+    """Export an nsys report, or copy a file that is elsewhere, to a folder of its own in `scratch`:
+    equal names may come from different folders.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    export = export_report(path, folder) if is_report(path) else copied(path, folder)
+    head = b"" if export.is_dir() else read_head(export, HEAD_BYTES)
     for format_ in formats:
-        if format_.recognize(exported, head):
-            return format_, exported
-    raise InputError(f"{report}: what nsys exported from it is no nsys export")
-
-
-def _own_folder(path: Path, scratch: Path) -> Path:
-    """Return a new folder in `scratch`, since equal names may come from different folders."""
-    status = path.stat()
-    folder = scratch / f"{status.st_dev:x}-{status.st_ino:x}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+        if format_.recognize(export, head):
+            return format_, export
+    raise InputError(f"{path}: has no tables of an nsys export")
 
 
 def _nothing_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +14,7 @@ from typing import IO, Any
 
 from traceweave.errors import InputError
 from traceweave.locations import shown
-from traceweave.places import Place, place_of
+from traceweave.places import BUFFER_BYTES, Place, place_of
 
 
 class Elsewhere(PosixPath):
@@ -78,6 +79,19 @@ class Elsewhere(PosixPath):
 def place_at(path: Path) -> Place | None:
     """Return the place of a file that is not on this machine."""
     return path.place if isinstance(path, Elsewhere) else None
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """Return a file of this machine: the file itself, or a copy of one elsewhere in `folder`.
+
+    Raises OSError.
+    """
+    if place_at(path) is None:
+        return path
+    copy = folder / path.name
+    with path.open("rb") as stream, copy.open("wb") as file:
+        shutil.copyfileobj(stream, file, BUFFER_BYTES)
+    return copy
 
 
 class ElsewhereFolder(Elsewhere):

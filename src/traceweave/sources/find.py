@@ -19,8 +19,8 @@ from traceweave.locations import is_elsewhere
 from traceweave.sources.elsewhere import Elsewhere, find_elsewhere, place_at
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format, known_formats
-from traceweave.sources.nsys import are_export, is_export_folder
-from traceweave.sources.unpack import is_packed, read_head
+from traceweave.sources.nsys import REPORT_SUFFIXES, are_export, is_export_folder, is_report
+from traceweave.sources.unpack import read_head
 
 HEAD_BYTES = 256 * 1024
 """How much of a file, unpacked, decides what it is."""
@@ -29,7 +29,6 @@ SQLITE = b"SQLite format 3\x00"
 
 TRACE_SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz")
 """A file so named is meant to be a trace: if its content is damaged, something is missing."""
-REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 
 _PACKED = (
     (b"PK\x03\x04", "a zip archive; unpack it (unzip FILE -d traces) and give the folder"),
@@ -44,8 +43,6 @@ _LINES = "a JSON value per line; make one document of them (jq -s '{traceEvents:
 _EMPTY = "is empty; copy it again, or record again"
 _CUT_OFF = "JSON that ends too early; copy it again, or record again"
 _NO_JSON = "not JSON, as profilers write it; copy it again, or record again"
-_REPORT_ELSEWHERE = "nsys exports reports of this machine only; copy it here, or export it there"
-_PACKED_ELSEWHERE = "packed SQLite cannot be read page by page; unpack it there, or copy it here"
 _TAR = "a tar archive; unpack it (mkdir traces && tar -xf FILE -C traces) and give the folder"
 _TAR_MAGIC = slice(257, 262)
 """Where the header of its first file says b"ustar"."""
@@ -53,7 +50,7 @@ _TAR_MAGIC = slice(257, 262)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A file that one of the formats recognized, or an nsys report that needs exporting first.
+    """A file that one of the formats recognized, or one that has to be brought here first.
 
     An nsys export may be a folder with one file per table.
     """
@@ -61,7 +58,7 @@ class Candidate:
     path: Path
     """As the user named it."""
     format: Format | None
-    """None: an nsys report."""
+    """None: an nsys report, which has to be exported, or SQLite elsewhere, to be copied here."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +159,8 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
     if not stat.S_ISREG(status.st_mode):
         return PassedOver(path, "not a regular file")
     name = path.name.lower()
-    if name.endswith(REPORT_SUFFIXES):
-        elsewhere = isinstance(path, Elsewhere)
-        return Broken(path, "nsys", _REPORT_ELSEWHERE) if elsewhere else Candidate(path, None)
+    if is_report(path):
+        return Candidate(path, None)
     meant = name.endswith(TRACE_SUFFIXES)
     try:
         head = read_head(path, HEAD_BYTES)
@@ -175,11 +171,10 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
     try:
         with fails_alone(path):
-            if isinstance(path, Elsewhere) and head.startswith(SQLITE) and is_packed(path):
-                return Broken(path, "nsys", _PACKED_ELSEWHERE)
             for format_ in formats:
                 if format_.recognize(path, head):
-                    return Candidate(path, format_)
+                    to_copy = isinstance(path, Elsewhere) and head.startswith(SQLITE)
+                    return Candidate(path, None if to_copy else format_)
     except BadFileError as error:
         return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
     return _explain(path, head, meant)
@@ -288,22 +283,21 @@ def format_by_name(name: str) -> str:
 def _without_exported_reports(found: Iterable[Found]) -> list[Found]:
     """Pass over each nsys report whose export was found as well."""
     found = list(found)
-    traces = {item.path for item in found if isinstance(item, Candidate) and item.format}
+    candidates = (item.path for item in found if isinstance(item, Candidate))
+    traces = {str(path) for path in candidates if not is_report(path)}
     return [
         PassedOver(item.path, f"its export {export.name} is read instead")
-        if isinstance(item, Candidate) and item.format is None and (export := _export(item, traces))
+        if isinstance(item, Candidate)
+        and is_report(item.path)
+        and (export := _export(item.path, traces))
         else item
         for item in found
     ]
 
 
-def _export(report: Candidate, traces: set[Path]) -> Path | None:
-    for suffix in (".sqlite", ".sqlite.gz"):
-        export = report.path.with_suffix(suffix)
-        if export in traces:
-            return export
-    for ending in ("_pqtdir", "_arwdir"):  # folders, as `nsys export` calls them
-        export = report.path.with_name(report.path.stem + ending)
-        if export in traces:
-            return export
+def _export(report: Path, traces: set[str]) -> Path | None:
+    name, _, _ = str(report).rpartition(".")
+    for ending in (".sqlite", ".sqlite.gz", "_pqtdir", "_arwdir"):  # as `nsys export` calls them
+        if name + ending in traces:
+            return Path(name + ending)
     return None

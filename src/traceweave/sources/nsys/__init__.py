@@ -12,11 +12,17 @@ from pathlib import Path
 import duckdb
 
 from traceweave.sources.model import Loaded, Report, Trace
-from traceweave.sources.nsys.export_report import export_command, export_report, is_report
+from traceweave.sources.nsys.export_report import (
+    REPORT_SUFFIXES,
+    export_command,
+    export_report,
+    is_report,
+)
 from traceweave.sources.nsys.forms import are_export, is_export_folder
 from traceweave.sources.nsys.recognize import recognize
 
 __all__ = [
+    "REPORT_SUFFIXES",
     "are_export",
     "export_command",
     "export_report",

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from traceweave.errors import InputError
+from traceweave.sources.elsewhere import copied, place_at
 from traceweave.sources.nsys.forms import is_export_folder
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
@@ -22,7 +23,7 @@ _PAYLOADS = "--include-blobs=true"
 
 def is_report(path: Path) -> bool:
     """Tell by its suffix whether the file is a binary nsys report (no magic is documented)."""
-    return path.name.endswith(REPORT_SUFFIXES)
+    return path.name.lower().endswith(REPORT_SUFFIXES)
 
 
 def export_command(
@@ -40,7 +41,8 @@ def export_report(report: Path, folder: Path) -> Path:
     Raises InputError with the command to run if there is no nsys on PATH or it fails.
     """
     stem = report.name.removesuffix(".nsys-rep").removesuffix(".qdrep")
-    beside = shlex.join(export_command(report, report.with_suffix(".sqlite")))
+    by_hand = report if place_at(report) is None else Path(report.name)
+    beside = shlex.join(export_command(by_hand, by_hand.with_suffix(".sqlite")))
     nsys = shutil.which("nsys")
     if nsys is None:
         raise InputError(
@@ -48,10 +50,11 @@ def export_report(report: Path, folder: Path) -> Path:
             f" run `{beside}` where nsys is installed and ingest the .sqlite"
         )
     failure = ""
+    here = copied(report, folder)
     for kind in ("parquetdir", "sqlite") if _writes_parquet(nsys) else ("sqlite",):
         output = folder / (stem + ENDINGS[kind])
         for payloads in (True, False):
-            result = _run(export_command(report, output, kind=kind, payloads=payloads), nsys)
+            result = _run(export_command(here, output, kind=kind, payloads=payloads), nsys)
             written = output.is_file() if kind == "sqlite" else is_export_folder(output)
             if result.returncode == 0 and written:
                 return output

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from traceweave.errors import InputError
+from traceweave.sources.elsewhere import place_at
 from traceweave.sources.nsys.forms import SQLITE_MAGIC, is_export_folder
 from traceweave.sources.unpack import read_head, refuse_bomb
 
@@ -21,6 +22,8 @@ def recognize(path: Path, head: bytes) -> bool:
     peek = read_head(path, _PEEK_BYTES)
     if b"StringIds" in peek and any(name in peek for name in _OURS):
         return True
+    if place_at(path) is not None:  # of which only the beginning is looked at
+        return False
     try:
         from traceweave.sources.nsys.open_export import open_export
 

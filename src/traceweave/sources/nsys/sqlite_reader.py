@@ -11,20 +11,16 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from traceweave.errors import InputError
-from traceweave.sources.elsewhere import place_at
 from traceweave.sources.faults import damage
 from traceweave.sources.nsys.event_tables import is_of_nsys
 from traceweave.sources.nsys.export import Export, quoted
 from traceweave.sources.unpack import ByteStream, is_packed
-
-if TYPE_CHECKING:
-    from traceweave.sources.nsys.sqlite_elsewhere import Rows
 
 ROWS_PER_BATCH = 16_384
 """Measured best of 1 k, 16 k and 64 k rows: 206 k rows/s with 24 columns."""
@@ -34,9 +30,9 @@ ROWS_PER_BATCH = 16_384
 class SqliteExport(Export):
     """An open SQLite export and its connection."""
 
-    uri: str | None
-    """What the open file, unpacked, is called in SQLite; None if it is not on this machine."""
-    con: sqlite3.Connection | Rows
+    uri: str
+    """What the open file, unpacked, is called in SQLite."""
+    con: sqlite3.Connection
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query that yields few; no rows where pages are unreadable."""
@@ -63,13 +59,10 @@ class SqliteExport(Export):
         return rows[0][0] if rows and isinstance(rows[0][0], int) else 0
 
     def filled(self, table: str, columns: Sequence[str]) -> list[str]:
-        """Return those of the columns that hold anything; all where pages are unreadable, or not on
-        this machine: to look would cost more than to read what is empty.
+        """Return those of the columns that hold anything; all where pages are unreadable.
 
         One pass over the table, which goes on at the row where a column was found to be filled.
         """
-        if self.uri is None:
-            return list(columns)
         empty = dict.fromkeys(columns)
         row_id = -(1 << 63)
         try:
@@ -105,7 +98,7 @@ class SqliteExport(Export):
 
     def _read_fast(self, select: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield as many rows as the quick reader can; none if it is not installed."""
-        if self.damaged is not None or self.uri is None:
+        if self.damaged is not None:
             return
         try:
             from traceweave.sources.nsys.fast_reader import FastReaderError, read_fast
@@ -133,17 +126,8 @@ class SqliteExport(Export):
 
     def _select(self, table: str, columns: Mapping[str, pa.DataType]) -> str:
         present = self.tables[table]
-        fields = ", ".join(
-            self._field(c, t) if c in present else "NULL" for c, t in columns.items()
-        )
+        fields = ", ".join(quoted(c) if c in present else "NULL" for c in columns)
         return f"SELECT {fields} FROM {quoted(table)}"
-
-    def _field(self, column: str, type_: pa.DataType) -> str:
-        name = quoted(column)
-        if self.uri is None and pa.types.is_string(type_):
-            # the reader elsewhere knows no way to repair text that is no UTF-8
-            return f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END"
-        return name
 
 
 @contextmanager
@@ -196,17 +180,7 @@ def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[Sqli
 
 
 @contextmanager
-def _connection(database: Path) -> Iterator[tuple[sqlite3.Connection | Rows, str | None]]:
-    if place := place_at(database):
-        try:
-            from traceweave.sources.nsys.sqlite_elsewhere import connected
-        except ImportError as error:
-            raise InputError(
-                f"{database}: it needs pip install 'traceweave-ranks[cloud]'"
-            ) from error
-        with connected(place) as elsewhere:
-            yield elsewhere, None
-        return
+def _connection(database: Path) -> Iterator[tuple[sqlite3.Connection, str]]:
     # immutable: no lock and no journal is looked for, so read-only and network folders work
     uri = f"file:{quote(os.fsencode(database.resolve()))}?mode=ro&immutable=1"
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as con:
@@ -214,7 +188,7 @@ def _connection(database: Path) -> Iterator[tuple[sqlite3.Connection | Rows, str
         yield con, uri
 
 
-def _columns(con: sqlite3.Connection | Rows, table: str) -> frozenset[str]:
+def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
     try:
         return frozenset(str(r[1]) for r in con.execute(f"PRAGMA table_info({quoted(table)})"))
     except sqlite3.DatabaseError:
