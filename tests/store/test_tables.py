@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_the_copy_is_kept_for_one_version_of_the_tables(
     assert _columns() == columns
     (second,) = kept.iterdir()
     assert second != first
+
+
+@pytest.mark.parametrize("text", ["gathered.sql", "tables/calls.sql", "views/run.sql"])
+def test_another_text_of_the_tables_is_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    folder = Path(empty.__file__).parent
+    before = empty._digest()
+    copy = tmp_path / "store"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(empty, "__file__", str(copy / "empty.py"))
+    assert empty._digest() == before
+    (copy / text).write_text((copy / text).read_text() + "-- more\n")
+    assert empty._digest() != before
 
 
 @pytest.mark.parametrize("why", ["no bytecode", "no folder"])
