@@ -15,7 +15,7 @@ from tests.analyses.builders import rows
 from tests.marks import at_once
 from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
-from traceweave.analyses.catalog import TOPICS, parse, rules, shared
+from traceweave.analyses.catalog import TOPICS, Library, parse, rules, shared
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
 from traceweave.analyses.runner import create_named, definitions, materialize, prepare
@@ -252,6 +252,21 @@ def test_a_bare_parameter_is_a_common_one() -> None:
     )
     with pytest.raises(UsageError, match="a line of the header is not '-- param: name TYPE"):
         parse("sizes", common.replace("kernel_delay_ns", "kernel_delay"))
+
+
+@pytest.mark.parametrize(
+    ("shows", "subject"),
+    [("waits", ("waits", "")), ("gaps sync", ("gaps", "sync")), ("gaps", None), ("waits 3", None)],
+)
+def test_a_rule_says_what_of_a_timeline_it_is_about(
+    shows: str, subject: tuple[str, str] | None
+) -> None:
+    own = {"late": f"-- rule: late | lateness\n-- shows: {shows}\nSELECT 1 AS cost_ns"}
+    if subject is None:
+        with pytest.raises(UsageError, match=r"late\.sql: a line of the header is not '-- shows:"):
+            Library(own).read_own(Rule, "late", own["late"])
+    else:
+        assert Library(own).rules["late"].subject == subject
 
 
 @pytest.mark.parametrize(

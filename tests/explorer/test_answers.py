@@ -14,7 +14,7 @@ import traceweave
 from tests.explorer.reading import decode
 from tests.marks import nightly
 from traceweave.analyses import shared_rows
-from traceweave.analyses.subjects import Subject
+from traceweave.analyses.rules import Subject
 from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.console import MOST_PAGES, MOST_ROWS

@@ -39,7 +39,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 from traceweave.analyses.parameters import Value
-from traceweave.analyses.rules import RULE_TOPICS, Rule, union_of_rules
+from traceweave.analyses.rules import RULE_TOPICS, Rule, Subject, union_of_rules
 from traceweave.analyses.statements import (
     ONCE,
     OPTIONAL,
@@ -187,9 +187,11 @@ class Library:
         for key, form, lines in (
             ("param", "name TYPE = default | meaning", "own_parameters"),
             ("column", "name TYPE | meaning", "columns"),
+            ("shows", "gaps CAUSE, ops CATEGORY, waits, transfers or steps", "subject"),
         ):
             try:
-                getattr(own, lines)
+                if own.fields.get(key):
+                    getattr(own, lines)
             except (ValueError, IndexError) as error:
                 wrong = f"{name}.sql: a line of the header is not '-- {key}: {form}'"
                 raise UsageError(f"{wrong}; {EXAMPLE}") from error
@@ -232,6 +234,12 @@ def catalog() -> tuple[Analysis, ...]:
 def rules() -> tuple[Rule, ...]:
     """Return every rule behind `findings`, by topic and then by name."""
     return tuple(library().rules.values())
+
+
+def subject_of(rule: str) -> Subject | None:
+    """Return what of a timeline the findings of a rule are about; None if there is none such."""
+    found = library().rules.get(rule)
+    return found.subject if found else None
 
 
 def shared() -> tuple[Shared, ...]:

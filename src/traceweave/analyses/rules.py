@@ -8,6 +8,8 @@ A rule is one SELECT with a header, as an analysis is:
     -- try: what helps
     -- proof: the analysis that shows the rows behind it
     -- page: what on the page shows them, if that is not what the analysis says
+    -- shows: what of a timeline it is about: gaps of a cause, ops of a category, waits, transfers
+              or steps; all else is drawn faintly
     -- param, choice: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from traceweave.analyses.parameters import literal
 from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
@@ -47,6 +49,18 @@ RULE_COLUMNS = (
 """The columns that a rule may give; `findings` makes its own of them."""
 
 
+SUBJECTS = {"gaps": 1, "ops": 1, "waits": 0, "transfers": 0, "steps": 0}
+"""What a rule may be about, and how many names say which: of a cause, of a category."""
+
+
+class Subject(NamedTuple):
+    """What of a timeline a finding is about."""
+
+    kind: str
+    """One of SUBJECTS."""
+    which: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Rule(Statement):
     """One thing that can be wrong with a run."""
@@ -54,7 +68,7 @@ class Rule(Statement):
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"rule": ONCE}
-        | dict.fromkeys(("topic", "finds", "try", "proof", "page"), OPTIONAL)
+        | dict.fromkeys(("topic", "finds", "try", "proof", "page", "shows"), OPTIONAL)
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
 
@@ -82,6 +96,16 @@ class Rule(Statement):
     def proof(self) -> str:
         """The analysis that shows the rows behind it."""
         return self.text("proof") or "findings"
+
+    @property
+    def subject(self) -> Subject | None:
+        """What of a timeline it is about; None: nothing in particular. Raises ValueError."""
+        if not (said := self.text("shows").split()):
+            return None
+        subject = Subject(*said[:2])
+        if len(said) != 1 + SUBJECTS.get(subject.kind, 2):
+            raise ValueError(f"{self.name}.sql: no timeline shows {self.text('shows')!r}")
+        return subject
 
 
 def union_of_rules(tables: Mapping[Rule, str]) -> str:

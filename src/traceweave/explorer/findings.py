@@ -9,8 +9,9 @@ import duckdb
 
 from traceweave.analyses import find
 from traceweave.analyses.blocks import block
+from traceweave.analyses.catalog import subject_of
+from traceweave.analyses.rules import Subject
 from traceweave.analyses.runner import answer_batch, run
-from traceweave.analyses.subjects import SUBJECTS, Subject
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.run import Explored
 
@@ -36,7 +37,7 @@ class Findings:
             {
                 **block(row, self._database)._asdict(),
                 "ranks": row["ranks"],
-                "subject": SUBJECTS[row["rule"]]._asdict() if row["rule"] in SUBJECTS else None,
+                "subject": subject._asdict() if (subject := subject_of(row["rule"])) else None,
             }
             for row in self._rows
         ]
@@ -45,7 +46,7 @@ class Findings:
         """Return the longest stretch of what a finding is about; None if there is none."""
         self.rows(asking)
         row = self._rows[number] if self._rows and number < len(self._rows) else None
-        subject = SUBJECTS.get(row["rule"]) if row else None
+        subject = subject_of(row["rule"]) if row else None
         if row is None or subject is None:
             return None
         ranks = row["ranks"] or []

@@ -3,6 +3,7 @@
 -- finds: The host was in calls that allocate or free memory of the GPU (cudaMalloc, cudaFree and similar) in every step: its caching allocator does not keep the memory that a step needs. Stalls in few steps are one_off_stall.
 -- try: Leave memory for the cache; `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no `empty_cache()` in the loop.
 -- proof: idle_causes
+-- shows: gaps allocator
 SELECT
     tw_subject(i.who, 'allocates or frees GPU memory within steps', 'allocate or free GPU memory within steps') AS title,
     i.ranks,

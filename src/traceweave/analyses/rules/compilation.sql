@@ -3,6 +3,7 @@
 -- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
 -- proof: host_ops
+-- shows: gaps compilation
 WITH compiled AS (
     SELECT
         sum(c.compile_ns) / any_value(m.windows) AS compile_ns,

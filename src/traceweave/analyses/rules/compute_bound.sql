@@ -2,6 +2,7 @@
 -- topic: what costs no time
 -- finds: Compute runs for at least `compute_bound_share` (80 %) of the step; compiling code is none. Good news: only faster kernels help.
 -- proof: breakdown
+-- shows: ops compute
 -- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
 SELECT
     format(CASE WHEN has_gpu THEN 'Each {} computes {} of its time' ELSE 'Each {} runs operators {} of its time' END, unit, tw_percent(compute_ns / step_ns)) AS title,

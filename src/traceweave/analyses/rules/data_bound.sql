@@ -3,6 +3,7 @@
 -- finds: The host was getting the next batch.
 -- try: More workers, pinned memory, prefetching.
 -- proof: idle_causes
+-- shows: gaps data_loading
 SELECT
     tw_subject(i.who, 'waits for data', 'wait for data') AS title,
     i.ranks,

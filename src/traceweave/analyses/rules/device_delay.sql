@@ -3,6 +3,7 @@
 -- finds: Launched work starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the GPU causes the delay, not the host. Not before work that was launched before the recording began, or is the first of its stream: what that waits for was not recorded.
 -- try: Look for other processes on the GPU, work that waits for events of other streams or of the host, or more streams than the GPU has queues.
 -- proof: gaps
+-- shows: gaps device_delay
 SELECT
     tw_subject(i.who, 'starts launched GPU work late', 'start launched GPU work late') AS title,
     i.ranks,

@@ -3,6 +3,7 @@
 -- finds: Other copies and memsets with neither compute nor communication at the same time.
 -- try: For copies to and from the host a separate stream; fewer copies within the GPU.
 -- proof: copies
+-- shows: ops memory
 WITH most AS (
     SELECT kind
     FROM (

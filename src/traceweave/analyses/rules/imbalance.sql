@@ -3,6 +3,7 @@
 -- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late once; the evidence names rank and step where that is at least half of it, and twice what any other rank is late in a step, of three steps at least. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
+-- shows: waits
 -- param: min_share
 WITH known AS (
     SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(b.is_straggler) AS is_told

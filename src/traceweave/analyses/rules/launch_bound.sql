@@ -3,6 +3,7 @@
 -- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall. Where hosts launch late by turns, all ranks wait for them: if at least half of the waiting that single late ranks cause is for such hosts (cause host_bound, detail launch_bound of `stragglers`), a tenth of that for others than the worst of them, the finding is about all ranks, and that waiting is part of its bound. Its scenario takes all time of the hosts away, which CUDA graphs come near: an upper bound; what-if with times=0.5 leaves half of it.
 -- try: CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
 -- proof: idle_causes
+-- shows: gaps launch_bound
 -- param: min_share
 WITH hosts AS (
     SELECT

@@ -3,6 +3,7 @@
 -- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known; where a rank of the group is not seen, what looks like transfer may be waiting for it, and does not count. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
 -- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails
+-- shows: transfers
 -- param: tail_factor DOUBLE = 2.0 | transfers longer than this many medians of their kind are the tail
 -- param: tail_share DOUBLE = 0.25 | if a larger share of them is longer, they are not a tail but a second kind
 WITH transfers AS (

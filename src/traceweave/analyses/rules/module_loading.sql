@@ -3,6 +3,7 @@
 -- finds: The host was loading or compiling code for the GPU in every step. Loading at first use, in few steps, is one_off_stall.
 -- try: Warm up before measuring; avoid recompiling in every step (changing shapes).
 -- proof: idle_causes
+-- shows: gaps module_loading
 SELECT
     tw_subject(i.who, 'loads code onto the GPU within steps', 'load code onto the GPU within steps') AS title,
     i.ranks,

@@ -3,6 +3,7 @@
 -- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of its idle time for that cause: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own. Idle time of the other steps for the same cause is in that cause's own rule. Cost: the excess of these steps, spread over all steps.
 -- try: A one-off stall is not steady overhead: warm up before measuring, or find out why it recurred.
 -- proof: slow_steps
+-- shows: steps
 WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),

@@ -3,6 +3,7 @@
 -- finds: Copies between the GPU and pageable memory that compute does not hide; mean over the ranks.
 -- try: `pin_memory=True` with `non_blocking=True`.
 -- proof: copies
+-- shows: ops memory
 WITH named AS (
     SELECT op_id, name, tw_host_memory(name, NULL) AS memory FROM gpu_ops WHERE kind = 'memcpy'
 ),

@@ -4,6 +4,7 @@
 -- try: What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
 -- page: table-overlap
+-- shows: transfers
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
 SELECT

@@ -3,6 +3,7 @@
 -- finds: The profiler's records of its own overhead cover most of the time before work was launched: without the profiler the run is faster by that.
 -- try: Record less: no stacks, no shapes, fewer steps.
 -- proof: idle_causes
+-- shows: gaps profiler_overhead
 SELECT
     tw_subject(who, 'waits for the profiler', 'wait for the profiler') AS title,
     ranks,

@@ -3,6 +3,7 @@
 -- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
+-- shows: transfers
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
 WITH latencies AS (
     -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide

@@ -3,6 +3,7 @@
 -- finds: The host launched late because it had waited for the device.
 -- try: No `.item()`, `.cpu()` or printing in the loop; see `syncs`. Less work of the host between a wait and the next launch.
 -- proof: idle_causes
+-- shows: gaps sync
 SELECT
     tw_subject(i.who, 'launches late after waiting for the GPU', 'launch late after waiting for the GPU') AS title,
     i.ranks,

@@ -3,6 +3,7 @@
 -- finds: The launch of the op that ended the gap is not in the trace, or no op follows. Or that op was launched before the recording began, or was the first of its stream and waited longer than all that was recorded before: what it waited for is not recorded, so that it has no cost.
 -- try: Record CPU activity too, where no launch is recorded at all; record more steps.
 -- proof: idle_causes
+-- shows: gaps unknown
 SELECT
     CASE WHEN i.cause = 'unknown' THEN tw_subject(i.who, 'idles, and no recorded launch', 'idle, and no recorded launch') || ' explains it'
         ELSE tw_subject(i.who, 'waits for work', 'wait for work') || ' from before the recording' END AS title,

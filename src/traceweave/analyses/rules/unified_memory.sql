@@ -3,6 +3,7 @@
 -- finds: Copies of unified (managed) memory between host and GPU, which the driver makes when a page is accessed where it does not reside: kernels wait for them. Cost: time in which they run, at most. Only nsys records them.
 -- try: Prefetch with `cudaMemPrefetchAsync`, advise with `cudaMemAdvise`, or copy explicitly.
 -- proof: copies
+-- shows: ops memory
 WITH migrations AS (
     SELECT rank, sum(time_ns) AS time_ns, sum(bytes) AS bytes, sum(count) AS copies
     FROM {{ ref('copies') }}

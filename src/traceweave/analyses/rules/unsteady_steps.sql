@@ -3,6 +3,7 @@
 -- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
+-- shows: steps
 -- param: unsteady_share DOUBLE = 0.05 | steps are unsteady if their mean exceeds their median by this share
 WITH grown AS (
     SELECT s.step, s.grew, sum(s.grew_ns) / count(*) AS grew_ns, list(s.rank ORDER BY s.rank) AS ranks
