@@ -481,7 +481,7 @@ def _told(found: pd.DataFrame) -> list[dict[str, Any]]:
 def _cost(row: dict[str, Any]) -> str:
     """Write what a finding costs as the page does."""
     most = "" if row["cost_is"] == "replayed" else "at most "
-    return f"{most}{percent(row['step_share'])} of a step"
+    return f"{most}{percent(row['step_share'])} of a {row['per']}"
 
 
 def test_headline_and_cards_have_the_costs_of_findings(answers: Answers) -> None:

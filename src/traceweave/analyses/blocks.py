@@ -58,4 +58,4 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
         return "no gain by replay"
     most = "" if row["cost_is"] == "replayed" else "at most "
     share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
-    return f"{most}{duration(row['cost_ns'])} per step{share}"
+    return f"{most}{duration(row['cost_ns'])} per {row['per']}{share}"

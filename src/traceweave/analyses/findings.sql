@@ -12,6 +12,7 @@
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most where that is less; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
+-- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
 -- column: bound_ns BIGINT | what it costs per step by its rule alone: what the step would gain at most if nothing else stood in the way
 -- column: scenario VARCHAR | what fixing it is: for 'traceweave what-if'; NULL: it cannot be said so
@@ -63,6 +64,7 @@ SELECT
     c.group_id,
     c.cost_ns,
     c.cost_ns / s.step_ns AS step_share,
+    coalesce(s.unit, 'step') AS per,
     c.cost_is,
     c.bound_ns,
     c.scenario,

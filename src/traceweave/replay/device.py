@@ -42,7 +42,8 @@ class Order:
     launched: Flags
     """Whether the launch is recorded, and not after the start by more than clocks are off."""
     launch_lag: Ints
-    """From the start of the launching call."""
+    """From the start of the launching call; its length where the op began no sooner than it ended:
+    what a long call does (loading code, say), it does before it launches."""
 
     def unlaunched(self) -> Order:
         """Return the order as if no launch were recorded."""
@@ -69,7 +70,11 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
 
     idle = launched & (~follows | (free <= called))
     queued = launched & follows & (free > called + PROMPT_NS)
-    launch_lag = np.minimum(start - called, _usual((start - called)[idle], -CLOCKS_NS))
+    usual = _usual((start - called)[idle], -CLOCKS_NS)
+    at_end = start - called >= gpu["call_ns"]
+    launch_lag = np.minimum(
+        start - called, np.where(at_end, np.maximum(gpu["call_ns"], usual), usual)
+    )
     lag = np.minimum(start - free, _usual((start - free)[queued]))
     return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
 

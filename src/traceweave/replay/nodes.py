@@ -147,7 +147,7 @@ def joined(parts: list[Nodes]) -> Nodes:
 
 _NARROW = {
     "rank": np.int32, "chain": np.int64, "sort": np.int8, "lag": np.int32, "launch": np.int32,
-    "launch_lag": np.int32, "held_by": np.int8, "call_by": np.int8, "name": np.int32,
+    "held_by": np.int8, "call_by": np.int8, "name": np.int32,
     "class_": np.int16, "instance": np.int32,
 }  # fmt: skip
 """Columns that need no 64 bits."""

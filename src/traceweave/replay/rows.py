@@ -25,7 +25,7 @@ NONE = -(2**62)
 FEW_NODES = 2_000_000
 """Of a small run: its rows and its graph take some 100 bytes for each."""
 
-TIMES = frozenset({"start_ns", "end_ns", "called"})
+TIMES = frozenset({"start_ns", "end_ns", "called", "device_start_ns", "device_end_ns"})
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
 _ORIGIN = """
@@ -88,7 +88,7 @@ SELECT
     o.start_ns, o.end_ns, n.name_id, c.class_id,
     CASE o.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
-    coalesce(o.launch_start_ns, {none}) AS called
+    coalesce(o.launch_start_ns, {none}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns
 FROM gpu_ops AS o
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c USING (class)
@@ -210,7 +210,10 @@ ORDER BY start_ns
 """
 
 _STEPS = """
-SELECT rank, step, start_ns, end_ns FROM steps
+SELECT
+    rank, step, start_ns, end_ns, coalesce(device_start_ns, {none}) AS device_start_ns,
+    coalesce(device_end_ns, {none}) AS device_end_ns
+FROM steps
 WHERE rank BETWEEN $first AND $last ORDER BY step
 """
 

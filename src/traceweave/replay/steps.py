@@ -9,7 +9,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import CALL, COMPUTE, EXIT, FAR, Nodes
+from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes
 from traceweave.replay.rank_graph import RankGraph
 
 WHOLE = -1
@@ -56,11 +56,8 @@ class Windows:
     def lengths(self, nodes: Nodes) -> Ints:
         """Return the length of each window."""
         end = self.end.of(nodes)
-        if len(self.last):
-            latest = np.full(len(end), -FAR)
-            ended = nodes.start[self.last] + nodes.length[self.last]
-            np.maximum.at(latest, self.last_of, ended)
-            end = np.where(latest > -FAR, latest, end)
+        ended = nodes.start[self.last] + nodes.length[self.last]
+        np.maximum.at(end, self.last_of, ended)
         lengths: Ints = end - self.begin.of(nodes)
         return lengths
 
@@ -173,15 +170,26 @@ def _starts(node: Ints) -> Moments:
 
 
 def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
-    """From the first op of a step to that of the next; the last one to the end of its last op."""
+    """From the first op of a step to that of the next; the last one to the end of its last op. The
+    only step of a rank begins and ends with its range on the host where `steps` says so.
+    """
     known = np.flatnonzero(part.first_op >= 0)
     begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
+    begins, ends = _starts(begin), _starts(np.append(begin[1:], -1)[: len(begin)])
     of_last = np.empty(0, np.int64)
     if len(known):
         nodes = graph.nodes
         of_step = nodes.step[mine] == step[-1]
         of_last = np.flatnonzero(of_step & (nodes.sort[mine] < CALL)) + mine.start
-    return _OfRank(step, _starts(begin), _starts(np.append(begin[1:], -1)[: len(begin)]), of_last)
+    if len(known) == 1:
+        own = {name: column[known] for name, column in part.steps.items()}
+        if own["device_start_ns"] == own["start_ns"]:
+            begins = Moments(np.array([-1]), own["start_ns"], np.array([False]))
+        after = _after_last(graph, mine, own["end_ns"])
+        is_later = np.all(nodes.end[of_last] < own["end_ns"]) and after.node >= 0
+        if is_later and own["device_end_ns"] == own["end_ns"]:
+            ends = after
+    return _OfRank(step, begins, ends, of_last)
 
 
 def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:

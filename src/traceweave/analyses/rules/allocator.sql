@@ -5,7 +5,7 @@
 -- proof: idle_causes
 -- shows: gaps allocator
 SELECT
-    tw_subject(i.who, 'allocates or frees GPU memory within steps', 'allocate or free GPU memory within steps') AS title,
+    tw_subject(i.who, 'allocates or frees GPU memory', 'allocate or free GPU memory') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -7,7 +7,7 @@
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
 -- param: min_share
 SELECT
-    format('Each {} has {}{} that no compute hides', s.unit,
+    format('{} has {}{} that no compute hides', s.each_unit,
         CASE e.transfer_use WHEN 'ddp' THEN 'DDP ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'tp' THEN 'tensor-parallel '
             WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END,
         CASE WHEN w.may_wait OR e.split = 0 AND NOT (e.instances > 0 AND g.ranks > 1) THEN 'communication' ELSE 'transfers' END) AS title,

@@ -17,7 +17,7 @@ WITH compiled AS (
     HAVING count(*) > 0
 )
 SELECT
-    tw_subject(c.ranks, 'compiles code', 'compile code') || coalesce(' in ' || CASE WHEN len(c.steps) = 1 THEN tw_steps(c.steps) END, format(' in recorded {}s', c.unit)) AS title,
+    tw_subject(c.ranks, 'compiles code', 'compile code') || coalesce(' in ' || CASE WHEN len(c.steps) = 1 THEN tw_steps(c.steps) END, ' while recorded') AS title,
     CASE WHEN len(c.ranks) < c.all_ranks THEN c.ranks END AS ranks,
     CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
     CASE WHEN i.stalled_steps IS NULL THEN f.scenario END AS scenario,

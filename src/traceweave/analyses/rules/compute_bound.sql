@@ -5,7 +5,7 @@
 -- shows: ops compute
 -- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
 SELECT
-    format(CASE WHEN has_gpu THEN 'Each {} computes {} of its time' ELSE 'Each {} runs operators {} of its time' END, unit, tw_percent(compute_ns / step_ns)) AS title,
+    format(CASE WHEN has_gpu THEN '{} computes {} of its time' ELSE '{} runs operators {} of its time' END, each_unit, tw_percent(compute_ns / step_ns)) AS title,
     format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
         tw_percent(compute_ns / step_ns), unit) AS evidence,
     CASE

@@ -5,7 +5,7 @@
 -- proof: idle_causes
 -- shows: gaps module_loading
 SELECT
-    tw_subject(i.who, 'loads code onto the GPU within steps', 'load code onto the GPU within steps') AS title,
+    tw_subject(i.who, 'loads code onto the GPU', 'load code onto the GPU') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,

@@ -8,7 +8,7 @@
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
 SELECT
-    format('Each {} hides {} of the {} that could overlap', s.unit, tw_percent(e.hidden_share),
+    format('{} hides {} of the {} that could overlap', s.each_unit, tw_percent(e.hidden_share),
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,

@@ -10,6 +10,7 @@
 -- column: exposed_wait_ns DOUBLE | of that, time in which ranks waited for each other
 -- column: exposed_memory_ns DOUBLE | time in which only copies or memsets ran
 -- column: unit VARCHAR | 'step', or 'recording' where no step is marked
+-- column: each_unit VARCHAR | 'Each step', or 'The recording'
 -- column: has_steps BOOLEAN | whether steps are marked
 -- column: has_gpu BOOLEAN | whether the times are those of GPUs
 SELECT
@@ -23,6 +24,7 @@ SELECT
     avg(exposed_wait_ns) AS exposed_wait_ns,
     avg(exposed_memory_ns) AS exposed_memory_ns,
     CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
+    CASE WHEN any_value(has_steps) THEN 'Each step' ELSE 'The recording' END AS each_unit,
     any_value(has_steps) AS has_steps,
     any_value(timeline) = 'gpu' AS has_gpu
 FROM {{ ref('budget') }}

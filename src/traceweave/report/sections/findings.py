@@ -48,7 +48,7 @@ def headline_in_words(findings: Findings) -> str:
 def cost_in_words(finding: Row) -> str:
     """Say what a finding costs, and what that is a share of."""
     most = "" if finding["cost_is"] == "replayed" else "at most "
-    return f"{most}{percent(finding['step_share'])} of a step"
+    return f"{most}{percent(finding['step_share'])} of a {finding['per']}"
 
 
 def finding_id(place: int) -> str:
