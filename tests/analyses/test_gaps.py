@@ -135,6 +135,16 @@ def test_memory_allocated_and_freed_is_a_cause_of_its_own(build: Builder) -> Non
     assert [cause for (cause,) in _told(build, "cause")] == [cause for _, cause in cases]
 
 
+def test_what_is_launched_into_a_graph_does_not_run(build: Builder) -> None:
+    """Captured by the launching thread, by another one, not to its end, and at the end of all."""
+    for rank, (tid, end) in enumerate([(1, "cudaStreamEndCapture"), (2, "cudaStreamEndCapture"),
+                                       (1, "cudaStreamIsCapturing")]):  # fmt: skip
+        _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US), rank=rank)
+        build.host(rank, (25 * US, 26 * US), "cudaStreamBeginCapture_v10000", "runtime", 1, tid)
+        build.host(rank, (63 * US, 64 * US), end, "runtime", 1, tid)
+    assert _told(build, "cause") == [("graph_capture",), ("launch_bound",), ("launch_bound",)]
+
+
 def test_what_the_profiler_recorded_of_its_overhead_counts_where_the_gpu_idled_for_it(
     build: Builder,
 ) -> None:

@@ -400,6 +400,18 @@ REAL: dict[str, Rule] = {
         (True_("kineto/torchrec_4", None, "The GPU idles 2.68 ms .*allocates or frees"),),
         ("kineto/hta_pair_nccl2", "kineto/megatron_tp8"),
     ),
+    "graph_capture": Rule(
+        (
+            # 544 launches between hipStreamBeginCapture and hipStreamEndCapture, 30.6 ms apart
+            True_(
+                "kineto/graph_capture_mi300x",
+                None,
+                "The GPU idles 32.7 ms per step while a graph is captured",
+                "Record after the capture",
+            ),
+        ),
+        ("kineto/vllm_step_mi300x", "kineto/megatron_tp8"),
+    ),
     "device_delay": Rule(
         (
             # 52.7 of rank 0's 59.9 ms idle lie behind launches that had returned

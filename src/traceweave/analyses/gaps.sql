@@ -17,7 +17,7 @@
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length on the rank's own clock
--- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading', 'compilation' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay', 'device_delay' or 'began_before', or 'unknown': see the caveats
+-- column: cause VARCHAR | of the host's part 'launch_bound', 'sync', 'data_loading', 'allocator', 'module_loading', 'compilation', 'graph_capture' or 'profiler_overhead', of the device's 'dependency', 'kernel_delay', 'device_delay' or 'began_before', or 'unknown': see the caveats
 -- column: host_op VARCHAR | the innermost operator, annotation, NVTX range or Python function of the launching thread that covers more than half of the gap; NULL if none does, and for the device's part, which does not wait for the host
 -- column: after_op VARCHAR | the op that ended last before the gap; NULL if there is none
 -- column: before_op VARCHAR | the op that ended it; NULL if there is none
@@ -35,7 +35,7 @@
 -- caveat: until the launching call of the next op has returned, a gap is the host's part; after that it is the device's. If the op starts before its launch returns, there is no device's part.
 -- caveat: launch_bound: the host had not launched the next op yet, for none of the reasons below.
 -- caveat: data_loading: a range of data loading covers more than half of the host's part; on the cpu timeline of the gap.
--- caveat: allocator, module_loading, profiler_overhead: calls of the launching thread that allocate or free memory of the GPU (cudaMalloc, cudaFree), load code onto it (also the first launch of a kernel, where that takes a millisecond or more), or what the profiler recorded as its own overhead, cover more than half of the host's part.
+-- caveat: allocator, module_loading, graph_capture, profiler_overhead: calls of the launching thread that allocate or free memory of the GPU (cudaMalloc, cudaFree), capture a graph (what it launches then does not run), load code onto it (also the first launch of a kernel, where that takes a millisecond or more), or what the profiler recorded as its own overhead, cover more than half of the host's part.
 -- caveat: compilation: ranges of torch.compile or Triton in which code is compiled, or pauses of a millisecond or more in the calls of a thread before code is loaded, cover more than half of the host's part.
 -- caveat: sync: the launching thread was in a call that waits for the device when the gap began or for more than half of the host's part: a synchronizing one, or a copy call that returned only when its copy to or from unpinned memory had ended.
 -- caveat: dependency: an op of another stream ended within the device's part, not more than kernel_delay_ns before the next op started. Only per = 'stream' sees it: while another stream runs, the device is not idle.

@@ -52,9 +52,9 @@ def what_if(
     group= name= module= bytes= stream=) and one change to it (times= like=median|fastest|mean
     gbps= alpha_us= bucket_mb= prefetch= overlap=full wait=none contention=none). Kinds are
     compute, transfer, launch, sync, copy, device_delay, and what keeps a host from launching:
-    data_loading, allocator, compilation, module_loading, profiler_overhead. while=idle means
-    only such time of the host in which its GPU ran nothing. A semicolon puts several into one
-    scenario.
+    data_loading, allocator, compilation, module_loading, graph_capture, profiler_overhead.
+    while=idle means only such time of the host in which its GPU ran nothing. A semicolon puts
+    several into one scenario.
     """
     from traceweave import api
     from traceweave.cli.output import print_rows

@@ -2,7 +2,7 @@
 -- name is asked once: a condition on the calls or ranges themselves would be tried on every one of them. Replay and the
 -- analyses of gaps read the same tables, made when one needs them.
 
--- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code), holds_stream ('event': a stream waits, not the thread); NULL: does not
+-- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code), captures ('begin' or 'end' of a graph's capture), holds_stream ('event': a stream waits, not the thread); NULL: does not
 CREATE OR REPLACE TEMP TABLE tw_call_names AS
 SELECT
     name,
@@ -10,6 +10,7 @@ SELECT
     {{ names('launching', 'name') }} AS launches,
     {{ names('allocating', 'name') }} AS allocates,
     {{ names('loading_code', 'name') }} AS loads,
+    {{ names('capturing_graphs', 'name') }} AS captures,
     {{ names('stream_waits', 'name') }} AS holds_stream
 FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind IN ('runtime', 'driver', 'op') GROUP BY host_ops.name
@@ -59,7 +60,7 @@ FROM (
 ASOF JOIN (SELECT rank, start_ns FROM tw_code_calls) AS c ON c.rank = p.rank AND p.start_ns <= c.start_ns
 WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns;
 
--- table: tw_holds | what can keep a host thread from launching: rank, pid and tid (-1: no number; NULL: the record names no thread), depth, sort ('sync': a call that waits for the device, 'data_loading', 'allocator', 'compilation', also in pauses before code is loaded, 'module_loading', 'profiler_overhead'), name, start_ns, end_ns, on the rank's own clock
+-- table: tw_holds | what can keep a host thread from launching: rank, pid and tid (-1: no number; NULL: the record names no thread), depth, sort ('sync': a call that waits for the device, 'data_loading', 'allocator', 'compilation', also in pauses before code is loaded, 'module_loading', 'graph_capture': from the call that begins the capture to the one that ends it, 'profiler_overhead'), name, start_ns, end_ns, on the rank's own clock
 CREATE OR REPLACE TEMP TABLE tw_holds AS
 SELECT
     h.rank,
@@ -84,6 +85,19 @@ JOIN (
     AND list_contains(n.among, CASE h.kind WHEN 'runtime' THEN 'call' WHEN 'driver' THEN 'call' WHEN 'op' THEN 'op' ELSE 'range' END)
 UNION ALL
 SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'module_loading', name, start_ns, end_ns FROM tw_code_calls
+UNION ALL
+SELECT b.rank, coalesce(b.pid, -1), coalesce(b.tid, -1), 0, 'graph_capture', b.name, b.begun_ns, e.ended_ns
+FROM (
+    SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS begun_ns
+    FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE captures = 'begin') AS n USING (name)
+    WHERE h.kind IN ('runtime', 'driver')
+) AS b
+ASOF JOIN (
+    SELECT h.rank, h.pid, h.tid, h.start_local_ns + h.duration_ns AS ended_ns
+    FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE captures = 'end') AS n USING (name)
+    WHERE h.kind IN ('runtime', 'driver')
+) AS e
+    ON e.rank = b.rank AND e.pid IS NOT DISTINCT FROM b.pid AND e.tid IS NOT DISTINCT FROM b.tid AND b.begun_ns <= e.ended_ns
 UNION ALL
 SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'compilation', NULL, start_ns, end_ns FROM tw_pauses_before_code
 UNION ALL

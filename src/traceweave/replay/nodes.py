@@ -26,7 +26,10 @@ COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = 
 its peers are not known it is one, COMMUNICATION. A call that waits is two: it enters, and exits
 after what it waits for. A BARRIER belongs to no rank: all members of a collective are there."""
 
-HOLDS = ("data_loading", "allocator", "compilation", "module_loading", "profiler_overhead")
+HOLDS = (
+    "data_loading", "allocator", "compilation", "module_loading", "graph_capture",
+    "profiler_overhead",
+)  # fmt: skip
 """What keeps a host thread from launching; a call that waits for the device is a node instead."""
 
 COMPUTING, TRANSFERRING, LAUNCHING, SYNCING, COPYING, DELAYED, HELD = range(7)

@@ -9,19 +9,20 @@ FROM (VALUES
     ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU'),
     ('module_loading', 5, 'host', 'code is loaded onto the GPU'),
     ('compilation', 6, 'host', 'the host compiles code'),
-    ('profiler_overhead', 7, 'host', 'the profiler blocks the host'),
-    ('dependency', 8, 'device', 'it waits for another stream'),
-    ('kernel_delay', 9, 'device', 'GPU start latency (normal)'),
-    ('device_delay', 10, 'device', 'GPU blocked although work was queued'),
-    ('began_before', 11, 'device', 'it waits for what began before the recording'),
-    ('unknown', 12, NULL, 'no launch is recorded'),
-    ('short', 13, NULL, 'gaps too short to classify')
+    ('graph_capture', 7, 'host', 'the host captures a graph'),
+    ('profiler_overhead', 8, 'host', 'the profiler blocks the host'),
+    ('dependency', 9, 'device', 'it waits for another stream'),
+    ('kernel_delay', 10, 'device', 'GPU start latency (normal)'),
+    ('device_delay', 11, 'device', 'GPU blocked although work was queued'),
+    ('began_before', 12, 'device', 'it waits for what began before the recording'),
+    ('unknown', 13, NULL, 'no launch is recorded'),
+    ('short', 14, NULL, 'gaps too short to classify')
 ) AS causes(cause, place, whose, words);
 
 -- rows: tw_stalls() | what time without compute is due to, in few parts: cause (of exposed_causes, or of idle_causes), part ('launch_starved': the host had launched too little, 'blocked': by a synchronizing call or by what shares a stream, 'dependency': what is launched waits for other work; none of them: it is not known, or start latency)
 SELECT unnest(parts.causes) AS cause, parts.part
 FROM (VALUES
-    ('launch_starved', ['launched_late', 'launch_bound', 'data_loading', 'allocator', 'module_loading', 'compilation', 'profiler_overhead']),
+    ('launch_starved', ['launched_late', 'launch_bound', 'data_loading', 'allocator', 'module_loading', 'compilation', 'graph_capture', 'profiler_overhead']),
     ('blocked', ['blocked', 'same_stream', 'sync']),
     ('dependency', ['other_ranks', 'input_ready_late', 'nothing_left', 'copies', 'dependency', 'began_before'])
 ) AS parts(part, causes);
@@ -89,7 +90,8 @@ SELECT
     g.pid, g.tid, g.launch_start_ns, h.sync_op, w.waited_for_op_id,
     CASE
         WHEN g.timeline = 'cpu' AND h.is_loading THEN 'data_loading'
-        WHEN g.whose IS NULL THEN 'unknown'
+        -- what is launched into a graph does not run, so that no launch is known of what ends the gap, if anything does
+        WHEN g.whose IS NULL THEN CASE WHEN h.burden = 'graph_capture' THEN h.burden ELSE 'unknown' END
         WHEN g.whose = 'host' AND h.is_loading THEN 'data_loading'
         WHEN g.whose = 'host' THEN coalesce(h.burden, CASE WHEN h.sync_op IS NOT NULL THEN 'sync' END, 'launch_bound')
         WHEN g.end_ns - w.waited_until_ns <= kernel_delay_ns THEN 'dependency'

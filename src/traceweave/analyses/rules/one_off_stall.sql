@@ -28,6 +28,7 @@ SELECT
         WHEN 'data_loading' THEN 'data comes late'
         WHEN 'allocator' THEN 'memory is reallocated'
         WHEN 'module_loading' THEN 'code is loaded'
+        WHEN 'graph_capture' THEN 'a graph is captured'
         WHEN 'profiler_overhead' THEN 'the profiler writes'
         ELSE 'launched work starts late'
     END AS title,
@@ -40,6 +41,7 @@ SELECT
         WHEN 'data_loading' THEN '. The host waits for data there'
         WHEN 'allocator' THEN '. The host allocates or frees GPU memory there'
         WHEN 'module_loading' THEN '. Code is loaded onto the GPU there'
+        WHEN 'graph_capture' THEN '. The host captures a graph there, and what it launches does not run'
         WHEN 'profiler_overhead' THEN '. The profiler writes out what it recorded there'
         ELSE ' although work was launched'
     END
@@ -49,6 +51,7 @@ SELECT
         WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows. Later it was full or fragmented, and was flushed'
             || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'
+        WHEN 'graph_capture' THEN 'Capture graphs before measuring'
         WHEN 'profiler_overhead' THEN 'It only occurs with the profiler: ignore these steps'
         WHEN 'device_delay' THEN 'Not the host: look for another process on the GPU at that moment, or work that waits for events'
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'

@@ -38,6 +38,7 @@ const CAUSES = {
   allocator: "allocator",
   module_loading: "module loading",
   compilation: "compilation",
+  graph_capture: "graph capture",
   profiler_overhead: "profiler",
   unknown: "unknown",
 };

@@ -15,6 +15,7 @@ const TraceweaveTimelineDrawing = (() => {
     device_delay: "cause-device_delay",
     allocator: "cause-allocator",
     compilation: "cause-compilation",
+    graph_capture: "cause-graph_capture",
     module_loading: "cause-module_loading",
     profiler_overhead: "cause-profiler_overhead",
   };
