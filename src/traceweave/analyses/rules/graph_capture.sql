@@ -9,7 +9,7 @@ SELECT
     i.ranks,
     i.cost_ns,
     i.opening || ' while a graph is captured: what is launched then does not run' || i.details AS evidence,
-    CASE WHEN s.has_steps AND s.steps > 1
+    CASE WHEN s.has_steps AND s.steps > 2
         THEN 'Keep graphs and replay them: find what makes new ones, such as changing shapes'
         ELSE 'Record after the capture: graphs are captured once, then replayed'
     END AS advice

@@ -10,7 +10,7 @@ SELECT
     i.cost_ns,
     f.scenario,
     i.opening || ' while code is loaded onto it' || i.details AS evidence,
-    CASE WHEN s.has_steps AND s.steps > 1
+    CASE WHEN s.has_steps AND s.steps > 2
         THEN 'Find what loads new code in every step: kernels compiled for changing shapes, extensions that are loaded again'
         ELSE 'Warm up before recording: code is loaded when a kernel is first launched (CUDA_MODULE_LOADING=EAGER loads all at the start)'
     END AS advice
