@@ -48,6 +48,30 @@ class Threads:
         return waits
 
 
+BEGIN = -2
+"""The op_id of what is no call: the beginning of a step on the host."""
+
+
+def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
+    """Return the calls with one more, of no length, at the beginning of the only step where that
+    begins on the host: what the first thread that launches does until then, it does in the step.
+    """
+    first = np.flatnonzero(np.isin(calls["op_id"], gpu["launch"]))
+    if len(steps["step"]) != 1 or steps["device_start_ns"] != steps["start_ns"] or not len(first):
+        return calls
+    thread = calls["chain"] == calls["chain"][first[np.argmin(calls["start_ns"][first])]]
+    if np.min(calls["start_ns"][thread]) < steps["start_ns"]:
+        return calls
+    begin = {
+        "op_id": BEGIN, "chain": calls["chain"][thread][0], "sort": LAUNCH,
+        "start_ns": steps["start_ns"][0], "end_ns": steps["start_ns"][0], "step": steps["step"][0],
+    }  # fmt: skip
+    return {
+        name: np.append(column, begin.get(name, -1)).astype(column.dtype)
+        for name, column in calls.items()
+    }
+
+
 def threads(calls: Columns, streams: Streams, pageable: Ints) -> Threads:
     """Choose the calls that are nodes.
 
@@ -55,7 +79,7 @@ def threads(calls: Columns, streams: Streams, pageable: Ints) -> Threads:
     """
     sort = _blocking(calls, streams, pageable)
     is_node = (sort < WAIT) & ((sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"]))
-    kept = np.flatnonzero(is_node)
+    kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
     kept = kept[outermost({name: column[kept] for name, column in calls.items()})]
     if not len(kept):
         return Threads(calls, kept, sort, np.full(len(sort), -1))

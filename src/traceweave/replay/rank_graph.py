@@ -84,7 +84,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     Delays are not known yet, nor when transfers begin.
     """
     gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
-    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
+    calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
     tolerance = rows.tick if rows.tick > 1 else 0

@@ -159,12 +159,14 @@ SELECT
 FROM collective_instances;
 """
 
-# every op, a second node of each part in a collective, both ends of calls, and the collectives
+# every op, a second node of each part in a collective, both ends of calls, the collectives, and the
+# beginning of a step of each rank
 _MOST_NODES = """
 SELECT
     (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
     + 2 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
     + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
+    + (SELECT count(*) FROM ranks)
 """
 
 _RECORDED = """
