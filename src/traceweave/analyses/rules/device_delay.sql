@@ -1,6 +1,6 @@
 -- rule: device_delay | work that the GPU does not start
 -- topic: idling and copies
--- finds: Launched work starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the GPU causes the delay, not the host. Not before work that was launched before the recording began, or is the first of its stream: what that waits for was not recorded.
+-- finds: Launched work starts later than `kernel_delay_ns` (30 us) after the launching call returned, though nothing of this process runs: the GPU causes the delay, not the host. Not before work that was launched before the recording began, or is the first of its stream: what that waits for was not recorded. Of a rank that others wait for because of it, straggler says so.
 -- try: Look for other processes on the GPU, work that waits for events of other streams or of the host, or more streams than the GPU has queues.
 -- proof: gaps
 -- shows: gaps device_delay
@@ -13,4 +13,4 @@ SELECT
     'Not the host: look for another process on the GPU' || CASE WHEN p.is_cuda
         THEN ' (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
-WHERE cause = 'device_delay'
+WHERE i.cause = 'device_delay' AND NOT i.is_blamed
