@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
 
+from traceweave.explorer.app import build_app
 from traceweave.explorer.explorer import Explorer
 from traceweave.explorer.server import Server
 
@@ -13,11 +13,6 @@ from traceweave.explorer.server import Server
 @contextmanager
 def serving(explorer: Explorer) -> Iterator[Server]:
     """Run a server in a thread."""
-    server = Server(explorer, 0)
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
+    server = Server(build_app(explorer), 0, explorer.end)
+    with server.in_background():
         yield server
-    finally:
-        server.stop()
-        thread.join()

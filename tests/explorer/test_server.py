@@ -23,7 +23,8 @@ from tests.explorer.reading import decode
 from tests.marks import nightly
 from traceweave import explorer as explorer_package
 from traceweave.cli import main
-from traceweave.explorer.explorer import Explorer
+from traceweave.explorer.explorer import Explorer, explore
+from traceweave.explorer.opening import Opening
 from traceweave.explorer.server import Server
 
 NOTHING = (403, b"")
@@ -279,3 +280,63 @@ def test_without_the_extra_one_line_says_what_to_install(
     assert said == (
         "traceweave: error: this needs a web server: pip install 'traceweave-ranks[serve]'\n"
     )
+
+
+def test_a_run_is_served_while_it_is_read(
+    gpu_run: Path,
+) -> None:
+    """How far it is read, on a page of its own, for who has the token; then the run."""
+    opening = Opening()
+    server = Server(opening, 0, lambda: None)
+    with server.in_background():
+        status, page = _get(server, "")
+        assert (status, b"<progress" in page, b"<canvas" in page) == (200, True, False)
+        assert _get(server, "page/opening.js")[0] == 200
+        assert _get(server, "ask/run")[0] == 404
+        assert _get(server, "/ask/opening") == NOTHING
+        opening.begin([(Path("a"), 60), (Path("b"), 40)])
+        opening.advance(Path("a"), 25)
+        opening.advance(Path("b"), 40)
+        opening.finish(Path("b"), "ok")
+        told = json.loads(_get(server, "ask/opening")[1])
+        assert told == {"stage": "reading", "files": 2, "done": 1, "size": 100, "read": 65}
+        opening.stage("matching")
+        assert json.loads(_get(server, "ask/opening")[1])["stage"] == "matching"
+        with explore(gpu_run) as explorer:
+            opening.open(explorer)
+            assert _get(server, "ask/opening")[0] == 404
+            assert b"<canvas" in _get(server, "")[1]
+            assert _get(server, "ask/run")[0] == 200
+
+
+def test_serve_reads_traces_first(fixtures: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.duckdb"
+    command = [sys.executable, "-m", "traceweave", "serve", "--no-open", "-o", str(out)]
+    with subprocess.Popen(
+        [*command, str(fixtures / "ddp_gloo_4ranks")], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as served:  # fmt: skip
+        assert served.stdout is not None
+        place = urlsplit(served.stdout.readline().strip())
+        deadline = time.monotonic() + 60
+        status = 0
+        while status != 200 and time.monotonic() < deadline:
+            con = http.client.HTTPConnection(place.netloc, timeout=60)
+            with closing(con):
+                con.request("GET", place.path + "ask/run")
+                status = con.getresponse().status
+            time.sleep(0.1)
+        served.send_signal(signal.SIGINT)
+        _, said = served.communicate(timeout=60)
+    assert (status, served.returncode) == (200, 0)
+    assert "ranks 0-3 from 4 files" in said
+    assert out.exists()
+
+
+def test_what_cannot_be_read_ends_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    code = main(["serve", "--no-open", str(tmp_path / "empty"), "-o", str(tmp_path / "run.duckdb")])
+    assert (code, "no files there" in capsys.readouterr().err) == (3, True)
+    assert not (tmp_path / "run.duckdb").exists()

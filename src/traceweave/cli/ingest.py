@@ -147,7 +147,7 @@ def ingest(
     from traceweave.store.manifest import size_of_run
 
     jobs = fitting_jobs(jobs)
-    replaced = None if add else _what_is_there(target, None if replaces else paths)
+    replaced = None if add else what_is_there(target, None if replaces else paths)
     with progress_bars(quiet=quiet) as bars:
         result = read(
             paths,
@@ -183,7 +183,7 @@ def _no_output(paths: Sequence[str]) -> NoReturn:
     raise UsageError(f"name the database to write with -o; type: {line}")
 
 
-def _what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
+def what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
     """Name the database that ingest is going to replace; None if there is none.
 
     Raises UsageError if it holds the run of other traces than `paths`, unless these are None.

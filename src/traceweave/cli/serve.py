@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from traceweave.cli.options import DATABASE, example
+from traceweave.cli.options import example, require
+
+if TYPE_CHECKING:
+    from traceweave.ingestion import Progress
 
 
 @click.command(
     short_help="Explore the whole run in the browser.",
-    epilog=example("traceweave serve run.duckdb", "traceweave serve run.tw --port 8765 --no-open"),
+    epilog=example(
+        "traceweave serve run.duckdb",
+        "traceweave serve run.tw --port 8765 --no-open",
+        "traceweave serve traces/ -o run.duckdb",
+    ),
 )
-@DATABASE
+@click.argument("database", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="DATABASE is traces: read them into this database first. The page opens at once, says how"
+    " far that is, and then shows the run.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -22,13 +37,16 @@ from traceweave.cli.options import DATABASE, example
     help="Port on this machine's loopback.",
 )
 @click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
-def serve(database: Path, port: int, no_open: bool) -> None:
+def serve(database: Path, output: Path | None, port: int, no_open: bool) -> None:
     """Serve a page on this machine: every rank and step of DATABASE, from hours to nanoseconds.
 
     Search, selection, details, SQL; the address, with its secret, opens it until Ctrl-C. Only
     this machine can reach it, and nothing is changed. It needs pip install
     'traceweave-ranks[serve]'.
     """
+    if output is None:
+        require(database)
+
     from traceweave.cli.output import note
     from traceweave.explorer import serve as serve_page
 
@@ -36,4 +54,23 @@ def serve(database: Path, port: int, no_open: bool) -> None:
         click.echo(url)
         note("Ctrl-C ends it")
 
-    serve_page(database, port, not no_open, say)
+    if output is None:
+        serve_page(database, port, not no_open, say)
+        return
+    target = output
+    serve_page(
+        target, port, not no_open, say, lambda progress: _read(str(database), target, progress)
+    )
+
+
+def _read(traces: str, target: Path, progress: Progress) -> None:
+    """Read traces as `ingest` does, and say what it says."""
+    from traceweave.cli.ingest import summarize, what_is_there
+    from traceweave.cli.verdict import keep_verdict
+    from traceweave.ingestion import ingest
+    from traceweave.ingestion.room import fitting_jobs
+
+    replaced = what_is_there(target, [traces])
+    result = ingest([traces], target, jobs=fitting_jobs(None), progress=progress)
+    keep_verdict(target, progress)
+    summarize(result, replaced=replaced, quiet=False, verbose=False)

@@ -7,19 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from traceweave.errors import UsageError
+
+if TYPE_CHECKING:
+    from traceweave.ingestion import Progress
 
 __all__ = ["serve"]
 
 
-def serve(path: Path, port: int, open_browser: bool, say: Callable[[str], None]) -> None:
+def serve(
+    path: Path,
+    port: int,
+    open_browser: bool,
+    say: Callable[[str], None],
+    read: Callable[[Progress], None] | None = None,
+) -> None:
     """Serve a run to the browser of this machine until Ctrl-C; `say` is told the address.
 
-    Raises UsageError where the extra `serve` is not installed or the port is taken, DatabaseError.
+    `read` makes the run first, while the page says how far that is. Raises what it does, UsageError
+    where the extra `serve` is not installed or the port is taken, DatabaseError.
     """
     try:
-        from traceweave.explorer.server import serve_run
+        from traceweave.explorer.server import serve_run, serve_while_reading
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in (
             "starlette",
@@ -30,4 +41,7 @@ def serve(path: Path, port: int, open_browser: bool, say: Callable[[str], None])
         raise UsageError(
             "this needs a web server: pip install 'traceweave-ranks[serve]'"
         ) from error
-    serve_run(path, port, open_browser, say)
+    if read is None:
+        serve_run(path, port, open_browser, say)
+    else:
+        serve_while_reading(path, port, open_browser, say, read)

@@ -50,7 +50,7 @@ def build_app(explorer: Explorer) -> Starlette:
         # that a query is wrong is an answer too
         return await _answered(answering(request, question.answer, question.take_back), 200)
 
-    page = _files("explorer/page")
+    page = files("explorer/page")
 
     async def index(request: Request) -> Response:
         return await page.get_response("index.html", request.scope)
@@ -62,7 +62,7 @@ def build_app(explorer: Explorer) -> Starlette:
             Route("/ask/query", query, methods=["POST"]),
             Route("/", index),
             Mount("/page", page),
-            Mount("/shared", _files("report/assets")),
+            Mount("/shared", files("report/assets")),
         ]
     )
     app.router.redirect_slashes = False  # it does not know of the token
@@ -135,7 +135,7 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
     }
 
 
-def _files(folder: str) -> StaticFiles:
+def files(folder: str) -> StaticFiles:
     """Return what serves the files of a folder of this package, and none beside it."""
     return StaticFiles(packages=[("traceweave", folder)])
 

@@ -1,0 +1,23 @@
+// Says how far the run is read, and loads the page anew when it is there.
+const bar = document.querySelector("progress");
+const told = document.querySelector("p");
+const AGAIN_MS = 250;
+const size = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+
+async function look() {
+  let answer;
+  try {
+    answer = await fetch("ask/opening");
+  } catch {
+    bar.hidden = true;
+    told.textContent = "The server has ended: see where it was started.";
+    return;
+  }
+  if (answer.status === 404) return location.reload();
+  const { stage, files, done, size: whole, read } = await answer.json();
+  if (whole) Object.assign(bar, { max: whole, value: read });
+  told.textContent = files ? `${stage}: ${size(read)} of ${size(whole)}, ${done} of ${files} files` : `${stage} …`;
+  setTimeout(look, AGAIN_MS);
+}
+
+look();
