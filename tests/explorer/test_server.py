@@ -337,6 +337,8 @@ def test_what_cannot_be_read_ends_the_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    assert main(["serve", str(tmp_path / "empty")]) == 2
+    assert f"serve {tmp_path}/empty -o run.duckdb" in capsys.readouterr().err
     code = main(["serve", "--no-open", str(tmp_path / "empty"), "-o", str(tmp_path / "run.duckdb")])
     assert (code, "no files there" in capsys.readouterr().err) == (3, True)
     assert not (tmp_path / "run.duckdb").exists()

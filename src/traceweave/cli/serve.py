@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from traceweave.cli.names import is_run
 from traceweave.cli.options import example, require
+from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
     from traceweave.ingestion import Progress
@@ -44,6 +47,9 @@ def serve(database: Path, output: Path | None, port: int, no_open: bool) -> None
     this machine can reach it, and nothing is changed. It needs pip install
     'traceweave-ranks[serve]'.
     """
+    if output is None and database.is_dir() and not is_run(database):
+        line = shlex.join(["traceweave", "serve", str(database), "-o", "run.duckdb"])
+        raise UsageError(f"{database} is a folder of traces; name a database for them: {line}")
     if output is None:
         require(database)
 
