@@ -394,16 +394,17 @@ def test_a_host_bound_run_gains_by_its_launches(
         step = rows["measured_step_ns"][0]
         launches = run.what_if("kind=launch times=0")["gain_ns"][0]
         delays = run.what_if("kind=launch times=0; kind=device_delay times=0")["gain_ns"][0]
-        waiting = run.breakdown()["exposed_wait_ns"].mean()
+        lost = run.breakdown()
         late = run.stragglers().set_index("rank")
     # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
     assert rows["gain_ns"][0] == pytest.approx(6_954_709, abs=1000)  # clocks move by ns
     assert abs(rows["gain_ns"][1]) < 10_000
     assert rows["gain_ns"][2] > rows["gain_ns"][:2].sum()
     assert launches > step / 2
-    # every host takes as long as theirs for the step: only without the delays of all does the
-    # waiting go, of which ranks 0 and 6 are the origin
-    assert launches < waiting < delays
+    # without the time of all hosts nothing is left of what rank 0, which waits least, waits and
+    # idles, but how its GPU starts; ranks 0 and 6 are the origin of the waiting
+    most = (lost["exposed_wait_ns"] + lost["idle_ns"]).min()
+    assert 0.98 * most < launches <= delays < most
     assert late["origin_wait_ns"].sum() == late["waited_ns"].sum()
     assert late.loc[[0, 6], "origin_wait_ns"].sum() > 0.85 * late["waited_ns"].sum()
 
