@@ -98,16 +98,17 @@ def _check_rank(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> Non
         raise QueryError(f"parameter rank cannot be {rank}: no rank of this run, {has}")
 
 
-def keep_answers(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Compute analyses, with the usual values of their parameters, and keep what they say and start
-    from in the database behind `con`, which is written to disk; what it kept before is replaced.
+def keep_answers(
+    con: duckdb.DuckDBPyConnection, ask: Callable[[duckdb.DuckDBPyConnection], None]
+) -> None:
+    """Keep what analyses say that `ask` asks, and what they start from, in the database behind
+    `con`, which is written to disk; what it kept before is replaced.
 
     Raises what `run` does.
     """
     with unchanging(con):
         pass_over(con)
-        for name in names:
-            analysis_relation(con, name)
+        ask(con)
         store(con)
 
 
