@@ -14,9 +14,10 @@ import duckdb
 import pytest
 
 from traceweave import analyses
-from traceweave.analyses import common
+from traceweave.analyses import common, question
 from traceweave.analyses.parsed import parsed
 from traceweave.analyses.runner import prepare
+from traceweave.store.database import asked_of
 
 Interval = tuple[int, int]
 
@@ -245,7 +246,7 @@ def _read_only(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Compute once what ranks have in common, as in the runs of users; the next rows may differ."""
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(common, "is_read_only", lambda _: True)
+            patch.setattr(question, "asked_of", lambda con: (asked_of(con)[0], True))
             yield
     finally:
         common.forget(con)

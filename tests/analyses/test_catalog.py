@@ -17,6 +17,7 @@ from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
 from traceweave.analyses.catalog import TOPICS, Library, parse, rules, shared
 from traceweave.analyses.parameters import Parameter
+from traceweave.analyses.question import Question
 from traceweave.analyses.rules import RULE_COLUMNS, RULE_TOPICS, Rule
 from traceweave.analyses.runner import create_named, definitions, materialize, prepare
 from traceweave.analyses.statements import Statement
@@ -25,6 +26,8 @@ from traceweave.errors import QueryError, UsageError
 from traceweave.store.empty import create_tables
 from traceweave.store.schema import create_macros as create_store_macros
 from traceweave.store.schema import public_relations
+
+pytestmark = pytest.mark.usefixtures("all_planned")
 
 every_analysis = pytest.mark.parametrize("analysis", catalog(), ids=lambda a: a.name)
 STATEMENTS: list[Statement] = [*catalog(), *shared(), *rules()]
@@ -187,7 +190,7 @@ def read_only_run(
 
 def test_every_macro_is_documented_and_there(empty_run: duckdb.DuckDBPyConnection) -> None:
     for _ in range(2):
-        create_named(empty_run, definitions(), set())
+        create_named(empty_run, definitions(), Question(empty_run))
     made = empty_run.execute(
         "SELECT function_name, parameters FROM duckdb_functions()"
         " WHERE starts_with(function_name, 'tw_') AND contains(function_type, 'macro') ORDER BY ALL"

@@ -12,6 +12,7 @@ import traceweave
 from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.analyses import common
+from traceweave.analyses.question import Question
 from traceweave.store.database import open_database
 
 
@@ -26,7 +27,7 @@ def test_events_of_all_kinds_count(
     with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         ((events,),) = run.con.execute("SELECT sum(events_stored) FROM sources").fetchall()
         monkeypatch.setattr(common, "MOST_EVENTS", events + spare)
-        common.hold(run.con, ["memory_events", "steps"], set())
+        Question(run.con).hold(run.con, ["memory_events", "steps"])
         found = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
     there = {name for (name,) in found}
     assert "steps" in there

@@ -13,6 +13,7 @@ from tests.analyses.builders import Builder, rows
 from traceweave import analyses
 from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
+from traceweave.analyses.question import Question
 from traceweave.analyses.runner import materialize, prepare, provide
 from traceweave.errors import QueryError
 from traceweave.store.database import open_database
@@ -178,11 +179,11 @@ def test_tables_of_macros_are_made_once_per_question(build: Builder) -> None:
     provide(build.con, sql)
     assert build.con.execute(sql).fetchall() == []
     build.host(0, (0, 10), "cudaMalloc", kind="runtime")
-    made: set[str] = set()
-    provide(build.con, sql, made)
+    question = Question(build.con)
+    provide(build.con, sql, question)
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
     build.host(0, (20, 30), "cudaFree", kind="runtime")
-    provide(build.con, sql, made)
+    provide(build.con, sql, question)
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.marks import first_at_once, nightly
-from traceweave.analyses import stored
+from traceweave.analyses import runner, stored
 from traceweave.analyses.catalog import catalog
 from traceweave.api import VERDICT
 from traceweave.cli import main
@@ -76,11 +76,12 @@ def test_what_is_kept_is_what_is_computed(
         assert after[name].to_pylist() == before[name].to_pylist(), name
 
 
-def test_kept_answers_are_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("computed")
+def _refuse(*_: object) -> None:
+    raise AssertionError("computed")
 
-    monkeypatch.setattr("traceweave.analyses.runner.prepare", refuse)
+
+def test_kept_answers_are_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "prepare", _refuse)
     assert _answers(kept)["health"].num_rows > 5
     with traceweave.open(kept) as run, pytest.raises(AssertionError, match="computed"):
         run.findings(min_share=0.5)
@@ -179,3 +180,16 @@ def test_ingest_without_a_verdict_keeps_nothing(
     main(["ingest", "--no-verdict", str(fixtures / "ddp_gloo_straggler"), "-o", str(path)])
     assert "step time" not in capsys.readouterr().err
     assert not _is_kept(path)
+
+
+def test_what_compare_asks_of_the_time_is_kept(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run whose steps are as long as on the host it asks more than the verdict does."""
+    path = tmp_path / "run.duckdb"
+    assert traceweave.ingest([corpus / "cases/reference"], path).ok
+    traceweave.keep_answers(path)
+    with traceweave.open(path, frames="arrow") as run:
+        assert set(run.steps()["length_source"].to_pylist()) == {"host"}
+    monkeypatch.setattr(runner, "prepare", _refuse)
+    traceweave.compare(path, path)

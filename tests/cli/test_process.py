@@ -214,3 +214,19 @@ def test_ctrl_c_waits_for_an_import_and_is_heard_after_it(
     )
 
     assert (done.stdout, done.stderr) == (f"{told}ended\n", "")
+
+
+def test_commands_do_without_pandas(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    database = database_of(fixtures / "ddp_gloo_straggler")
+    before = (
+        "import atexit; atexit.register(lambda: print('pandas' in sys.modules, file=sys.stderr))"
+    )
+
+    for arguments in (
+        ["compare", database, database, "-o", tmp_path / "pair.html"],
+        ["what-if", database, "kind=launch times=0"],
+    ):
+        code, told = ended(before, *arguments)
+        assert (code, told.splitlines()[-1]) == (0, "False")

@@ -2,6 +2,7 @@
 -- answers: What is the latency of a group's collectives, and their bandwidth beyond it?
 -- topic: communication
 -- grain: one row per operation and process group
+-- needs: ref('bandwidth')
 -- page: table-alpha-beta
 -- param: time VARCHAR = 'transfer' | which time is fitted
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it

@@ -2,6 +2,7 @@
 -- answers: Which bandwidth do the collectives reach, and where is it lower than it should be?
 -- topic: communication
 -- grain: one row per operation, process group and size
+-- needs: collective_instances
 -- page: table-bandwidth
 -- param: slow_factor DOUBLE = 2 | a transfer that takes more than this many times the median of its row counts as slow
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv

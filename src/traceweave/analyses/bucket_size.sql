@@ -2,6 +2,7 @@
 -- answers: Would gradient reduction finish sooner after the backward pass if every k buckets were merged?
 -- topic: parallelism
 -- grain: one row per data-parallel group and number of buckets merged into one
+-- needs: ref('ddp_buckets')
 -- param: group_id BIGINT = NULL | as in ddp_buckets
 -- param: min_bytes BIGINT = 1024 | as in ddp_buckets
 -- param: time VARCHAR = 'transfer' | which time of the collectives is fitted, as in alpha_beta

@@ -10,6 +10,8 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
                                                  made of; optional
     -- within: rank, 600 bytes per op            if no row needs events of two ranks (batches.py);
                                                  optional; the memory it takes too, if that is much
+    -- needs: relation, ref('name')              without the rows of any of which it has none
+                                                 (question.py); optional
     -- param: name TYPE = default | meaning      or the bare name of one in parameters.txt
     -- choice: name 'value' | meaning            one per value, if the values are listed
     -- column: name TYPE | meaning, unit         in the order of the result
@@ -63,7 +65,7 @@ LIST = "'traceweave analyze --list' or run.analyses() in Python lists them all"
 """Where whoever asks for an analysis that does not exist finds those that do."""
 
 _LISTS = dict.fromkeys(("param", "choice", "column"), REPEATED) | dict.fromkeys(
-    ("within",), OPTIONAL
+    ("within", "needs"), OPTIONAL
 )
 
 
@@ -263,11 +265,13 @@ def render(
     statement: Statement,
     values: Mapping[str, Value],
     rows: Callable[[Statement, dict[str, Value]], str],
+    found: Callable[[Statement, dict[str, Value]], str | None] | None = None,
 ) -> str:
     """Return the SQL of a statement, given the values of parameters that differ from defaults.
 
     `rows` gives the relation of a part, given such values of its own: those that the template says
-    and, of shared rows and rules, those that the statement has itself.
+    and, of shared rows and rules, those that the statement has itself. `found` does so for all that
+    rules found, and gives None for a rule that found nothing.
     """
     known = statement.filled(values)
 
@@ -277,16 +281,17 @@ def render(
         return known[name]
 
     def relation(asked: Asked, given: Mapping[str, Value | Sql]) -> str:
-        found = {}
+        makes = found or rows if asked.function == "rules" else rows
+        tables = {}
         for part in statement.find(asked):
             same = [p.name for p in part.parameters if p.name in known]
             own = {} if part.kind == "analysis" else {name: known[name] for name in same}
-            found[part] = rows(part, part.bind({**own, **given}))
+            tables[part] = makes(part, part.bind({**own, **given}))
         if asked.function == "rules":
-            of_rules = {part: table for part, table in found.items() if isinstance(part, Rule)}
+            of_rules = {part: table for part, table in tables.items() if isinstance(part, Rule)}
             return f"({union_of_rules(of_rules)})"
-        (table,) = found.values()
-        return table
+        (table,) = tables.values()
+        return str(table)
 
     return statement.template.render(param, relation)
 

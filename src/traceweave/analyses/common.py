@@ -10,13 +10,11 @@ A connection to several databases keeps what it was asked of the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 import duckdb
 
-from traceweave.analyses.batches import GROWING, RUN, is_batch
-from traceweave.store.database import is_read_only
+from traceweave.analyses.batches import GROWING, RUN
 
 COMMON = (
     "clock_spans",
@@ -39,16 +37,17 @@ KEPT = (*COMMON, *GROWING)
 MOST_CALLS = 1_000_000
 """Calls of collectives of the largest run for which it is done: rows have up to 150 bytes."""
 
-MOST_EVENTS = 20_000
+MOST_EVENTS = 300_000
 """Events of the largest run whose events are kept, of all kinds: of more, to copy them all costs
 more than to plan the few columns that a question reads."""
 
-_SIZE = f"""
+SIZE = f"""
 SELECT
     {RUN},
     (SELECT count(*) FROM base.collective_calls),
     (SELECT coalesce(sum(events_stored), 0) FROM sources)
 """
+"""Of the run that a connection is asked of: its name, calls of collectives and events."""
 
 _OURS = """
 SELECT 'VIEW ' || view_name FROM duckdb_views()
@@ -62,21 +61,9 @@ _asked: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
 """The database that each connection was asked of last."""
 
 
-def hold(con: duckdb.DuckDBPyConnection, relations: Iterable[str], made: set[str]) -> None:
-    """Make tables of those of `relations` that are kept, where nothing changes them.
-
-    `made` are the tables that are there; those that were asked for are added to it.
-    """
-    wanted = [name for name in KEPT if name in relations and name not in made]
-    made.update(wanted)
-    if not wanted or not is_read_only(con) or is_batch(con):
-        return
-    ((run, calls, events),) = con.execute(_SIZE).fetchall()
-    for name in wanted:
-        if (events <= MOST_EVENTS) if name in GROWING else (calls <= MOST_CALLS):
-            rows = f"tw_held_{name}"
-            con.execute(f"CREATE TEMP TABLE IF NOT EXISTS {rows} AS FROM {run}.main.{name}")
-            con.execute(f"CREATE TEMP VIEW IF NOT EXISTS {name} AS FROM {rows}")
+def are_few(relation: str, calls: int, events: int) -> bool:
+    """Tell whether a run with so many calls of collectives, and events, keeps a relation's rows."""
+    return events <= MOST_EVENTS if relation in GROWING else calls <= MOST_CALLS
 
 
 def forget_others(con: duckdb.DuckDBPyConnection, database: int) -> None:

@@ -2,6 +2,7 @@
 -- answers: What does overlap cost the compute beside it, by class and by operation, and what is gained after that?
 -- topic: communication
 -- grain: one row per class of kernels and what ran beside them; with per = 'kernel' also per kernel name, with per = 'rank' also per rank
+-- needs: gpu_ops
 -- param: per VARCHAR = 'class' | what rows are of, beside class and operation
 -- choice: per 'class' | all ranks and kernels together
 -- choice: per 'kernel' | each kernel name

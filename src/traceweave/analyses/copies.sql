@@ -2,6 +2,7 @@
 -- answers: What is copied, how fast, from pageable or pinned memory, and does compute hide it?
 -- topic: time
 -- grain: one row per rank, direction, host memory and, with interval_ns, time interval
+-- needs: gpu_ops
 -- within: rank
 -- param: interval_ns BIGINT = NULL | length of time intervals, for the rate over time; NULL: one interval per rank
 -- column: rank INTEGER | global rank

@@ -2,6 +2,7 @@
 -- answers: Are the gradients reduced while the backward pass goes on, and how long does the last reduction outlast it?
 -- topic: parallelism
 -- grain: one row per rank, step and gradient bucket
+-- needs: collectives
 -- within: rank
 -- param: group_id BIGINT = NULL | treat the all-reduces of this group as gradient buckets; NULL: of all groups that the traces show to be data parallel
 -- param: min_bytes BIGINT = 1024 | smaller all-reduces are not buckets (losses, norms), where the host side does not show it

@@ -2,6 +2,7 @@
 -- answers: Which rank sends or receives most in each exchange of experts, and how long would it take if all had the same?
 -- topic: communication
 -- grain: one row per instance whose split sizes every rank recorded
+-- needs: collective_instances, ref('exchanged')
 -- column: step BIGINT | step in which most ranks issued it; NULL outside any step
 -- column: op VARCHAR | 'all_to_all', or of experts 'dispatch' or 'combine'
 -- column: group_id INTEGER | process group

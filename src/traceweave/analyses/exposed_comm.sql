@@ -2,6 +2,7 @@
 -- answers: Which collectives cost time that no compute hides, is it waiting or transfer, and which rank was late?
 -- topic: communication
 -- grain: one row per rank and collective
+-- needs: collectives
 -- page: table-waits
 -- param: queued_ns
 -- column: rank INTEGER | global rank

@@ -2,6 +2,7 @@
 -- answers: Are the parameters gathered before they are needed, and are the gradients scattered while compute goes on?
 -- topic: parallelism
 -- grain: one row per rank, step and all-gather or reduce-scatter of a sharded group
+-- needs: collectives, groups
 -- within: rank
 -- param: group_id BIGINT = NULL | treat this group as sharded; NULL: all groups that the traces show to be data parallel and that do both operations
 -- param: release_ns

@@ -2,6 +2,7 @@
 -- answers: Which kind of parallelism does the communication belong to, and how much of it is exposed?
 -- topic: parallelism
 -- grain: one row per process group, or per role
+-- needs: collectives
 -- param: per VARCHAR = 'group' | what one row is
 -- choice: per 'group' | a process group
 -- choice: per 'role' | all groups of one role and use together, each rank's time counted once; the group's own columns are NULL

@@ -2,6 +2,7 @@
 -- answers: Which operation is stuck, which ranks did not come to it or came with another one, and who only waits for them?
 -- topic: communication
 -- grain: one row per rank that is missing, that issued something else, that is stuck, or that waits; none if nothing was under way
+-- needs: flight_calls
 -- column: rank INTEGER | global rank
 -- column: role VARCHAR | 'mismatched' (came with another operation, size or type), 'missing' (others wait for it, and it waits for nobody), 'stuck' (other members have finished its oldest operation, it has not) or 'waiting'
 -- column: group_id INTEGER | process group of the operation that is stuck

@@ -2,6 +2,7 @@
 -- answers: Which operators, modules or annotated parts take the time on the host and on the device, self and total?
 -- topic: time
 -- grain: one row per name, over all ranks
+-- needs: host_ops
 -- param: kind VARCHAR = 'op' | what counts as an operator
 -- choice: kind 'op' | PyTorch operators
 -- choice: kind 'annotation' | annotations of the PyTorch profiler

@@ -2,6 +2,7 @@
 -- answers: Does each stream idle because the host was late, because kernels take time to start, or for another reason?
 -- topic: time
 -- grain: one row per rank, device and stream
+-- needs: gpu_ops
 -- within: rank
 -- param: kernel_delay_ns
 -- column: rank INTEGER | global rank

@@ -2,6 +2,7 @@
 -- answers: Does NCCL's own measurement of collectives agree with the traces?
 -- topic: communication
 -- grain: one row per operation, process group and size that Inspector measured; groups that are not known in one row
+-- needs: communicators, nccl_inspected
 -- column: op VARCHAR | which operation
 -- column: group_id INTEGER | process group; NULL if its communicator fits none, or several
 -- column: bytes BIGINT | size S as nccl-tests defines it; NULL if Inspector does not say

@@ -2,6 +2,7 @@
 -- answers: Was anything lost or odd at ingest, how much, and in which files?
 -- topic: overview
 -- grain: one row per kind of problem and message
+-- needs: ingest_issues
 -- column: kind VARCHAR | short stable name of the trouble
 -- column: events BIGINT | how many events it concerns, over all files; 0: none in particular; NULL: not known, as of what lies beyond a cut
 -- column: files BIGINT | files that have it; 0 if it concerns the run

@@ -2,6 +2,7 @@
 -- answers: Is the same kernel slower on some rank, and by how much?
 -- topic: time
 -- grain: one row per kernel name and rank
+-- needs: ref('kernels')
 -- param: kernels BIGINT = NULL | number of compute kernels, those that take most time; NULL: all that run on two ranks or more
 -- param: rank BIGINT = NULL | this rank only, beside all; NULL: all
 -- column: kernel VARCHAR | the name

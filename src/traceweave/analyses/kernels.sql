@@ -2,6 +2,7 @@
 -- answers: Which kernels take the GPU's time, and is the same kernel slower on one rank?
 -- topic: time
 -- grain: one row per kernel name or class, over all ranks
+-- needs: gpu_ops
 -- page: table-kernels
 -- param: per VARCHAR = 'name' | what the kernels are grouped by
 -- choice: per 'name' | the kernel's name

@@ -2,6 +2,7 @@
 -- answers: Is launching the bottleneck: slow calls, work that ends before its call returns, or work that starts late?
 -- topic: time
 -- grain: one row per rank, device, launching thread, API call and name of the GPU work
+-- needs: gpu_ops
 -- within: rank
 -- param: ops VARCHAR = 'all' | which GPU work counts
 -- choice: ops 'all' | kernels, copies and memsets

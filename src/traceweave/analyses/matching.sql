@@ -2,6 +2,7 @@
 -- answers: Were the collectives of different ranks found to belong together, on every rank of their group, and do the clocks resolve who came last?
 -- topic: communication
 -- grain: one row per operation and process group, or one for the run
+-- needs: collectives
 -- param: per VARCHAR = 'group' | what one row covers
 -- choice: per 'group' | one operation of a process group
 -- choice: per 'run' | all of them; op and group_id are NULL

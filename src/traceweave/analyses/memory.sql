@@ -2,6 +2,7 @@
 -- answers: How much memory was allocated and reserved at the peak, when, and how fragmented was it?
 -- topic: time
 -- grain: one row per rank and device, or per rank, device and step
+-- needs: memory_events
 -- page: table-memory
 -- within: rank
 -- param: per VARCHAR = 'run' | where the peak is searched

@@ -2,6 +2,7 @@
 -- answers: Which operators hold the memory when most of it is allocated?
 -- topic: time
 -- grain: one row per rank, device and operator with memory that it allocated and that was not yet released at the peak
+-- needs: memory_events
 -- within: rank
 -- column: rank INTEGER | global rank
 -- column: device VARCHAR | device as the trace names it

@@ -2,6 +2,7 @@
 -- answers: How does memory grow and shrink during the recording?
 -- topic: time
 -- grain: one row per rank, device and stretch of the recording with memory events
+-- needs: ref('memory')
 -- param: stretches BIGINT = 400 | number of intervals between the first and the last memory event
 -- param: curves BIGINT = NULL | number of ranks and devices, those with the highest peaks, GPUs before hosts; NULL: all
 -- column: rank INTEGER | global rank

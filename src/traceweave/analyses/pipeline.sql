@@ -2,6 +2,7 @@
 -- answers: How long are the stages of the pipeline idle, when, and how much of that does the schedule need?
 -- topic: parallelism
 -- grain: one row per rank and step, of the ranks that send to and receive from each other in a chain
+-- needs: ref('pipeline_traffic')
 -- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else, nor communicators of MPI
 -- param: release_ns
 -- column: rank INTEGER | global rank

@@ -2,6 +2,7 @@
 -- answers: How far is the host ahead of each stream, and does a full queue ever block it?
 -- topic: time
 -- grain: one row per rank, device, stream and, with interval_ns, time interval
+-- needs: gpu_ops
 -- within: rank
 -- param: queue_limit BIGINT = 1024 | a queue that holds this many launches is full
 -- param: interval_ns BIGINT = NULL | length of time intervals; NULL: one interval per stream

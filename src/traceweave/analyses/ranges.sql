@@ -2,6 +2,7 @@
 -- answers: How long did the GPU work on what each NVTX range or annotation launched?
 -- topic: time
 -- grain: one row per rank, kind and name of a range
+-- needs: host_ops
 -- within: rank
 -- param: kind VARCHAR = 'any' | which ranges
 -- choice: kind 'any' | NVTX ranges and annotations

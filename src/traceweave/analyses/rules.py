@@ -10,7 +10,7 @@ A rule is one SELECT with a header, as an analysis is:
     -- page: what on the page shows them, if that is not what the analysis says
     -- shows: what of a timeline it is about: gaps of a cause, ops of a category, waits, transfers
               or steps; all else is drawn faintly
-    -- param, choice: as in an analysis
+    -- param, choice, needs: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
 Of a rule of one's own only the name is compulsory.
@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 
 from traceweave.analyses.parameters import literal
 from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
-from traceweave.store.schema import Column
+from traceweave.store.schema import Column, no_rows
 
 RULE_TOPICS = ("ranks and waiting", "communication", "idling and copies", "what costs no time")
 """What findings are about, in the order in which a reader meets them."""
@@ -68,9 +68,14 @@ class Rule(Statement):
     kind: ClassVar[str] = "rule"
     allowed: ClassVar[Mapping[str, int]] = MappingProxyType(
         {"rule": ONCE}
-        | dict.fromkeys(("topic", "finds", "try", "proof", "page", "shows"), OPTIONAL)
+        | dict.fromkeys(("topic", "finds", "try", "proof", "page", "shows", "needs"), OPTIONAL)
         | dict.fromkeys(("param", "choice"), REPEATED)
     )
+
+    @property
+    def may_give(self) -> tuple[Column, ...]:
+        """Those of all rules."""
+        return RULE_COLUMNS
 
     @property
     def topic(self) -> str:
@@ -108,16 +113,17 @@ class Rule(Statement):
         return subject
 
 
-def union_of_rules(tables: Mapping[Rule, str]) -> str:
+def union_of_rules(tables: Mapping[Rule, str | None]) -> str:
     """Return a SELECT of what all rules found: rule, usual_title, usual_proof and RULE_COLUMNS.
 
-    `tables` names the relation with the rows of each rule.
+    `tables` names the relation with the rows of each rule; None: it has none.
     """
-    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in RULE_COLUMNS)
-    selects = [f"SELECT '' AS rule, '' AS usual_title, '' AS usual_proof, {nothing} WHERE FALSE"]
+    usual = (Column(name, "VARCHAR", "") for name in ("rule", "usual_title", "usual_proof"))
+    selects = [no_rows((*usual, *RULE_COLUMNS))]
     selects += [
         f"SELECT '{rule.name}' AS rule, {literal(rule.headline)} AS usual_title,"
         f" '{rule.proof}' AS usual_proof, * FROM {table}"
         for rule, table in tables.items()
+        if table is not None
     ]
     return "\nUNION ALL BY NAME ".join(selects)

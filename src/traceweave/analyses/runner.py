@@ -4,7 +4,7 @@ The rows of other statements that a statement reads (templates.py) are computed 
 rendered, once per question and set of values, into a temporary table, which DuckDB spills to disk
 if memory is short. Further questions use them again only where the database was opened read-only:
 then nothing can change it while it is open (fitting the clocks again opens it for writing, which a
-reader's lock forbids). `made` is the set of what is there for a question.
+reader's lock forbids).
 """
 
 from __future__ import annotations
@@ -23,27 +23,22 @@ import pyarrow as pa
 
 from traceweave.analyses.batches import Ranks, batch, divide, elsewhere
 from traceweave.analyses.catalog import called, find, library, render
-from traceweave.analyses.common import forget_others, hold
 from traceweave.analyses.in_sql import Prepared, compute_calls
 from traceweave.analyses.inputs import INPUTS, THROUGH
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.parsed import identifiers, parsed
+from traceweave.analyses.question import Question
 from traceweave.analyses.sentences import WRITERS, create_writer
 from traceweave.analyses.statements import Statement
-from traceweave.analyses.stored import pass_over, restore, store, stored
+from traceweave.analyses.stored import pass_over, restore, store
 from traceweave.analyses.sweeps import SWEEPS, create_sweep
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
-from traceweave.store.database import asked_of, first_line, unchanging
+from traceweave.store.database import first_line, unchanging
 from traceweave.store.rows import registered
+from traceweave.store.schema import no_rows
 from traceweave.vocabulary import with_names
 from traceweave.words import name_ranks
-
-_KEPT = """
-SELECT table_name FROM duckdb_tables() WHERE temporary
-UNION ALL
-SELECT view_name FROM duckdb_views() WHERE temporary
-"""
 
 _DEFINITION = re.compile(
     r"^-- (?P<sort>macro|rows|table): (?P<name>\w+)(?P<takes>[^|]*?) \|[^\n]*\n"
@@ -73,10 +68,11 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     values = analysis.bind(params)
     with _refusing(name):
         _check_rank(con, values)
-        is_kept = table_of(analysis, values) in stored(con)
+        question = Question(con)
+        is_kept = table_of(analysis, values) in question.stored
         if is_kept or analysis.is_own or divide(con, analysis):
-            return con.table(materialize(con, analysis, values))
-        return con.sql(parsed(con, prepare(con, analysis, values)))
+            return con.table(materialize(con, analysis, values, question))
+        return con.sql(parsed(con, prepare(con, analysis, values, question)))
 
 
 def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> str:
@@ -102,16 +98,17 @@ def _check_rank(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> Non
         raise QueryError(f"parameter rank cannot be {rank}: no rank of this run, {has}")
 
 
-def keep_answers(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Compute analyses, with the usual values of their parameters, and keep what they say and start
-    from in the database behind `con`, which is written to disk; what it kept before is replaced.
+def keep_answers(
+    con: duckdb.DuckDBPyConnection, ask: Callable[[duckdb.DuckDBPyConnection], None]
+) -> None:
+    """Keep what analyses say that `ask` asks, and what they start from, in the database behind
+    `con`, which is written to disk; what it kept before is replaced.
 
     Raises what `run` does.
     """
     with unchanging(con):
         pass_over(con)
-        for name in names:
-            analysis_relation(con, name)
+        ask(con)
         store(con)
 
 
@@ -150,46 +147,86 @@ def prepare(
     con: duckdb.DuckDBPyConnection,
     statement: Statement,
     values: Mapping[str, Value],
-    made: set[str] | None = None,
+    question: Question | None = None,
 ) -> str:
     """Return the SQL of a statement, reading tables in place of other statements.
 
-    Creates in `con` what it needs: those tables, macros, and inputs made in Python; `made` are the
-    tables that were created for the same question.
+    Creates in `con` what it needs: those tables, macros, and inputs made in Python, but for what is
+    there for the same question.
     """
-    made = _kept(con) if made is None else made
-    sql = render(statement, values, lambda part, given: materialize(con, part, given, made))
-    provide(con, sql, made)
+    question = question or Question(con)
+    try:
+        if question.lacks(statement):
+            raise _NoRowsError
+        sql = _render(con, statement, values, question)
+    except _NoRowsError:
+        return no_rows(statement.may_give)
+    provide(con, sql, question)
     if statement.is_own:  # of functions that are analyses; ours have them by `ref`
         compute_calls(con, sql, None, partial(analysis_relation, con))
     return sql
+
+
+class _NoRowsError(Exception):
+    """A statement has none."""
+
+
+def _render(
+    con: duckdb.DuckDBPyConnection,
+    statement: Statement,
+    values: Mapping[str, Value],
+    question: Question,
+) -> str:
+    """Return the SQL of a statement; raises _NoRowsError where it needs a part that has no rows."""
+
+    def rows(part: Statement, given: dict[str, Value]) -> str:
+        table = materialize(con, part, given, question)
+        if table in question.empty and part in statement.needed_parts:
+            raise _NoRowsError
+        return table
+
+    def found(part: Statement, given: dict[str, Value]) -> str | None:
+        if question.lacks(part):
+            return None
+        table = materialize(con, part, given, question)
+        return None if table in question.empty else table
+
+    return render(statement, values, rows, found)
 
 
 def materialize(
     con: duckdb.DuckDBPyConnection,
     statement: Statement,
     values: dict[str, Value],
-    made: set[str] | None = None,
+    question: Question | None = None,
 ) -> str:
     """Compute the rows of a statement into a temporary table and return its name.
 
-    What a read-only database has been asked before is not computed again, nor what is in `made`.
+    What a read-only database has been asked before is not computed again, nor what is there for the
+    same question.
     """
     go_on()
-    made = _kept(con) if made is None else made
+    question = question or Question(con)
     name = table_of(statement, values)
-    if name not in made and not restore(con, statement, name):
-        if batches := divide(con, statement):
+    if name not in question.made and not restore(con, statement, name, question.stored):
+        if question.lacks(statement):
+            _write(con, no_rows(statement.may_give), name, question)
+        elif batches := divide(con, statement):
             _write_batches(con, statement, values, batches, name)
         elif statement.through:
-            _write_through(con, statement, values, made, name)
+            _write_through(con, statement, values, question, name)
         else:
             with _refusing(statement.name, statement.kind) if statement.is_own else nullcontext():
-                sql = prepare(con, statement, values, made)
-                create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
-                con.execute(parsed(con, create)).fetchall()
-    made.add(name)
+                _write(con, prepare(con, statement, values, question), name, question)
+    question.made.add(name)
     return name
+
+
+def _write(con: duckdb.DuckDBPyConnection, sql: str, name: str, question: Question) -> None:
+    """Create the table `name` of the rows of a SELECT."""
+    create = f"CREATE OR REPLACE TEMP TABLE {name} AS\n{sql}"
+    if con.execute(parsed(con, create)).fetchall() == [(0,)]:
+        question.empty.add(name)
 
 
 def table_of(statement: Statement, values: Mapping[str, Value]) -> str:
@@ -250,38 +287,38 @@ def _write_through(
     con: duckdb.DuckDBPyConnection,
     statement: Statement,
     values: dict[str, Value],
-    made: set[str],
+    question: Question,
     name: str,
 ) -> None:
     """Create the table `name` of what Python makes of the rows that a statement selects."""
 
     def selected() -> pa.Table:
-        return con.sql(prepare(con, statement, values, made)).to_arrow_table()
+        return con.sql(prepare(con, statement, values, question)).to_arrow_table()
 
     through = THROUGH[statement.through]
-    hold(con, through.reads, made)
+    question.hold(con, through.reads)
     found = through.make(con, statement.filled(values), selected)
     with registered(con, found) as rows:
         select = f"SELECT {statement.typed()} FROM {rows}"
         con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
 
-def provide(con: duckdb.DuckDBPyConnection, sql: str, made: set[str] | None = None) -> None:
+def provide(con: duckdb.DuckDBPyConnection, sql: str, question: Question | None = None) -> None:
     """Have what a statement names there in `con`: shared macros with all that they call, functions,
-    and tables that are made once per question (`made`), as those of statements are.
+    and tables that are made once per question, as those of statements are.
     """
-    made = _kept(con) if made is None else made
+    question = question or Question(con)
     names = identifiers(sql)
-    hold(con, names, made)
-    create_named(con, names, made)
+    question.hold(con, names)
+    create_named(con, names, question)
 
 
-def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], made: set[str]) -> None:
+def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], question: Question) -> None:
     """Create the macros, functions and tables of such names; others are passed over."""
     there = _created.setdefault(con, set())
-    for name in sorted(set(names) - made):
+    for name in sorted(set(names) - question.made):
         if name in INPUTS:
-            hold(con, INPUTS[name].reads, made)
+            question.hold(con, INPUTS[name].reads)
             INPUTS[name].make(con)
         elif name in _FUNCTIONS and name not in there:
             # another connection to the instance may have: to ask which are there takes DuckDB
@@ -291,35 +328,11 @@ def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], made: set
             there.add(name)
         elif name in definitions():
             definition = definitions()[name]
-            provide(con, definition.body, made)  # a macro stays, the tables behind it do not
+            provide(con, definition.body, question)  # a macro stays, the tables behind it do not
             if definition.sort == "table" or name not in there:
                 con.execute(parsed(con, definition.create()))
                 there.add(name)
-        made.add(name)
-
-
-def _kept(con: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the temporary tables and views that still hold: none where the database can change.
-
-    A question begins with it. Raises QueryError in a transaction.
-    """
-    _refuse_transaction(con)
-    database, read_only = asked_of(con)
-    forget_others(con, database)
-    if not read_only:
-        return set()
-    return {name for (name,) in con.execute(_KEPT).fetchall()}
-
-
-def _refuse_transaction(con: duckdb.DuckDBPyConnection) -> None:
-    """Raise QueryError where the user has begun a transaction: a ROLLBACK takes back what is
-    created for a question, and DuckDB's Python package creates no function a second time.
-    """
-    now, later = (con.execute("SELECT txid_current()").fetchone() for _ in range(2))
-    if now == later:  # each statement is a transaction of its own, but in one that was begun
-        raise QueryError(
-            "analyses are not asked within a transaction; end it first, with COMMIT or ROLLBACK"
-        )
+        question.made.add(name)
 
 
 class Definition(NamedTuple):

@@ -2,6 +2,7 @@
 -- answers: Which kernels always follow each other, and would be worth fusing?
 -- topic: time
 -- grain: one row per sequence of kernel names that occurs at least min_count times
+-- needs: gpu_ops
 -- param: length BIGINT = 3 | kernels in a sequence, 2 to 6
 -- param: min_count BIGINT = 10 | leave out sequences that occur less often
 -- param: max_kernel_ns BIGINT = NULL | only sequences in which every kernel takes at most this long, as candidates for fusion; NULL: any

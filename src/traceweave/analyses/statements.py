@@ -21,6 +21,7 @@ ONCE, OPTIONAL, REPEATED = range(3)
 Fields: TypeAlias = Mapping[str, tuple[str, ...]]
 """The lines of a header by their key."""
 
+_NEED = re.compile(r"(?:(ref|rule)\('(\w+)'\)|(\w+))(?:, |$)")
 _BYTES_PER_OP = re.compile(r"(\d+) bytes per op")
 _USUAL_BYTES_PER_OP = 40
 """Of times of GPU ops that are swept in memory; all else can be spilled."""
@@ -61,6 +62,21 @@ class Statement:
         """What it reads the rows of."""
         asked = (one for one in self.template.asked if one.function != "param")
         return tuple(dict.fromkeys(part for one in asked for part in self.find(one)))
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """Public relations without the rows of any of which it has none."""
+        return frozenset(name for _, _, name in self._needs() if name)
+
+    @cached_property
+    def needed_parts(self) -> frozenset[Statement]:
+        """Statements without the rows of any of which it has none."""
+        asked = [Asked(function, name) for function, name, _ in self._needs() if function]
+        return frozenset(part for one in asked for part in self.find(one))
+
+    def _needs(self) -> list[tuple[str, str, str]]:
+        stated = self.fields.get("needs", ()) if self.may_give else ()
+        return _NEED.findall("".join(stated))
 
     @property
     def within_rank(self) -> bool:
@@ -103,6 +119,11 @@ class Statement:
     def columns(self) -> tuple[Column, ...]:
         """The columns of its rows; none where its kind has them in common, as rules do."""
         return tuple(parse_column(text) for text in self.fields.get("column", ()))
+
+    @property
+    def may_give(self) -> tuple[Column, ...]:
+        """The columns that its rows have at most."""
+        return self.columns
 
     def typed(self) -> str:
         """Return what selects its columns, by name, from rows whose types are about theirs."""

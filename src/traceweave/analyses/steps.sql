@@ -2,6 +2,7 @@
 -- answers: How steady are the steps, and which rank is the slowest?
 -- topic: time
 -- grain: one row per step
+-- needs: steps
 -- page: figure-budget-heat
 -- column: step BIGINT | step number
 -- column: ranks BIGINT | ranks that recorded the step

@@ -9,7 +9,7 @@ analyses, they were made. In any other they are passed over, and what is asked i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -82,12 +82,15 @@ def pass_over(con: duckdb.DuckDBPyConnection) -> None:
     _known[con] = asked_of(con)[0], frozenset()
 
 
-def restore(con: duckdb.DuckDBPyConnection, statement: Statement, name: str) -> bool:
-    """Create the temporary table `name` of the rows of a statement, if they are stored.
+def restore(
+    con: duckdb.DuckDBPyConnection, statement: Statement, name: str, names: Container[str]
+) -> bool:
+    """Create the temporary table `name` of the rows of a statement, if it is among the `names` of
+    those that are stored.
 
     Returns whether they are: somebody else may have written them, and not as here.
     """
-    if name not in stored(con):
+    if name not in names:
         return False
     try:
         ((rows,),) = con.execute(_ROWS, [name]).fetchall()

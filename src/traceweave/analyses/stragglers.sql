@@ -2,6 +2,7 @@
 -- answers: Which rank makes the others wait, how often, what does it cost, and why?
 -- topic: communication
 -- grain: one row per rank, or per rank and step, that shares a collective with another rank
+-- needs: ref('arrivals')
 -- page: table-stragglers
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL

@@ -2,6 +2,7 @@
 -- answers: Which calls make the host wait for the device, and what code makes them?
 -- topic: time
 -- grain: one row per rank, call, reason and place in the code
+-- needs: host_ops
 -- within: rank
 -- param: min_call_ns BIGINT = 0 | leave out calls shorter than this
 -- param: step BIGINT = NULL | only calls in this step; NULL: all

@@ -114,7 +114,7 @@ def _written(parameter: Parameter) -> str:
 @cache
 def _is_sql(statement: Statement) -> bool:
     """Whether a statement and all that it reads is SQL alone."""
-    if statement.through or not _IN_PYTHON.isdisjoint(_needed(_as_macro(statement))):
+    if statement.through or not _IN_PYTHON.isdisjoint(_needed(as_macro(statement))):
         return False
     return all(_is_sql(part) for part in statement.parts)
 
@@ -134,7 +134,7 @@ def _needed(sql: str) -> tuple[str, ...]:
 
 
 def _with_parts(statement: Statement) -> Iterator[str]:
-    sql = _as_macro(statement)
+    sql = as_macro(statement)
     own = (definitions()[name] for name in _needed(sql) if name in definitions())
     yield from (definition.create(temporary=False) for definition in own)
     for part in statement.parts:
@@ -148,7 +148,7 @@ def _inner(statement: Statement) -> str:
 
 
 @cache
-def _as_macro(statement: Statement) -> str:
+def as_macro(statement: Statement) -> str:
     """Return its SQL with macros in place of what it reads, and theirs in place of parameters."""
     own = {parameter.name for parameter in statement.parameters}
 
@@ -171,7 +171,7 @@ def _as_macro(statement: Statement) -> str:
 @cache
 def relations(statement: Statement) -> tuple[str, ...]:
     """Return the public relations that the rows of a statement are made of, in their order."""
-    needed = _needed(_as_macro(statement))
+    needed = _needed(as_macro(statement))
     in_python = [INPUTS[name] for name in needed if name in INPUTS]
     in_python += [THROUGH[statement.through]] if statement.through else []
     read = {*needed, *(name for one in in_python for name in one.reads)}

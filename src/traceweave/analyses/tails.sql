@@ -2,6 +2,7 @@
 -- answers: Which collectives have long tails, is the time waiting or transfer, and which rank arrives last?
 -- topic: communication
 -- grain: one row per operation, process group and power-of-two size bucket
+-- needs: collectives
 -- page: table-tails
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one

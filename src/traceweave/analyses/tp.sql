@@ -2,6 +2,7 @@
 -- answers: How long does tensor parallelism block compute?
 -- topic: parallelism
 -- grain: one row per rank, step and tensor-parallel group
+-- needs: collectives, groups
 -- within: rank
 -- param: group_id BIGINT = NULL | treat this group as tensor parallel; NULL: all groups that the traces show to be
 -- param: release_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def knowing_inputs(command: click.Command) -> click.Command:
 
     @wraps(run)
     def guarded(*arguments: Any, **parameters: Any) -> Any:
-        with reading(lambda: inputs(parameters)):
+        with reading(cache(lambda: tuple(inputs(parameters)))):
             return run(*arguments, **parameters)
 
     command.callback = guarded

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.analyses import analysis_relation
+from traceweave.analyses.common import MOST_EVENTS
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
 
@@ -85,6 +86,18 @@ def read_steps(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Steps:
     kept, left_out = choose_steps(rows, warmup, window)
     rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
     return Steps(window, kept, left_out, rows)
+
+
+def ask_budget(con: duckdb.DuckDBPyConnection) -> None:
+    """Ask a small run the two questions that take longest of those that compare it; of a large one
+    they take as long as all that the verdict asks.
+    """
+    ((events,),) = con.execute("SELECT coalesce(sum(events_stored), 0) FROM sources").fetchall()
+    if events > MOST_EVENTS:
+        return
+    window = _window(con)
+    for analysis in ("breakdown", "idle_causes"):
+        analysis_relation(con, analysis, window=window)
 
 
 def _window(con: duckdb.DuckDBPyConnection) -> str:

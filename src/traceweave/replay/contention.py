@@ -6,13 +6,17 @@ compared, and what is lost is in contention.sql.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
+from traceweave.replay.rows import FEW_NODES
 from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns, registered
 
@@ -22,7 +26,7 @@ KERNEL, COMMUNICATION, COPY, OTHER = range(4)
 # an operation in two halves lasts from the start of one to the end of the other
 _OPS = f"""
 SELECT
-    g.op_id, coalesce(g.device, -1) AS device, g.start_local_ns AS start_ns,
+    g.rank, g.op_id, coalesce(g.device, -1) AS device, g.start_local_ns AS start_ns,
     greatest(g.start_local_ns + g.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
     CASE
         WHEN g.category = 'communication' THEN {COMMUNICATION}
@@ -31,7 +35,7 @@ SELECT
     END AS sort
 FROM gpu_ops AS g
 LEFT JOIN collectives AS r ON r.gpu_op_id = g.op_id AND r.receive_op_id IS NOT NULL
-WHERE g.rank = $rank
+WHERE g.rank BETWEEN $first AND $last
 """
 
 _COLUMNS = (
@@ -43,16 +47,34 @@ _COLUMNS = (
 def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_contention: one row per kernel and what ran beside it, as contention.sql says."""
     con.execute(f"CREATE OR REPLACE TEMP TABLE tw_beside ({_COLUMNS})")
-    for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall():
+    for first, last in _parts(con):
         go_on()
-        ops = con.execute(_OPS, {"rank": rank}).fetchnumpy()
-        for device in np.unique(ops["device"]).tolist():
-            mine = ops["device"] == device
-            of_device = {name: np.ma.getdata(values)[mine] for name, values in ops.items()}
-            with registered(con, beside(of_device)) as rows:
+        read = con.execute(_OPS, {"first": first, "last": last}).fetchnumpy()
+        ops = {name: np.ma.getdata(values) for name, values in read.items()}
+        _, places = np.unique(np.stack([ops["rank"], ops["device"]]), axis=1, return_inverse=True)
+        found = [
+            beside({name: values[places == place] for name, values in ops.items()})
+            for place in range(int(places.max(initial=-1)) + 1)
+        ]
+        if found:
+            together = {name: _joined([one[name] for one in found]) for name in found[0]}
+            with registered(con, together) as rows:
                 con.execute(f"INSERT INTO tw_beside BY NAME FROM {rows}")
     script = resources.files(__package__).joinpath("contention.sql").read_text(encoding="utf-8")
     con.execute(script)
+
+
+def _joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    joined: npt.NDArray[Any] = np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
+    return joined
+
+
+def _parts(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
+    """Return the first and last of the ranks whose ops are read at once: of a small run all."""
+    ranks = [rank for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall()]
+    ((ops,),) = con.execute("SELECT count(*) FROM gpu_ops").fetchall()
+    are_few = ranks and ops <= FEW_NODES
+    return [(ranks[0], ranks[-1])] if are_few else [(rank, rank) for rank in ranks]
 
 
 def beside(ops: Columns) -> Columns:

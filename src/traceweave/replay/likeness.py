@@ -105,7 +105,7 @@ def in_steps(
         beside = np.where(there, total, np.nan).reshape(things, owners)
         some = there.reshape(things, owners).any(axis=1)
         usual = np.zeros(things)
-        usual[some] = np.nanquantile(beside[some], _QUANTILES[like], axis=1, method="lower")
+        usual[some] = lower_quantiles(beside[some], _QUANTILES[like])
         own[place] = total
         longer[place] = np.maximum(total - np.repeat(usual, owners), 0)
     taken = own.sum(axis=0) * (1 - factor.ravel())
@@ -116,6 +116,16 @@ def in_steps(
     found: Floats = 1 - np.minimum(taken * share / np.maximum(own, 1e-9), 1)
     in_step: Floats = found[of_step, cell]
     return in_step
+
+
+def lower_quantiles(values: Floats, share: float) -> Floats:
+    """Return of each row, which has a number, the value of its numbers that this share of the
+    others is not above: np.nanquantile(values, share, axis=1, method="lower"), which asks of each
+    row alone.
+    """
+    place = np.floor((np.sum(~np.isnan(values), axis=1) - 1) * share).astype(np.int64)
+    found: Floats = np.sort(values, axis=1)[np.arange(len(values)), place]  # NaN comes last
+    return found
 
 
 class Work:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import duckdb
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from traceweave.arrays import Ints
 from traceweave.replay.nodes import HOLDS
+from traceweave.store.database import asked_of
 from traceweave.vocabulary import with_names
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -267,13 +269,22 @@ class Names:
     comm_ops: tuple[str, ...]
 
 
+_numbered: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
+"""Of each connection the database whose names and instances it has numbered last."""
+
+_IS_THERE = "duckdb_tables() WHERE temporary AND table_name = 'tw_replay_instances'"
+
+
 class Tables:
     """The tables of a run, asked one rank at a time."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._con = con
-        for statement in (_holds(), _NAMES, _CALLS, _INSTANCES):
-            con.execute(statement)
+        database, read_only = asked_of(con)
+        if not (read_only and _numbered.get(con) == database and self._any(_IS_THERE)):
+            for statement in (_holds(), _NAMES, _CALLS, _INSTANCES):
+                con.execute(statement)
+            _numbered[con] = database
         (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)
         self.has_gpu = self._any("gpu_ops")
         where = _NSYS_SAYS if self._any("ranks WHERE format = 'nsys'") else "name"

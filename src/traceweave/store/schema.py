@@ -6,6 +6,7 @@ queries may call, views/ the public relations with a documented header each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -111,6 +112,12 @@ def parse_column(text: str) -> Column:
     declaration, meaning = text.split(" | ", 1)
     name, type_ = declaration.split(" ", 1)
     return Column(name, type_.strip(), meaning.strip())
+
+
+def no_rows(columns: Iterable[Column]) -> str:
+    """Return a SELECT that gives such columns, and no row."""
+    listed = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in columns)
+    return f"SELECT {listed} WHERE FALSE"
 
 
 def _write_comments(con: duckdb.DuckDBPyConnection) -> None:

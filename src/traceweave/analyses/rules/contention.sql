@@ -1,5 +1,6 @@
 -- rule: contention | compute that runs longer beside communication or copies
 -- topic: communication
+-- needs: ref('contention')
 -- finds: The same work takes longer beside communication or copies than alone on the same rank: they share SMs and memory bandwidth. Cost: that time, of the kernels that could be compared, nothing extrapolated. Work with at least `slower_share` (80 %) of the compared time has to be slower: where shapes only look equal, some is faster.
 -- try: Fewer SMs for communication (NCCL_MAX_CTAS), copy engines in place of its kernels, or other compute beside it.
 -- proof: contention

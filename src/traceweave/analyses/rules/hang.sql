@@ -1,5 +1,6 @@
 -- rule: hang | a job that stands still
 -- topic: ranks and waiting
+-- needs: ref('hangs')
 -- finds: Flight recorder dumps show operations under way that ranks do not come to, come to with another one, or do not finish: these ranks, what they hold up, and what each did last. Where none is to blame, the operation that all ranks came to. It comes first, whatever costs time. Of a job that also left traces it is a warning: a dump of a job that goes on shows operations that would have finished.
 -- try: See what these ranks do (py-spy dump, their logs, dmesg for errors of the GPU).
 -- proof: hangs

@@ -1,5 +1,6 @@
 -- rule: long_tail | collectives that take long now and then
 -- topic: communication
+-- needs: collective_instances, ref('exposed_calls')
 -- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known; where a rank of the group is not seen, what looks like transfer may be waiting for it, and does not count. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
 -- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails

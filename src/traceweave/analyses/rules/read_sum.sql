@@ -1,5 +1,6 @@
 -- rule: read_sum | a sum that the host reads
 -- topic: communication
+-- needs: ref('exposed_calls'), ref('read_calls')
 -- finds: A collective of a few numbers (at most `read_bytes`, 64) in every step, two at least, whose result most ranks read (`.item()`) soon after: a loss, a norm, a count. All ranks are brought together for it, and the host launches nothing meanwhile. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
 -- try: Sum up and read every so many steps; or read the value of the step before.
 -- proof: exposed_comm

@@ -1,5 +1,6 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
+-- needs: ref('alpha_beta'), ref('exposed_calls')
 -- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta

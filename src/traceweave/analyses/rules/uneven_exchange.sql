@@ -1,5 +1,6 @@
 -- rule: uneven_exchange | an exchange that waits for the rank with most to move
 -- topic: communication
+-- needs: ref('exchanges'), ref('exposed_calls')
 -- finds: In an all_to_all, dispatch or combine whose split sizes every rank recorded, one rank sends or receives more than the mean, and the exchange takes as long as that rank needs. Cost: what its exposed transfer is longer than if all had the same, at the same rate and without latency (`exchanges`): at most. Below `small_bytes` (64 KiB) for that rank, latency is all. The evidence names the rank that most of it is due to, or says that ranks take turns. What the receivers then compute longer is not in it: that is `straggler`.
 -- try: Balance what ranks get: the capacity of experts or an auxiliary loss, the placement of experts or of embedding tables.
 -- proof: exchanges

@@ -1,5 +1,6 @@
 -- rule: uneven_work | a rank with more work than the others
 -- topic: ranks and waiting
+-- needs: ref('kernel_times')
 -- finds: The same kernels take longer on one rank by `slow_kernels` (3 %) in sum, but fewer than half of the kernel names do: it has more to do in some of them. The evidence counts the names that make up 90 % of the excess, and names the first. Cost as for slow_kernels. The usual reason is the share of the work: embedding tables, sequence lengths, tokens of experts. Where every rank does the same in these kernels, a GPU with a lower clock or power limit looks like this too: matrix products get slower, copies and small kernels do not.
 -- try: Balance shards and inputs; else compare clock rates and power limits.
 -- proof: kernels

@@ -1,5 +1,6 @@
 -- rule: weak_clocks | clocks that cannot tell ranks apart
 -- topic: what costs no time
+-- needs: ref('matching')
 -- finds: Waiting that costs `min_share` of a step or more lies below the clock resolution, or collectives end before they begin.
 -- try: Record all ranks over the same, more steps.
 -- proof: clock_quality

@@ -1,5 +1,6 @@
 -- shared: arrivals | when each rank came to the collectives that it shares with another one, and who came last
 -- grain: one row per rank and collective; none of messages that were buffered, for which nobody waited
+-- needs: collective_instances, collective_waits
 -- column: collective_id BIGINT | the instance
 -- column: rank INTEGER | global rank
 -- column: op VARCHAR | which operation

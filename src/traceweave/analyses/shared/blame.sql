@@ -1,5 +1,6 @@
 -- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
 -- grain: one row per rank that came last, or held up those who did
+-- needs: ref('stragglers'), ref('exposed_calls')
 -- param: min_share
 -- param: straggler_factor
 -- param: straggler_chance

@@ -1,5 +1,6 @@
 -- shared: compiling | how long the host compiled code in each step
 -- grain: one row per rank and step in which it did; per rank where no step is marked
+-- needs: host_ops
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step number; NULL: the rank's whole recording
 -- column: compile_ns BIGINT | length of the union of the ranges in which code was compiled, over all threads

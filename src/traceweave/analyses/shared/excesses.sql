@@ -1,5 +1,6 @@
 -- shared: excesses | what a rank that came last did longer than the others on its way to the collective
 -- grain: one row per such rank and collective, where others came the same way: from the same collective before
+-- needs: ref('stretches')
 -- column: rank INTEGER | the rank that came last
 -- column: step BIGINT | step in which it issued the collective
 -- column: waiting_ranks BIGINT | ranks that waited for it

@@ -1,5 +1,6 @@
 -- shared: exchanged | what each call of an exchange (all_to_all, dispatch, combine) sends to each other rank
 -- grain: one row per call and receiver
+-- needs: collectives
 -- column: call_id BIGINT | as in collectives
 -- column: collective_id BIGINT | the same value on all ranks of one instance
 -- column: group_id INTEGER | process group

@@ -1,5 +1,6 @@
 -- shared: exposed_calls | collectives within the time budget: what of them no compute hides, and what they are for
 -- grain: one row per rank and collective
+-- needs: ref('exposed_comm')
 -- param: forward_share
 -- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
 -- column: step BIGINT | step in which it was issued

@@ -1,5 +1,6 @@
 -- shared: followed_waits | how long the others waited for each rank, and whom its lateness goes back to
 -- grain: one row per missing rank, step, and rank that this goes back to
+-- needs: ref('arrivals')
 -- column: rank INTEGER | the rank that was waited for
 -- column: step BIGINT | step in which it issued the collectives
 -- column: origin INTEGER | the rank that its lateness goes back to: itself, or who held it up in another group before

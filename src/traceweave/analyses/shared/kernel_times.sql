@@ -1,5 +1,6 @@
 -- shared: kernel_times | ranks on which the same kernels take longer than on the others
 -- grain: one row per such rank
+-- needs: gpu_ops
 -- param: slow_kernels
 -- param: kernel_spread
 -- column: rank INTEGER | global rank

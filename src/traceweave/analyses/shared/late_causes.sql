@@ -1,5 +1,6 @@
 -- shared: late_causes | what most of a rank's lateness is made of
 -- grain: one row per rank, or per rank and step, that did anything longer than the others on its way to a collective
+-- needs: ref('excesses')
 -- param: per VARCHAR = 'run' | what one row covers
 -- choice: per 'run' | the whole run; step is NULL
 -- choice: per 'step' | one step of the rank; step is NULL for what it did outside any step

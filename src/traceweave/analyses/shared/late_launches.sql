@@ -1,5 +1,6 @@
 -- shared: late_launches | what held up the thread that launched a late collective, where what its GPU did meanwhile is no matter
 -- grain: one row per collective whose last rank launched it so late that this is more than half of its lateness
+-- needs: collectives, gpu_ops, ref('stretches')
 -- column: collective_id BIGINT | the instance
 -- column: previous_id BIGINT | the collective that made the ranks even
 -- column: sync_ns DOUBLE | how much longer than the others' its thread waited for the GPU

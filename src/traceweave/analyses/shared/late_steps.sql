@@ -1,5 +1,6 @@
 -- shared: late_steps | how long ranks waited for each late rank without compute, step by step
 -- grain: one row per late rank and step of the ranks that wait
+-- needs: ref('exposed_calls')
 -- column: rank INTEGER | the late rank
 -- column: step BIGINT | the step in which others wait for it
 -- column: late_ns BIGINT | what it alone was late, summed over those who wait; stages of a pipeline and the beginning of the recording apart

@@ -1,5 +1,6 @@
 -- shared: launched_until | what threads had launched on the GPU, and the backward operators that arrows from them lead to, up to each moment
 -- grain: one row per thread and moment at which it launches something, or an arrow begins
+-- needs: host_ops
 -- param: rank BIGINT = NULL | count this rank only; NULL: all
 -- column: thread UBIGINT | hash of rank, process and thread
 -- column: at_ns BIGINT | the moment, rank's own clock

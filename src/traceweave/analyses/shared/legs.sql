@@ -1,5 +1,6 @@
 -- shared: legs | a rank's way to each collective, from the end of the one that last made the same ranks even
 -- grain: one row per rank and collective
+-- needs: ref('arrivals')
 -- param: queued_ns
 -- column: collective_id BIGINT | this and the following as in arrivals
 -- column: rank INTEGER | global rank

@@ -1,5 +1,6 @@
 -- shared: pipeline_links | which rank sends activations to which: of two, the one that sends first in most steps is the earlier stage
 -- grain: one row per pair of neighbouring stages
+-- needs: ref('pipeline_messages')
 -- column: from_rank INTEGER | the earlier stage
 -- column: to_rank INTEGER | the later one
 WITH

@@ -1,5 +1,6 @@
 -- shared: pipeline_messages | the sends and receives that may be those of a pipeline
 -- grain: one row per rank and message
+-- needs: collectives
 -- param: group_id BIGINT = NULL | take the sends and receives of this group only; NULL: of all groups that are not known to be for something else, nor communicators of MPI
 -- column: call_id BIGINT | as in collectives
 -- column: collective_id BIGINT | the same value on both sides

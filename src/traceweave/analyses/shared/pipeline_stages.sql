@@ -1,5 +1,6 @@
 -- shared: pipeline_stages | the chains that ranks form by sending to each other
 -- grain: one row per rank that is in one chain
+-- needs: ref('pipeline_links')
 -- column: rank INTEGER | global rank
 -- column: first_rank INTEGER | the rank of the first stage: identifies the pipeline
 -- column: last_rank INTEGER | that of the last one

@@ -1,5 +1,6 @@
 -- shared: pipeline_traffic | what a rank sends and receives in a step, and how long it waits for the other side
 -- grain: one row per rank and step with messages that may be those of a pipeline
+-- needs: ref('pipeline_messages')
 -- param: release_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which they were issued

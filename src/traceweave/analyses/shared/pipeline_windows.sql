@@ -1,5 +1,6 @@
 -- shared: pipeline_windows | from when to when the step of a pipeline lasts, when it was full, and when it began to drain
 -- grain: one row per pipeline and step in which every stage has messages and compute; times on the common clock
+-- needs: ref('pipeline_stages'), ref('pipeline_traffic')
 -- column: first_rank INTEGER | the rank of the first stage
 -- column: step BIGINT | step; NULL outside any step
 -- column: has_optimizer BOOLEAN | all stages have a range of the optimizer's

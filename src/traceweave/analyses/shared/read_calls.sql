@@ -1,5 +1,6 @@
 -- shared: read_calls | collectives of a few numbers whose result the host reads soon after
 -- grain: one row per rank and such collective
+-- needs: collectives, host_ops
 -- param: read_bytes
 -- column: rank INTEGER | global rank
 -- column: collective_id BIGINT | the same value on all ranks of one instance

@@ -1,5 +1,6 @@
 -- shared: split_sizes | how unevenly all_to_all divides the work, by the sizes that were recorded
 -- grain: one row per rank of which sizes are known
+-- needs: collectives, gpu_ops
 -- column: rank INTEGER | global rank
 -- column: times_mean DOUBLE | what it receives (or, where that is even, sends back) in these collectives / the mean over their ranks
 SELECT rank, avg(times_mean) AS times_mean

@@ -1,5 +1,6 @@
 -- shared: starts | the collectives with which an uneven recording began: their waiting mirrors when ranks began to record
 -- grain: one row per collective
+-- needs: collective_instances
 -- column: collective_id BIGINT | the first of its group, and those that were under way with it, if it is 1.5 times as uneven as the worst of the other steps at the median, or, within one step, as the worst of all others
 WITH placed AS (
     SELECT

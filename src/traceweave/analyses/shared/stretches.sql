@@ -1,5 +1,6 @@
 -- shared: stretches | what a rank did on its way to a collective in which the clocks resolve who came last
 -- grain: one row per rank and such collective, where something lies between it and the collective that made the ranks even
+-- needs: ref('legs')
 -- column: collective_id BIGINT | this and the following, up to start_ns, as in legs
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it issued the collective

@@ -1,5 +1,6 @@
 -- shared: tail_causes | what the tails of collectives rest on
 -- grain: one row per operation, process group and power-of-two size bucket that has a tail: matched operations that took more than twice the median of 5 or more
+-- needs: collective_instances, collectives
 -- column: op VARCHAR | which operation
 -- column: group_id INTEGER | process group
 -- column: bytes_from BIGINT | lower end of the size bucket

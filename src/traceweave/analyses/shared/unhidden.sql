@@ -1,5 +1,6 @@
 -- shared: unhidden | what keeps most of the exposed communication from being hidden, waiting for other ranks apart
 -- grain: one row per scope that one known cause has at least half of
+-- needs: ref('exposed_calls')
 -- column: scope VARCHAR | 'hideable': what may run beside compute; 'all': all but messages of pipelines
 -- column: cause VARCHAR | as in exposed_causes; 'nothing_left' with 'input_ready_late'
 -- column: share DOUBLE | its share of the exposed time, 0 to 1

@@ -1,5 +1,6 @@
 -- shared: wait_origins | where the lateness of ranks goes back to that were late in one group because they had waited in another
 -- grain: one row per collective, rank that was held up, and rank that its lateness goes back to; a rank that was late on its own account, or first, has none
+-- needs: ref('arrivals')
 -- param: queued_ns
 -- column: collective_id BIGINT | the instance
 -- column: rank INTEGER | the rank that came late

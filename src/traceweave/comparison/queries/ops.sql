@@ -5,14 +5,25 @@ WITH inside AS (
     SELECT c.parent_id, sum(greatest(least(c.end_ns, p.end_ns) - c.start_ns, 0)) AS inside_ns
     FROM host_ops AS c JOIN host_ops AS p ON p.op_id = c.parent_id
     GROUP BY c.parent_id
+),
+-- calls with the same arguments have the same shapes, which are long to look for in each
+alike AS (
+    SELECT
+        o.name, o.kind, any_value(o.args) FILTER (o.arguments_hash IS NOT NULL) AS args,
+        CASE WHEN $steps IS NOT NULL THEN o.step END AS step,
+        count(*) AS calls,
+        sum(o.duration_ns - coalesce(i.inside_ns, 0)) AS total_ns
+    FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
+    WHERE o.kind IN ('op', 'nvtx') AND o.rank IS NOT NULL
+        AND ($steps IS NULL OR list_contains($steps, o.step) AND (o.rank, o.step) IN (SELECT (rank, step) FROM steps))
+    GROUP BY o.name, o.kind, o.step, o.arguments_hash
 )
 SELECT
-    o.name AS item,
-    o.args ->> '$."Input Dims"' AS shape,
-    o.kind AS class,
-    CASE WHEN $steps IS NOT NULL THEN o.step END AS step,
-    CAST(count(*) AS BIGINT) AS calls,
-    CAST(sum(o.duration_ns - coalesce(i.inside_ns, 0)) AS BIGINT) AS total_ns
-FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
-WHERE o.kind IN ('op', 'nvtx') AND o.rank IS NOT NULL AND ($steps IS NULL OR list_contains($steps, o.step) AND (o.rank, o.step) IN (SELECT (rank, step) FROM steps))
+    name AS item,
+    args ->> '$."Input Dims"' AS shape,
+    kind AS class,
+    step,
+    CAST(sum(calls) AS BIGINT) AS calls,
+    CAST(sum(total_ns) AS BIGINT) AS total_ns
+FROM alike
 GROUP BY ALL
