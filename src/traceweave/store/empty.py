@@ -60,7 +60,7 @@ def _copied(con: duckdb.DuckDBPyConnection) -> bool:
 def _digest() -> str:
     """Return what tells the tables of this version, and of this DuckDB, from those of another."""
     found = hashlib.sha256(duckdb.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.sql")):
+    for source in sorted(Path(__file__).parent.rglob("*.sql")):
         found.update(source.read_bytes())
     found.update(Path(schema.__file__).read_bytes())
     return found.hexdigest()[:16]
