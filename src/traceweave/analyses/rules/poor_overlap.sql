@@ -1,7 +1,7 @@
 -- rule: poor_overlap | poor overlap of communication
 -- topic: communication
 -- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), and groups that move at least `forward_share` of their bytes in the forward pass: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
--- try: What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest), gathering one unit ahead and a stream of its own are replayed (`bucket_mb=`, `prefetch=`, `stream=own`), and advised only if they gain `min_share` of the step.
+-- try: What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
 -- page: table-overlap
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
@@ -11,11 +11,11 @@ SELECT
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'kind=transfer times=0' AS ceiling,
-    CASE WHEN w.cause = 'same_stream' THEN 'stream=own' WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
-    CASE WHEN w.cause = 'same_stream' THEN 'Smaller pieces, or another order: a stream of its own alone is not known to gain anything' ELSE CASE e.hideable_use
+    CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
+    CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
         WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
-    END END AS otherwise,
+    END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it. At most {} more per {} could be hidden',
