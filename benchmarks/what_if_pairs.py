@@ -90,6 +90,9 @@ def pairs(ranks: int, steps: int, layers: int, recorded: bool) -> Iterator[Pair]
             replace(base, beta_gbps=base.beta_gbps / 3),
             base,
         )
+        if name != "PP":
+            shared = replace(base, shared_stream=True)
+            yield Pair(name, "collectives share the stream of compute", "stream=own", shared, base)
         if name in ("TPxDP", "PP"):
             slow = replace(base, slow_link={1: 4.0})
             yield Pair(

@@ -2,7 +2,7 @@
 
     python -m benchmarks.planted [--times 5] [--keep FOLDER] [DEFECT ...]
 
-Five defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times with
+Six defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times with
 it, and without it before and after, in one process. Asked of the recording with it: does a finding
 name the rank, the operator and the steps; does its scenario gain what the mean of the other two
 gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
@@ -37,6 +37,8 @@ class Defect:
     """What its evidence has to say, as a regular expression."""
     wrong: str
     """Findings that may not be as costly as that one: rule and advice, as a regular expression."""
+    scenario: str | None = None
+    """What its advice does, where the finding has none."""
 
 
 DEFECTS = {
@@ -62,6 +64,9 @@ DEFECTS = {
         "straggler|uneven_work",
         r"Rank 0 .*aten::matmul 18 times.*in (every|4. of 48) step",
         "data_bound|launch_bound|.*loader",
+    ),
+    "no_prefetch": Defect(
+        "poor_overlap", r"Compute hides 0\.\d% of the transfers", "data_bound", "prefetch=1"
     ),
 }
 
@@ -105,8 +110,9 @@ def judge(defect: Defect, out: Path) -> Outcome:
         findings = run.findings().to_dict("records")
         found = next((row for row in findings if re.fullmatch(defect.rules, row["rule"])), None)
         answer: Mapping[str, Any] = {}
-        if found and isinstance(found["scenario"], str):
-            answer = run.what_if(found["scenario"]).iloc[0].to_dict()
+        said = found["scenario"] if found else None
+        if scenario := said if isinstance(said, str) else found and defect.scenario:
+            answer = run.what_if(scenario).iloc[0].to_dict()
     cost = float(found["cost_ns"]) if found else 0.0
     return Outcome(
         steps["with"],

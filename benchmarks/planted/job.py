@@ -14,6 +14,7 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -128,9 +129,39 @@ def uneven_work(planted: bool) -> Step:
     return step
 
 
+@torch.library.custom_op("planted::sleep", mutates_args=())
+def sleep(rows: torch.Tensor) -> torch.Tensor:
+    """An operator of 4 ms that leaves the cores to gloo."""
+    time.sleep(0.004)
+    return rows.clone()
+
+
+def no_prefetch(planted: bool) -> Step:
+    """Each of 6 units of 12 ms gathers its 8 MB when it needs them in place of a unit earlier."""
+    shard = torch.ones(1 << 20)
+    parameters = [torch.empty(1 << 21) for _ in range(6)]
+
+    def gather(unit: int) -> Any:
+        return dist.all_gather_into_tensor(parameters[unit], shard, async_op=True)
+
+    def step(_: int) -> None:
+        work = gather(0)
+        for unit in range(6):
+            work.wait()
+            if unit < 5 and not planted:
+                work = gather(unit + 1)
+            for _ in range(3):
+                sleep(parameters[unit][:8])
+            if unit < 5 and planted:
+                work = gather(unit + 1)
+        dist.barrier()
+
+    return step
+
+
 DEFECTS: dict[str, Callable[[bool], Step]] = {
     defect.__name__: defect
-    for defect in (slow_rank, late_loader, tiny_buckets, metric_read, uneven_work)
+    for defect in (slow_rank, late_loader, tiny_buckets, metric_read, uneven_work, no_prefetch)
 }
 
 

@@ -93,6 +93,8 @@ class Config:
     data parallel."""
     overlap: bool = True
     """False: the compute stream waits for each collective at once."""
+    shared_stream: bool = False
+    """Collectives run on the compute stream, in the order of their launches."""
     bucket_layers: int = 2
     """Layers whose gradients travel in one all-reduce."""
     bucket_parts: int = 1

@@ -109,12 +109,16 @@ class StepBuilder:
         if op != "all_reduce":
             elements += -elements % members.shape[1]
         comm = Comm(op, ids, members, elements, dtype, element)
-        self.p.wait(stream, COMPUTE_STREAM)
+        if self.config.shared_stream:
+            stream = COMPUTE_STREAM
+        else:
+            self.p.wait(stream, COMPUTE_STREAM)
         self.p.communicate(comm, NCCL_KERNELS[op, dtype], stream)
 
     def settle(self, stream: int) -> None:
         """Let the compute stream wait for a communication stream."""
-        self.p.wait(COMPUTE_STREAM, stream)
+        if not self.config.shared_stream:
+            self.p.wait(COMPUTE_STREAM, stream)
 
     # -- the step
 

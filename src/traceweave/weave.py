@@ -1,8 +1,9 @@
 """What makes many ranks one run: matching collectives over ranks, and estimating every rank's
 clock.
 
-Reads base.collective_calls and base.rank_sources; writes what all files together tell of the former
-(base.inferences), groups, base.matches, clocks and the run's rows of ingest_issues about them.
+Reads base.collective_calls, base.rank_sources and NCCL's own records; writes what all files
+together tell of the calls (base.inferences), groups, base.matches, clocks and the run's rows of
+ingest_issues about them.
 Running it again gives the same tables.
 """
 
@@ -22,6 +23,7 @@ from traceweave.clocks.probes import read_exchanges
 from traceweave.clocks.tables import read_ranks, write_clocks
 from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
+from traceweave.links import write_links
 from traceweave.matching.calls import Calls, read_calls
 from traceweave.matching.groups import find_groups, read_labels, recorded_groups, state_roles
 from traceweave.matching.job import Job
@@ -87,6 +89,7 @@ def weave(con: duckdb.DuckDBPyConnection) -> WeaveSummary:
     con.execute("BEGIN")
     write_groups(con, groups)
     write_matches(con, calls, matches)
+    write_links(con)
     write_clocks(con, clocks, slack, left)
     con.execute("COMMIT")
     return WeaveSummary(

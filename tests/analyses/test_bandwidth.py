@@ -17,7 +17,7 @@ NAMES = (
     "transfer_best_ns", "algbw_p50_gbps", "algbw_best_gbps", "busbw_p50_gbps", "busbw_best_gbps",
     "unresolved", "slow", "transfer_min_p50_ns", "busbw_free_p50_gbps", "peer_ratio",
     "incomplete", "ranks_seen", "bus_factor", "algorithm", "protocol", "note",
-    "buffered",
+    "buffered", "link", "via", "peak_gbps", "peak_share",
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     # 4000 bytes in 800 ns: 5 GB/s; the bus factor of an all-reduce on two ranks is 1
     want = (
         "all_reduce", 0, 2, 4000, 3, 3, 800, 400, 5.0, 10.0, 5.0, 10.0, 0, 1, 800, 5.0, None,
-        0, 2, 1.0, None, None, None, 0,
+        0, 2, 1.0, None, None, None, 0, None, None, None, None,
     )  # fmt: skip
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 
@@ -206,4 +206,87 @@ def test_real_gpus_reach_what_their_links_allow(
     assert 150 < got["busbw_p50_gbps"][67_108_864] < 300
     assert got["busbw_free_p50_gbps"][67_108_864] == pytest.approx(
         got["busbw_p50_gbps"][67_108_864], rel=0.05
+    )
+
+
+PEAK = {"link": "intra-node", "via": "NVLink 4", "link_gbps": 450.0}
+
+
+def peaks(build: Builder) -> list[tuple[Any, ...]]:
+    return [(r["op"], r["peak_gbps"], r["peak_share"]) for r in rows(build.con, "bandwidth")]
+
+
+def test_bandwidth_is_held_to_what_the_link_of_its_group_has(build: Builder) -> None:
+    build.group(0, [0, 1, 2, 3], **PEAK)
+    for rank in range(4):
+        build.rank(rank)
+    _transfers(build, [1000], bytes_=200_000)
+    # 200 GB/s, times 2 * 3 / 4: 300 of 450
+    assert peaks(build) == [("all_reduce", 450, pytest.approx(300 / 450))]
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["NVLS", "NVLS_TREE", "COLLNET_DIRECT", "SYMMETRIC AllReduce_AGxLLMC_R_STMC"]
+)
+def test_what_switches_reduce_is_held_to_no_ring(build: Builder, algorithm: str) -> None:
+    build.group(0, [0, 1], **PEAK)
+    for rank in (0, 1):
+        build.rank(rank)
+    _transfers(build, [400], bytes_=400_000)
+    _log(build, "all_reduce", 400_000, algorithm)
+    [row] = rows(build.con, "bandwidth")
+    assert (row["busbw_p50_gbps"], row["peak_gbps"], row["peak_share"]) == (1000, None, None)
+    assert row["note"] == "switches reduce (NVLS or SHARP): no peak of a ring holds"
+
+
+def test_a_kernel_whose_name_says_multicast_is_held_to_no_ring(build: Builder) -> None:
+    build.group(0, [0, 1], **PEAK)
+    for rank in (0, 1):
+        build.rank(rank)
+        build.gpu(
+            rank, (0, 400), "communication", "ncclSymDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16"
+        )
+    build.collective({0: (0, 400), 1: (0, 400)}, bytes_=400_000)
+    build.con.execute(
+        "UPDATE base.collective_calls AS k SET gpu_op_id = g.op_id FROM base.gpu_ops AS g"
+        " WHERE g.rank = k.rank"
+    )
+    assert peaks(build) == [("all_reduce", None, None)]
+
+
+def test_an_exchange_over_two_kinds_of_link_has_no_peak(build: Builder) -> None:
+    build.group(0, [0, 1, 2, 3], link="mixed", via="IB", link_gbps=200.0)
+    for rank in range(4):
+        build.rank(rank)
+    _transfers(build, [1000], bytes_=4000, op="all_to_all")
+    _transfers(build, [1000], bytes_=4000, op="all_gather")
+    assert peaks(build) == [
+        ("all_gather", 200, pytest.approx(3 / 200)), ("all_to_all", None, None)
+    ]  # fmt: skip
+
+
+def test_a_group_between_nodes_is_not_slow_beside_one_in_a_node(build: Builder) -> None:
+    for rank in range(6):
+        build.rank(rank)
+    for group, ranks in enumerate(([0, 1], [2, 3], [4, 5])):
+        build.group(group, ranks, link="inter-node" if group == 2 else "intra-node")
+        length = 5000 if group == 2 else 1000
+        build.collective(dict.fromkeys(ranks, (0, length)), bytes_=4000, group_id=group)
+    found = {r["group_id"]: r["peer_ratio"] for r in rows(build.con, "bandwidth")}
+    assert found == {0: 1, 1: 1, 2: None}
+
+
+def _log(build: Builder, op: str, bytes_: int, algorithm: str) -> None:
+    """NCCL's log of rank 0 names the communicator of group 0 and what it ran."""
+    for place in (0, 1):
+        build.con.execute(
+            "INSERT INTO base.nccl_communicators BY NAME"
+            " SELECT 9 AS source_id, $1 AS number, 1 AS pid, $1 AS rank, 'a' AS identity,"
+            " $1 AS place, 2 AS size",
+            [place],
+        )
+    build.con.execute(
+        "INSERT INTO base.nccl_choices BY NAME SELECT 9 AS source_id, 1 AS pid, [0] AS numbers,"
+        " $1 AS op, $2 AS bytes, FALSE AS per_rank, $3 AS algorithm, 1 AS chosen, 1 AS line",
+        [op, bytes_, algorithm],
     )

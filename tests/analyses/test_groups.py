@@ -53,6 +53,7 @@ def test_time_is_counted_once_and_split_by_what_computes_meanwhile(build: Builde
         "exposed_share": 0.3,
         "note": "the operations do not show what the group of all ranks is used for;"
         " operations of 1 of 2 ranks seen",
+        "link": None,
     }
 
 

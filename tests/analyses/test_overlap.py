@@ -12,7 +12,10 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from traceweave.replay.engine import replay
+from traceweave.replay.graph import graph_of
 from traceweave.replay.hideable import served
+from traceweave.replay.nodes import TRANSFER
 
 US = 1000
 MAIN, SIDE = 7, 20
@@ -224,3 +227,26 @@ def test_real_runs(
     assert every["hidden_ns"] / 1e6 == pytest.approx(hidden, abs=0.01)
     assert calls["exposed_ns"].sum() / 1e6 == pytest.approx(exposed, abs=0.01)
     assert [every[part] / 1e6 for part in POSSIBLE] == pytest.approx(possible, abs=0.01)
+
+
+def test_a_call_gains_at_most_what_of_it_is_on_the_critical_path(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Held against replays, each without one collective."""
+    path = corpus / "nsys" / "fsdp_2rank_before__2026.2.sqlite"
+    with traceweave.open(database_of(path)) as run:
+        most = run.overlap(per="call").groupby("collective_id")["gain_ns"].max()
+        graph = graph_of(run.con)
+        numbered = run.con.execute("SELECT number, collective_id FROM tw_replay_instances")
+        instances = numbered.fetchall()
+    nodes, gains = graph.nodes, {}
+    end = nodes.end.max()
+    for number, one in instances:
+        length = nodes.length.astype(np.int64)
+        length[(nodes.instance == number) & (nodes.sort == TRANSFER)] = 0
+        start = replay(nodes.with_(length=length), graph.edges, graph.runs)
+        gains[one] = int(end - (start + length).max())
+    assert set(most.index) <= set(gains)
+    assert all(0 <= gains[one] <= most[one] for one in most.index)
+    # and most of it is gained
+    assert sum(gains.values()) > 0.9 * most.sum() > 5_000_000

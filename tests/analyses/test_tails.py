@@ -66,6 +66,7 @@ def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Buil
             "tail_steps": None,
             "tail_recurs": None,
             "note": None,
+            "link": None,
         }
     ]
 
@@ -97,6 +98,7 @@ def test_an_operation_without_partners_has_durations_only(build: Builder) -> Non
         "algorithm",
         "protocol",
         "note",
+        "link",
     }
     assert (row["duration_p50_ns"], row["duration_max_ns"]) == (20, 30)
     assert (row["instances"], row["calls"], row["unmatched_calls"]) == (0, 2, 2)

@@ -46,7 +46,7 @@ def within(spans: Iterable[Span], windows: list[Span]) -> list[Span]:
 def test_an_operator_that_waits_for_a_collective_does_not_compute(
     ingested: Ingested, fixtures: Path
 ) -> None:
-    """Tensor parallelism waits in an operator, inside others; threads of gloo compute a little."""
+    """Tensor parallelism waits in an operator, inside others. Gloo only transfers."""
     found = ingested(fixtures / "tp2_dp2_gloo").sql(
         "SELECT rank, sum(compute_ns)::BIGINT FROM breakdown() GROUP BY rank ORDER BY rank"
     )
@@ -56,12 +56,17 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
         ops = [e for e in events if e["cat"] == "cpu_op" and not e["name"].startswith("c10d::")]
         waits = [e["span"] for e in ops if e["name"] == WAIT]
         [waiting] = {e["tid"] for e in ops if e["name"] == WAIT}
-        own = within((e["span"] for e in ops), steps)
-        waited = within(waits, steps)
-        others = within((e["span"] for e in ops if e["tid"] != waiting), steps)
-        # only what another thread does meanwhile is left of a wait
-        by_hand = union_ns(own) - (union_ns([*waited, *others]) - union_ns(others))
+        gloo = [e for e in events if e["name"].startswith("gloo:")]
+        others = [e for e in ops if e["tid"] != waiting]
+        # in such a thread nothing runs but a collective's copies
+        assert all(
+            any(g["tid"] == e["tid"] and g["start"] <= e["start"] < g["span"][1] for g in gloo)
+            for e in others
+        )
+        own = within((e["span"] for e in ops if e["tid"] == waiting), steps)
+        by_hand = union_ns(own) - union_ns(within(waits, steps))
         assert len(waits) == 20
+        assert len(others) > 20
         assert by_hand < 0.6 * union_ns(own)
         assert compute_ns == pytest.approx(by_hand, abs=1000)
 

@@ -102,3 +102,32 @@ def test_an_operator_waited_for_what_had_ended_when_it_began(
     run.write()
     (answer,) = Model(empty_run).answers(["kind=transfer times=0"])
     assert answer.gain_ns / US == pytest.approx(20)
+
+
+def test_parameters_that_the_host_gathers_are_asked_for_a_unit_earlier(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Three units of 20 wait for a gather of 10 each, asked for when the one before is done. One
+    unit earlier the second and third run beside the first and second unit, times in us:
+
+    caller   gather  unit 10-30   gather  unit 40-60   gather  unit 70-90
+    gloo      0-10                 30-40                60-70
+    """
+    run = Builder(empty_run)
+    run.group(0, [0, 1])
+    for rank in range(2):
+        run.rank(rank)
+        run.step(rank, 0, (0, 90 * US), (0, 90 * US))
+    for unit in range(3):
+        asked, each = 30 * unit * US, {}
+        for rank in range(2):
+            run.host(rank, (asked, asked + 1), "aten::chunk", step=0)
+            called = run.host(rank, (asked + 2, asked + 3), "c10d::_allgather_base_", step=0)
+            each[rank] = _by_host(called)
+            run.host(rank, (asked + 10 * US, asked + 20 * US), "aten::mm", step=0)
+            run.host(rank, (asked + 20 * US, asked + 30 * US), "aten::mm", step=0)
+        both = dict.fromkeys(range(2), (asked + 4, asked + 10 * US))
+        run.collective(both, "all_gather", step=0, each=each)
+    run.write()
+    (answer,) = Model(empty_run).answers(["prefetch=1"])
+    assert answer.gain_ns / US == pytest.approx(20, abs=0.1)

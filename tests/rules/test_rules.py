@@ -170,7 +170,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "tp2_dp2_gloo",
                 None,
-                "Ranks wait .* 27.8 ms .*, in turn. .* In 38.0% .*, more than for any other cause,"
+                "Ranks wait .* 27.9 ms .*, in turn. .* In 38.0% .*, more than for any other cause,"
                 " the late rank waits in another",
             ),
             # tensor parallel: every rank computes the same
@@ -207,7 +207,7 @@ REAL: dict[str, Rule] = {
                 "tp2_dp2_gloo",
                 None,
                 ".*step 5, takes 127 ms, mean over the ranks. Communication that no compute hides"
-                " grew there by 48.7 ms on ranks 0-2, all of it waiting for rank 3",
+                " grew there by 48.8 ms on ranks 0-2, all of it waiting for rank 3",
                 "See what rank 3 does in step 5 and the one before",
             ),
             # on one rank by more than the mean step is longer

@@ -15,7 +15,7 @@ from tests.nccl_lines import HASH, Writer
 from traceweave.sources.nccl_logs import recognize
 from traceweave.sources.nccl_logs.lines import LONGEST_LINE, lines
 from traceweave.sources.nccl_logs.log import Log
-from traceweave.sources.nccl_logs.records import Begun, Choice, read
+from traceweave.sources.nccl_logs.records import Begun, Choice, Facts, read
 
 ZERO, ONE = Writer(100), Writer(101, device=1)
 
@@ -67,7 +67,7 @@ def test_every_line_of_a_real_log_is_read(real_log: Path) -> None:
     assert rank0.identity == rank1.identity == HASH
     assert rank0.facts == {
         "nodes": 1, "local_ranks": 2, "network": "IB", "channels": 24, "nvls_channels": 0,
-        "p2p_channels": 32,
+        "p2p_channels": 32, "ring_gbps": 240.0, "paths": "NVL/PIX",
     }  # fmt: skip
 
 
@@ -253,3 +253,22 @@ def test_lost_lines_are_in_issues(tmp_path: Path) -> None:
         ).fetchall()
         assert found == [("line cut off", 1), ("line without a beginning", 1)]
         assert con.sql("SELECT events_read, events_stored FROM sources").fetchall() == [(6, 4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "gbps", "paths"),
+    [
+        ("crossNic 0, nChannels 8, bw 48.000000/45.000000, type NVL/PXB", 360, "NVL/PXB"),
+        # up to 2.11
+        ("crossNic 0, nChannels 4, speed 1.200000/1.200000, type SYS/SYS", 4.8, "SYS/SYS"),
+    ],
+)  # fmt: skip
+def test_what_the_rings_carry_is_that_of_their_slowest_part(
+    said: str, gbps: float, paths: str
+) -> None:
+    said = f"Pattern 4, {said}, sameChannels 0"
+    record = read(said.encode())
+    assert isinstance(record, Facts)
+    assert record.values == {"ring_gbps": pytest.approx(gbps), "paths": paths}
+    # trees have other patterns
+    assert read(said.replace("Pattern 4", "Pattern 1").encode()) is None

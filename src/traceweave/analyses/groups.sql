@@ -26,7 +26,8 @@
 -- column: comm_hidden_fraction DOUBLE | overlap_ns / comm_ns, 0 to 1; NULL without communication
 -- column: exposed_share DOUBLE | exposed_ns / the spans of these ranks from their first op to the end of their last
 -- column: note VARCHAR | why a value is NULL or doubtful
--- main: group_id, role, used_for, size, ranks, ops, calls, bytes, comm_ns, exposed_ns, comm_hidden_fraction, note
+-- column: link VARCHAR | where its bytes go: 'intra-node', 'inter-node' or 'mixed'; NULL if unknown
+-- main: group_id, role, used_for, size, link, ranks, ops, calls, bytes, comm_ns, exposed_ns, comm_hidden_fraction, note
 -- order: exposed_ns DESC NULLS LAST, group_id NULLS LAST, role
 -- caveat: a role is what the job says (roles of traceweave.capture), else read from the group's description or name, else from how its operations are issued and mixed, else from its ranks: neighbours count as tensor parallel, ranks at a constant distance as data parallel, unless groups laid out alike share some of their ranks and neither lies within the other. role_source says which. Communicators of MPI have a role only where the job says so.
 -- caveat: all_to_all marks expert parallelism here; sequence parallelism by all_to_all, as in Ulysses, looks the same.
@@ -146,7 +147,8 @@ SELECT
             WHEN c.ranks_seen < g.size THEN c.ranks_seen || ' of ' || g.size || ' ranks recorded'
         END,
         tw_unsaid_bytes(c.said, c.calls)
-    ), '') AS note
+    ), '') AS note,
+    g.link
 FROM counted AS c
 LEFT JOIN summed AS s
     ON s.group_id IS NOT DISTINCT FROM c.group_id AND s.role = c.role AND s.used_for IS NOT DISTINCT FROM c.used_for

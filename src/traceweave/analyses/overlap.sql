@@ -30,7 +30,7 @@
 -- column: never_ns DOUBLE | what no schedule of the same work hides: the step has no more compute
 -- column: slack_ns BIGINT | median over calls of the time from when the input was there, on all ranks, to when what waits for the result was ready but for it; NULL: not known
 -- column: known_share DOUBLE | of exposed_ns without waiting, the share in calls whose slack is known, 0 to 1
--- column: gain_ns BIGINT | what the mean step of the run gains by replay if it took no time (waiting not removed); NULL: not replayed
+-- column: gain_ns BIGINT | what the mean step of the run gains by replay if it took no time (waiting not removed); of a call, what the run gains at most if it took no time on all its ranks: its part of the critical path; NULL: not replayed
 -- column: first_change VARCHAR | of all: what to change first, by what replay gains, else by the largest part
 -- column: scenario VARCHAR | that for what-if; NULL: it cannot be said so
 -- main: rank, step, op, hidden_ns, lost_ns, exposed_ns, waiting_ns, movable_ns, reorder_ns, never_ns, slack_ns, gain_ns, first_change
@@ -94,13 +94,14 @@ summed AS (
         sum(reorder_ns * weight) AS reorder_ns,
         sum(never_ns * weight) AS never_ns,
         CAST(median(slack_ns) AS BIGINT) AS slack_ns,
+        max(path_ns) AS path_ns,
         coalesce(sum(exposed_ns - waiting_ns) FILTER (WHERE slack_ns IS NOT NULL), 0) / nullif(sum(exposed_ns - waiting_ns), 0) AS known_share
     FROM keyed
     GROUP BY GROUPING SETS ((rank, step_key, op, call_key), (rank, step_key))
 )
 SELECT
-    u.* EXCLUDE (is_all),
-    g.alone_ns AS gain_ns,
+    u.* EXCLUDE (is_all, path_ns),
+    CASE WHEN {{ param('per') }} = 'call' THEN u.path_ns ELSE g.alone_ns END AS gain_ns,
     f.said AS first_change,
     f.scenario
 FROM summed AS u

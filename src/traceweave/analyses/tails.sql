@@ -43,7 +43,8 @@
 -- column: tail_steps BIGINT[] | the steps of the tail
 -- column: tail_recurs BOOLEAN | whether it is in several steps, or several times without steps
 -- column: note VARCHAR | what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
--- main: op, group_id, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_ratio, tail_is, tail_rank, tail_steps, note
+-- column: link VARCHAR | where the group's bytes go (groups): 'intra-node', 'inter-node' or 'mixed'; NULL if unknown
+-- main: op, group_id, link, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_is, tail_rank, tail_steps, note
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
 -- caveat: a percentile is the nearest rank: always one of the measured values, and of few values the p99 is the maximum.
 -- caveat: wait and transfer compare clocks of several ranks; where below_resolution_share is high, trust wait_free_p99_ns and transfer_min_p50_ns.
@@ -179,8 +180,10 @@ SELECT
     CASE WHEN tail_is = 'late arrival' THEN g.late_cause END AS tail_rank_cause,
     g.steps AS tail_steps,
     CASE WHEN g.instances > 0 THEN len(coalesce(g.steps, [])) > 1 OR (g.steps IS NULL AND g.instances > 1) END AS tail_recurs,
-    nullif(concat_ws('; ', t.note, tw_several_ways(n.ways)), '') AS note
+    nullif(concat_ws('; ', t.note, tw_several_ways(n.ways)), '') AS note,
+    o.link
 FROM call_tails AS c
+LEFT JOIN groups AS o USING (group_id)
 LEFT JOIN {{ ref('tail_causes') }} AS g
     ON g.op = c.op AND g.group_id IS NOT DISTINCT FROM c.group_id AND g.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN wait_tails AS w

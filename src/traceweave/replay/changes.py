@@ -34,6 +34,7 @@ from traceweave.replay.nodes import (
     Edges,
     Nodes,
 )
+from traceweave.replay.own_stream import on_own_streams
 from traceweave.replay.prefetch import prefetched
 from traceweave.replay.rows import positions as positions_of
 from traceweave.replay.scenario import Scenario
@@ -121,6 +122,8 @@ class Changer:
             nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
             nodes, edges = self._prefetched(nodes, edges, selected, scenario)
+        if scenario.own_stream:
+            nodes, edges = self._on_own_streams(nodes, edges, selected, scenario)
         if not found:
             raise UsageError(
                 f"scenario {scenario.text!r} selects nothing of this run{self._unmatched(scenario)}"
@@ -426,6 +429,17 @@ class Changer:
         lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
         lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
+
+    def _on_own_streams(
+        self, nodes: Nodes, edges: Edges, selected: Flags, s: Scenario
+    ) -> tuple[Nodes, Edges]:
+        found = on_own_streams(self.con, self.graph, nodes, edges, selected)
+        if found is None:
+            raise UsageError(
+                f"scenario {s.text!r} selects nothing of this run: no collective is on a stream"
+                " with compute, those of tensor parallelism left out"
+            )
+        return found
 
     def _prefetched(
         self, nodes: Nodes, edges: Edges, selected: Flags, s: Scenario

@@ -28,12 +28,14 @@ from traceweave.replay.nodes import (
     MEMORY,
     STREAM_WAIT,
     TRANSFER,
+    TRANSFERRING,
 )
+from traceweave.replay.path import critical_path
 from traceweave.replay.rows import positions
 from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns
 
-_COLUMNS = ("call_id", "slack_ns", "movable_ns")
+_COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")
 _SELECTED = ("call_id", "op_id", "last_op_id", "exposed_ns")
 _OF_CALLS = (ARRIVAL, TRANSFER, COMMUNICATION)
 
@@ -44,13 +46,15 @@ def hideable_calls(
     selected: Callable[[], pa.Table],
 ) -> Columns:
     """Return of each call_id its slack_ns, from when its input was there to when its result was
-    needed, and movable_ns, how much of its exposed_ns compute between the two could have hidden.
+    needed, movable_ns, how much of its exposed_ns compute between the two could have hidden, and
+    path_ns, how much of its instance's transfer is on the critical path: without it the run is no
+    more than so much shorter.
 
     `op_id` is the op of the call, `last_op_id` that of its receive half, if it has one, and
     `exposed_ns` how long it was exposed but for waiting.
 
-    Both are missing where no work is known to feed the call, or to wait for it. There are no rows
-    where the run is not replayed: `operations` are more than the parameter `replay_ops`.
+    The first two are missing where no work is known to feed the call, or to wait for it. There are
+    no rows where the run is not replayed: `operations` are more than the parameter `replay_ops`.
     """
     table = selected()
     calls = {name: table[name].to_numpy() for name in _SELECTED}
@@ -66,6 +70,7 @@ def hideable_calls(
     last = _node(graph, calls["last_op_id"], (ARRIVAL, COMMUNICATION))
     last = np.where(kinds[last] == ARRIVAL, last + 1, last)
     ready, needed = _inputs(graph)[first], _uses(graph)[last]
+    instance = np.where(first >= 0, graph.nodes.instance[first], -1)
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
     needed = np.maximum(needed, ready)
     movable = np.zeros(len(first), np.int64)
@@ -80,6 +85,7 @@ def hideable_calls(
         "call_id": calls["call_id"],
         "slack_ns": np.ma.masked_array(needed - ready, ~known),
         "movable_ns": np.ma.masked_array(movable, ~known),
+        "path_ns": np.ma.masked_array(_on_path(graph)[instance], instance < 0),
     }
 
 
@@ -114,6 +120,15 @@ def _node(graph: Graph, op_id: Ints, sorts: tuple[int, ...]) -> Ints:
     place = positions(graph.nodes.op_id[carries], op_id)
     found: Ints = np.where(place >= 0, np.append(carries, -1)[place], -1)
     return found
+
+
+def _on_path(graph: Graph) -> Ints:
+    """Return by instance how much of the critical path is its transfer; last, of no instance."""
+    path = critical_path(graph, graph.nodes, graph.edges)
+    moves = path.kind == TRANSFERRING
+    count = len(graph.instances["number"]) + 1
+    of = graph.nodes.instance[path.node[moves]] % count
+    return np.bincount(of, path.length[moves], minlength=count).astype(np.int64)
 
 
 def _inputs(graph: Graph) -> Ints:

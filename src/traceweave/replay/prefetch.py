@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import FREE, STREAM_WAIT, TRANSFER, Edges, Nodes
+from traceweave.replay.nodes import FREE, HOST_WAIT, STREAM_WAIT, TRANSFER, Edges, Nodes
 
 
 def prefetched(
@@ -34,16 +34,22 @@ def prefetched(
     launch[freed], delay[freed] = -1, 0
     lag[freed] = np.where(lag[freed] > FREE, 0, FREE)
     kept = ~(np.isin(edges.target, freed) & (edges.kind == STREAM_WAIT))
-    # what the unit's first work follows is done when the unit begins
-    ends = Edges.of(waits - 1, freed, np.zeros_like(freed), STREAM_WAIT)
-    return nodes.with_(lag=lag, launch=launch, delay=delay), Edges.joined(edges.where(kept), ends)
+    if graph.has_gpu:
+        # what the unit's first work follows is done when the unit begins
+        begun = Edges.of(waits - 1, freed, np.zeros_like(freed), STREAM_WAIT)
+    else:
+        # the thread that computes asks for it, when the unit's own gather is there
+        begun = Edges.of(waits, freed, -nodes.length[waits].astype(np.int64), HOST_WAIT)
+    return nodes.with_(lag=lag, launch=launch, delay=delay), Edges.joined(edges.where(kept), begun)
 
 
 def _units(graph: Graph, transfer: Ints) -> Ints:
-    """Return by node the first work on another stream that waits for it and follows something."""
+    """Return by node the first work on another stream, without a GPU on another thread, that waits
+    for it and follows something."""
     nodes, edges = graph.nodes, graph.edges
     unit = np.full(len(nodes), -1)
-    waits = (edges.kind == STREAM_WAIT) & np.isin(edges.source, transfer)
+    of_compute = STREAM_WAIT if graph.has_gpu else HOST_WAIT
+    waits = (edges.kind == of_compute) & np.isin(edges.source, transfer)
     waits &= nodes.follows[edges.target] & (nodes.chain[edges.source] != nodes.chain[edges.target])
     source, target = edges.source[waits], edges.target[waits]
     order = np.argsort(-nodes.start[target], kind="stable")

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
 
+OWN_STREAM = "stream=own"
+"""The change that has the key of a selector."""
+
 SELECTORS = (
     *("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes"),
     "stream",
 )
 CHANGES = (
     *("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait"),
-    "contention",
+    *("contention", OWN_STREAM),
 )
 LIKES = ("median", "fastest", "mean")
 
@@ -54,6 +57,8 @@ class Scenario:
     """Collectives are gone: nobody waits in them, and nothing is transferred."""
     uncontended: bool = False
     """Kernels take as long as they do with nothing beside them, where that is known."""
+    own_stream: bool = False
+    """Collectives have a stream without compute."""
 
     @property
     def names_something(self) -> bool:
@@ -64,7 +69,8 @@ class Scenario:
     @property
     def moves(self) -> bool:
         """Whether collectives are where others were, rather than of another length."""
-        return self.overlap or self.prefetch is not None or self.bucket_mb is not None
+        placed = self.overlap or self.own_stream
+        return placed or self.prefetch is not None or self.bucket_mb is not None
 
 
 def parse(text: str, comm_ops: Iterable[str] = ()) -> tuple[Scenario, ...]:
@@ -86,7 +92,7 @@ def selection(text: str, comm_ops: Iterable[str]) -> Scenario:
     """
     given = _pairs(text)
     if wrong := [key for key in given if key in (*CHANGES, "while")]:
-        raise UsageError(f"selection {text!r} has {wrong[0]}=, which is for scenarios")
+        raise UsageError(f"selection {text!r} has {_shown(wrong[0])}, which is for scenarios")
     # any change will do
     scenario = _parse(f"{text} times=1", frozenset(comm_ops))
     kinds = scenario.kinds if "kind" in given else scenario.kinds & _ON_DEVICE
@@ -103,7 +109,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
     given = _pairs(text)
     changes = [key for key in CHANGES if key in given]
     if not changes:
-        listed = ", ".join(f"{key}=" for key in CHANGES)
+        listed = ", ".join(map(_shown, CHANGES))
         raise UsageError(f"scenario {text!r} changes nothing: give one of {listed} {EXAMPLE}")
     if len(changes) > 1 and set(changes) != {"gbps", "alpha_us"}:
         raise UsageError(
@@ -133,6 +139,7 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         _word(text, given, "overlap", "full"),
         _word(text, given, "wait", "none"),
         _word(text, given, "contention", "none"),
+        OWN_STREAM in given,
     )
     _refuse(scenario)
     return scenario
@@ -150,10 +157,16 @@ def _pairs(text: str) -> dict[str, str]:
         if key not in known:
             hint = suggest(key, known) or f"; there are: {', '.join(known)}"
             raise UsageError(f"scenario {text!r} has an unknown key {key!r}{hint}")
+        if word.strip() == OWN_STREAM:
+            key = OWN_STREAM
         if key in found:
             raise UsageError(f"scenario {text!r} has {key} twice")
         found[key] = value.strip()
     return found
+
+
+def _shown(key: str) -> str:
+    return key if key == OWN_STREAM else f"{key}="
 
 
 def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozenset[str]:
@@ -178,7 +191,7 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
 
 
 _OF_TRANSFER = frozenset(
-    {"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes"}
+    {"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes", OWN_STREAM}
 )
 """Keys that only collectives have."""
 
@@ -200,11 +213,12 @@ def _refuse(s: Scenario) -> None:
         raise UsageError(f"scenario {s.text!r}: alpha_us is at least 0")
     if s.bucket_mb is not None and s.bucket_mb <= 0:
         raise UsageError(f"scenario {s.text!r}: bucket_mb is above 0")
-    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, s.overlap or s.alone or None)
+    placed = s.overlap or s.alone or s.own_stream
+    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, placed or None)
     if s.kinds != {"transfer"} and any(change is not None for change in of_transfer):
         raise UsageError(
-            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch, overlap and wait are for"
-            " kind=transfer"
+            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch, overlap, wait and"
+            f" {OWN_STREAM} are for kind=transfer"
         )
     if s.uncontended and s.kinds != {"compute"}:
         raise UsageError(f"scenario {s.text!r}: contention=none is for kind=compute")

@@ -1,5 +1,6 @@
 -- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective, inside
--- others, is none, nor are they meanwhile. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
+-- others, is none, nor are they meanwhile; nor is what a thread that issues none (gloo's own) does inside a collective: that is its
+-- transfer. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
 INSERT INTO base.op_parts BY NAME
 WITH RECURSIVE waits AS (
     SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
@@ -10,6 +11,21 @@ around AS (
     FROM waits
     UNION ALL
     SELECT p.parent_id, a.from_ns, a.until_ns FROM around AS a JOIN placed AS p USING (op_id) WHERE p.parent_id IS NOT NULL
+),
+ranges AS (
+    SELECT op_id, source_of(op_id) AS source_id, tid
+    FROM new_host_ops
+    WHERE kind = 'annotation' AND name IN (SELECT name FROM host_names WHERE kind = 'annotation' AND collective_range(name) = 'host')
+),
+issuing AS (
+    SELECT DISTINCT source_of(op_id) AS source_id, tid
+    FROM new_host_ops
+    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) = 'issue')
+),
+inside AS (
+    SELECT op_id FROM ranges ANTI JOIN issuing USING (source_id, tid)
+    UNION ALL
+    SELECT p.op_id FROM inside AS i JOIN placed AS p ON p.parent_id = i.op_id
 ),
 cut AS (
     SELECT h.op_id, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns, a.from_ns, a.until_ns
@@ -28,4 +44,8 @@ parts AS (
 )
 SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
 FROM parts
-WHERE end_ns > start_ns OR is_last;
+WHERE end_ns > start_ns OR is_last
+UNION ALL
+SELECT h.op_id, source_of(h.op_id) AS source_id, h.start_local_ns, 0 AS duration_ns
+FROM inside JOIN new_host_ops AS h USING (op_id)
+WHERE h.kind = 'op' AND h.op_id NOT IN (SELECT op_id FROM around);

@@ -56,3 +56,12 @@ list_sort(list_distinct(flatten(list(ways))));
 
 -- macro: tw_one_way(ways, value) | aggregate: the value that NCCL ran all of several sizes with; NULL if several, or if it is not known of one of them
     CASE WHEN count(ways) = count(*) AND len(tw_all_ways(ways)) = 1 THEN any_value(value) END;
+
+-- macro: tw_in_switches(name) | whether an algorithm or kernel reduces or copies inside switches, where no ring's formula holds: NVLS, SHARP (CollNet), multicast
+    regexp_matches(name, '(?i)nvls|sharp|collnet|multimem|multicast|LDMC|STMC');
+
+-- rows: tw_switched() | the collectives that do so by the names of their kernels: op, group_id, bytes
+SELECT DISTINCT i.op, i.group_id, i.bytes
+FROM collectives AS k
+JOIN collective_instances AS i USING (collective_id)
+SEMI JOIN (SELECT op_id FROM gpu_ops WHERE category = 'communication' AND tw_in_switches(name)) AS o ON o.op_id = k.gpu_op_id;

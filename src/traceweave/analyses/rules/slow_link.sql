@@ -1,7 +1,7 @@
 -- rule: slow_link | a slow link
 -- topic: communication
 -- needs: groups, ref('bandwidth'), ref('exposed_calls')
--- finds: A group's transfers take `slow_link` (1.3) times as long as those of other groups with the same operation, size and number of ranks (`peer_ratio` of `bandwidth`). If exactly one rank is in slow groups only, it is named. Cost: the exposed part of the excess. A single group has no peers: a slow link in it cannot be distinguished from a slow network. Nor can it where host threads time the calls (gloo, MPI): they may have waited for a core.
+-- finds: A group's transfers take `slow_link` (1.3) times as long as those of other groups with the same operation, size, number of ranks and link (`peer_ratio` of `bandwidth`). If exactly one rank is in slow groups only, it is named. Cost: the exposed part of the excess. A single group has no peers: a slow link in it cannot be distinguished from a slow network. Nor can it where host threads time the calls (gloo, MPI): they may have waited for a core.
 -- try: nccl-tests on the pair, `nvidia-smi nvlink`, port and cable counters.
 -- proof: bandwidth
 -- shows: transfers

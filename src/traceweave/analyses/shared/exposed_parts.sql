@@ -15,6 +15,7 @@
 -- column: dependency_ns BIGINT | other ranks, its input, or compute that needs its result
 -- column: unknown_ns BIGINT | start latency, or not known
 -- column: slack_ns BIGINT | as in hideable
+-- column: path_ns BIGINT | as in hideable
 -- column: waiting_ns BIGINT | waiting for other ranks
 -- column: movable_ns BIGINT | as in hideable: at another time, all else in its order
 -- column: reorder_ns BIGINT | of the rest, as much as the step had compute beside which nothing ran
@@ -30,6 +31,7 @@ WITH calls AS (
         coalesce(sum(x.time_ns) FILTER (WHERE w.part = 'dependency'), 0) AS dependency_ns,
         coalesce(sum(x.time_ns) FILTER (WHERE x.cause = 'other_ranks'), 0) AS waiting_ns,
         any_value(h.slack_ns) AS slack_ns,
+        any_value(h.path_ns) AS path_ns,
         coalesce(any_value(h.movable_ns), 0) AS may_ns
     FROM {{ ref('exposed_causes') }} AS x
     LEFT JOIN tw_stalls() AS w USING (cause)
@@ -60,6 +62,7 @@ SELECT
     CAST(dependency_ns AS BIGINT) AS dependency_ns,
     CAST(exposed_ns - launch_starved_ns - blocked_ns - dependency_ns AS BIGINT) AS unknown_ns,
     slack_ns,
+    path_ns,
     CAST(waiting_ns AS BIGINT) AS waiting_ns,
     CAST(movable_ns AS BIGINT) AS movable_ns,
     CAST(floor(rest_ns * least(1, coalesce(free_ns, 0) / greatest(all_rest_ns, 1))) AS BIGINT) AS reorder_ns,

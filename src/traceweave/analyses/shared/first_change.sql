@@ -7,6 +7,7 @@
 WITH changes AS (
     FROM (VALUES
         ('overlap=full', 'Begin collectives when their inputs are there: launched earlier, in queues of their own'),
+        ('stream=own', 'Give collectives a stream of their own (async_op=True), with an event where compute needs the result'),
         ('prefetch=1', 'Gather the parameters of the next unit during the compute of this one'),
         ('kind=launch times=0', 'Hosts that launch earlier: see launches'),
         ('kind=sync times=0', 'No synchronizing calls: see syncs'),

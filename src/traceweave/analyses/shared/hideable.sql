@@ -5,6 +5,7 @@
 -- column: call_id BIGINT | as in collectives
 -- column: slack_ns BIGINT | from when its input was there, on all its ranks, to when what waits for it was ready but for it; NULL: one of them is not known
 -- column: movable_ns BIGINT | of its exposed time but for waiting, what compute between the two could have hidden that no communication ran beside; NULL like it
+-- column: path_ns BIGINT | what of the transfer of its instance is on the critical path of the run: without it the run is at most so much shorter
 SELECT
     call_id,
     any_value(coalesce(k.gpu_op_id, call_id)) AS op_id,

@@ -21,6 +21,8 @@ scenarios AS (
     FROM parts
     WHERE exposed_ns > 0
     UNION ALL
+    SELECT 'stream=own' FROM {{ ref('exposed_causes') }} WHERE cause = 'same_stream' GROUP BY ALL
+    UNION ALL
     SELECT scenario FROM {{ ref('smaller_buckets') }}
     UNION ALL
     SELECT 'kind=compute contention=none' FROM {{ ref('contention') }} WHERE "class" IS NULL GROUP BY ALL HAVING sum(lost_ns) > 0

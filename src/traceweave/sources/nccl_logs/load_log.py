@@ -27,7 +27,8 @@ _COMMUNICATORS = pa.schema([
     ("number", pa.int32()), ("host", pa.string()), ("pid", pa.int64()), ("identity", pa.string()),
     ("place", pa.int32()), ("size", pa.int32()), ("device", pa.int32()), ("nodes", pa.int32()),
     ("local_ranks", pa.int32()), ("channels", pa.int32()), ("nvls_channels", pa.int32()),
-    ("p2p_channels", pa.int32()), ("network", pa.string()), ("devices", pa.string()),
+    ("p2p_channels", pa.int32()), ("ring_gbps", pa.float64()), ("paths", pa.string()),
+    ("network", pa.string()), ("devices", pa.string()),
 ])  # fmt: skip
 _CALLS = pa.schema([
     ("host", pa.string()), ("pid", pa.int64()), ("number", pa.int32()), ("name", pa.string()),

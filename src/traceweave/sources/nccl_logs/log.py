@@ -42,7 +42,7 @@ class Communicator:
     begun: Begun
     identity: str | None
     """The same in all processes of the communicator; None if the log does not tell."""
-    facts: dict[str, int | str] = field(default_factory=dict)
+    facts: dict[str, int | float | str] = field(default_factory=dict)
 
 
 CallKey = tuple[Process, int | None, str, int, str, int]
@@ -192,9 +192,9 @@ class _Process:
     name: Process
     alive: dict[str, Communicator] = field(default_factory=dict)
     """Its communicators by their addresses, which are used again."""
-    said: dict[int, dict[str, int | str]] = field(default_factory=dict)
+    said: dict[int, dict[str, int | float | str]] = field(default_factory=dict)
     """What its threads said since they last made a communicator."""
-    network: int | str | None = None
+    network: int | float | str | None = None
     """What it said last; old versions say it once."""
     called: dict[tuple[str, bool, int], set[int]] = field(default_factory=dict)
     """Communicators of which it is rank 0, by what was called on them."""

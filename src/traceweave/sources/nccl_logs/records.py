@@ -60,7 +60,7 @@ class Nodes:
 class Facts:
     """What is said of a communicator by the thread that makes it, without naming it."""
 
-    values: dict[str, int | str]
+    values: dict[str, int | float | str]
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,11 @@ _CHANNELS = re.compile(
     rb"(\d{1,4}) coll channels, (?:\d+ collnet channels, )?(?:(\d{1,4}) nvls channels, )?"
     rb"(\d{1,4}) p2p channels, \d+ p2p channels per peer"
 )
+_RINGS = re.compile(
+    rb"Pattern 4, crossNic \d+, nChannels (\d{1,4}), (?:bw|speed) (\d{1,6}\.\d+)/(\d{1,6}\.\d+),"
+    rb" type (\w{1,8})/(\w{1,8}), sameChannels \d"
+)
+"""Pattern 4 is the ring (NCCL_TOPO_PATTERN_RING in graph.h of NCCL)."""
 _NETWORK = re.compile(rb"Using network ([\w .:/+-]{1,80})")
 _DEVICES = re.compile(rb"NET/\w+ ?: Using ?(\[\d+\].{1,900})")
 _DEVICE = re.compile(rb"\[\d+\]([\w.+-]{1,80})")
@@ -207,6 +212,13 @@ def _channels(match: re.Match[bytes]) -> Facts:
     return Facts({name: int(value) for name, value in found.items() if value is not None})
 
 
+def _rings(match: re.Match[bytes]) -> Facts:
+    """The second figures are those to the network; in a node they repeat the first."""
+    rings, inside, outside, path, way_out = match.groups()
+    slower = min(float(inside), float(outside))
+    return Facts({"ring_gbps": int(rings) * slower, "paths": f"{_text(path)}/{_text(way_out)}"})
+
+
 def _devices(match: re.Match[bytes]) -> Devices:
     return Devices(",".join(m.decode("ascii", "replace") for m in _DEVICE.findall(match[1])))
 
@@ -220,6 +232,7 @@ _KINDS: tuple[tuple[bytes, re.Pattern[bytes], Callable[[re.Match[bytes]], Record
     (b" COMPLETE", _GONE, lambda m: Gone(str(_text(m[1])))),
     (b" nNodes ", _NODES, lambda m: Nodes(str(_text(m[1])), int(m[2]), int(m[3]))),
     (b" coll channels", _CHANNELS, _channels),
+    (b"Pattern 4, ", _RINGS, _rings),
     (b"Using network", _NETWORK, lambda m: Facts({"network": str(_text(m[1])).strip()})),
     (b" Using", _DEVICES, _devices),
 )

@@ -58,6 +58,9 @@ CREATE TABLE base.nccl_communicators (
     channels INTEGER,
     nvls_channels INTEGER,
     p2p_channels INTEGER,
+    -- of the rings that NCCL found: what all of them carry, and the kinds of path in a node and to the network
+    ring_gbps DOUBLE,
+    paths VARCHAR,
     network VARCHAR,
     devices VARCHAR
 );

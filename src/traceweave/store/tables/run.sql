@@ -104,5 +104,8 @@ CREATE TABLE groups (
     role VARCHAR NOT NULL,
     role_source VARCHAR NOT NULL,
     stated_role VARCHAR,
-    membership VARCHAR NOT NULL DEFAULT 'stated'
+    membership VARCHAR NOT NULL DEFAULT 'stated',
+    link VARCHAR,
+    via VARCHAR,
+    link_gbps DOUBLE
 );

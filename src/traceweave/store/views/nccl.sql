@@ -10,6 +10,8 @@
 -- column: channels INTEGER | channels for collectives
 -- column: nvls_channels INTEGER | of them for NVLS, the reduction inside NVLink switches; 0: it is not used
 -- column: p2p_channels INTEGER | channels for send and recv
+-- column: ring_gbps DOUBLE | bandwidth that NCCL counts on for its rings together, decimal GB/s: of the slowest part of any of its processes (NCCL_DEBUG_SUBSYS=GRAPH)
+-- column: paths VARCHAR | slowest path of these rings in a node and to the network, as NCCL names them: 'NVL/PIX'
 -- column: network VARCHAR | network plug-in, as 'IB' or 'Socket'
 -- column: devices VARCHAR | network devices that its processes found, separated by commas
 -- column: hosts VARCHAR[] | hosts of the processes that recorded it
@@ -53,6 +55,8 @@ SELECT
     any_value(k.channels) AS channels,
     any_value(k.nvls_channels) AS nvls_channels,
     any_value(k.p2p_channels) AS p2p_channels,
+    min(k.ring_gbps) AS ring_gbps,
+    arg_min(k.paths, k.ring_gbps) AS paths,
     any_value(k.network) AS network,
     array_to_string(list_sort(list_distinct(flatten(list(string_split(k.devices, ','))))), ',') AS devices,
     list(DISTINCT k.host ORDER BY k.host) FILTER (k.host IS NOT NULL) AS hosts

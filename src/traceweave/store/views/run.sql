@@ -57,6 +57,9 @@
 -- column: role_source VARCHAR | evidence for the role
 -- column: stated_role VARCHAR | what the job itself says the group is for (roles of traceweave.capture): a role, or its own words where they name none; NULL if it says nothing
 -- column: membership VARCHAR | what the members rest on: 'stated', 'inferred: ' and how clearly ends prove it, or 'unknown: ' and why
+-- column: link VARCHAR | where its bytes go: 'intra-node', 'inter-node' (no two members on one host) or 'mixed', by NCCL's own records, else by the host names of its members; NULL if neither tells
+-- column: via VARCHAR | what they go over: in a node 'NVLink 4', 'PCIe 4', 'Infinity Fabric' and the like, beyond it NCCL's network, as 'IB'; NULL if unknown
+-- column: link_gbps DOUBLE | bus bandwidth that this has at most, decimal GB/s: in a node what a GPU's links to the others carry in one direction, by its vendor (gpus.toml); beyond it, and where the GPU is not listed, what NCCL counts on for its rings, by its log; NULL if unknown
 
 -- relation: ranks | one row per rank
 -- column: rank INTEGER | global rank

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from traceweave.analyses.gpu_peaks import find_peak, peaks
+from traceweave.vocabulary.gpus import find_links, find_peak, links, peaks
 
 NAMES = {
     "Tesla V100-SXM2-16GB": ("V100 SXM2", 125, 900),
@@ -12,9 +12,9 @@ NAMES = {
     "Tesla V100-PCIE-16GB": ("V100 PCIe", 112, 900),
     "Tesla V100S-PCIE-32GB": ("V100S PCIe", 130, 1134),
     "Tesla T4": ("T4", 65, 320),
-    "NVIDIA A100-SXM4-40GB": ("A100 40 GB", 312, 1555),
-    "NVIDIA A100-PCIE-40GB": ("A100 40 GB", 312, 1555),
-    "A100-SXM4-40GB": ("A100 40 GB", 312, 1555),
+    "NVIDIA A100-SXM4-40GB": ("A100 40 GB SXM", 312, 1555),
+    "NVIDIA A100-PCIE-40GB": ("A100 40 GB PCIe", 312, 1555),
+    "A100-SXM4-40GB": ("A100 40 GB SXM", 312, 1555),
     "NVIDIA A100-SXM4-80GB": ("A100 80 GB SXM", 312, 2039),
     "NVIDIA A100-SXM-80GB": ("A100 80 GB SXM", 312, 2039),
     "NVIDIA A100 80GB PCIe": ("A100 80 GB PCIe", 312, 1935),
@@ -96,3 +96,24 @@ def test_peaks_are_those_that_torch_lists(theirs: str, ours: str) -> None:
     assert rates["fp32"] == pytest.approx(info.tops[torch.float32], rel=0.005)
     if theirs != "NVIDIA L4":  # theirs has the H100's bandwidth
         assert peak.gbps == pytest.approx(info.dram_bw_gbs, rel=0.025)
+
+
+@pytest.mark.parametrize(
+    ("name", "connected"),
+    [
+        ("NVIDIA H100 80GB HBM3", {"NVLink 4": 450}),
+        ("NVIDIA H100 PCIe", {"NVLink 4 bridge": 300, "PCIe 5": 64}),
+        ("NVIDIA A100-SXM4-40GB", {"NVLink 3": 300}),
+        ("NVIDIA A100-PCIE-40GB", {"NVLink 3": 300, "PCIe 4": 32}),
+        ("Tesla T4", {"PCIe 3": 16}),
+        ("AMD Instinct MI300X", {"Infinity Fabric": 448}),
+        ("AMD Instinct MI250X", {}), ("NVIDIA GH200 480GB", {}), ("NVIDIA H100 64GB", {}),
+    ],
+)  # fmt: skip
+def test_what_connects_gpus_is_known_by_their_name(name: str, connected: dict[str, float]) -> None:
+    assert {link.name: link.gbps for link in find_links(name)} == connected
+
+
+def test_every_link_has_a_source_and_is_of_gpus_that_are_listed() -> None:
+    assert all(link.source for link in links())
+    assert {gpu for link in links() for gpu in link.gpus} <= {peak.name for peak in peaks()}
