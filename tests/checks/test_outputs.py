@@ -59,8 +59,8 @@ def test_the_example_stops_the_straggler(
     assert err == (
         "step time: rank 1: 88.05 ms, was 43.67 ms (+101.6%); rank 2: 86.89 ms, was 44.47 ms"
         " (+95.4%); rank 3: 86.71 ms, was 46.57 ms (+86.2%)\n"
-        "exposed communication: rank 1: 73.21 ms, was 24.58 ms (+197.8%); rank 0: 73.20 ms, was"
-        " 26.54 ms (+175.8%); rank 3: 69.68 ms, was 26.17 ms (+166.3%)\n"
+        "exposed communication: rank 1: 73.25 ms, was 24.62 ms (+197.5%); rank 0: 73.23 ms, was"
+        " 26.57 ms (+175.6%); rank 3: 69.71 ms, was 26.19 ms (+166.2%)\n"
         "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
         " PyTorch profiler, or --cuda-memory-usage=true of nsys\n"
         "6 limits: 3 ok, 2 failed (step time, exposed communication), 1 skipped\n"

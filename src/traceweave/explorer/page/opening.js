@@ -2,7 +2,7 @@
 const bar = document.querySelector("progress");
 const told = document.querySelector("p");
 const AGAIN_MS = 250;
-const size = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`;
+const size = (bytes) => TraceweaveCharts.text(bytes, "bytes");
 
 async function look() {
   let answer;

@@ -31,6 +31,11 @@ export class Totals {
     }
   }
 
+  // To what is selected now: the totals may be those of what was selected on the way there.
+  zoom({ from, until }) {
+    this.view.focus(from, until - from);
+  }
+
   tell(selection, ranks, { classes, lanes, names, names_in_all: all }, idle) {
     const length = selection.until - selection.from;
     const whole = length * ranks.length;
@@ -40,7 +45,7 @@ export class Totals {
       "h2",
       {},
       `${text(length, "duration")} of ${whose}, from ${moment(selection.from)} `,
-      button("zoom to it", () => this.view.focus(selection.from, length)),
+      button("zoom to it", () => this.zoom(this.view.selection ?? selection)),
     );
     const dot = (one) => element("span", {}, swatch(this.colours.op(CODES[one.category], one.class)), one.class ?? one.category);
     const times = (one) => [text(one.busy_ns, "duration"), share(one.busy_ns), count(one.ops), text(one.longest_ns, "duration")];
