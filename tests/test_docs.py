@@ -18,7 +18,7 @@ import traceweave
 from tests.conftest import ROOT
 from tests.marks import nightly
 from traceweave import analyses
-from traceweave.analyses.causes import gap_causes, late_causes
+from traceweave.analyses.causes import IDLE, LATE, cause_words
 from traceweave.cli.main import cli, main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def test_what_the_code_says_of_docs_is_in_a_clone() -> None:
 def test_the_front_page_leads_to_the_terms_which_have_every_name_in_findings() -> None:
     terms = (ROOT / "docs" / "terms.md").read_text(encoding="utf-8")
     with duckdb.connect() as con:
-        causes = [*gap_causes(con), *late_causes(con)]
+        causes = [*cause_words(con, IDLE), *cause_words(con, LATE)]
     columns = [re.sub("_ns$", "", column.name) for column in analyses.find("findings").columns]
     names = {*(rule.name for rule in analyses.rules()), *causes, *columns}
     assert "](terms.md)" in QUESTIONS

@@ -1,27 +1,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from importlib import resources
 
 import duckdb
 import pytest
 
-from traceweave.analyses import find, gap_causes, late_causes
-
-Causes = Callable[[duckdb.DuckDBPyConnection], dict[str, str]]
+from traceweave.analyses import EXPOSED, IDLE, LATE, cause_words, find
 
 
 @pytest.mark.parametrize(
-    ("analysis", "causes", "besides"),
-    [("gaps", gap_causes, {"short"}), ("stragglers", late_causes, set())],
+    ("analysis", "of", "besides"),
+    [("gaps", IDLE, {"short"}), ("stragglers", LATE, set()), ("exposed_causes", EXPOSED, set())],
 )
 def test_every_cause_of_an_analysis_has_words(
-    empty_run: duckdb.DuckDBPyConnection, analysis: str, causes: Causes, besides: set[str]
+    empty_run: duckdb.DuckDBPyConnection, analysis: str, of: str, besides: set[str]
 ) -> None:
     [column] = [c for c in find(analysis).columns if c.name == "cause"]
     named = set(re.findall(r"'(\w+)'", column.meaning))
-    words = causes(empty_run)
+    words = cause_words(empty_run, of)
     # gaps shorter than min_gap_ns are no rows of gaps
     assert set(words) == named | besides
     assert len(set(words.values())) == len(words)
@@ -30,8 +27,7 @@ def test_every_cause_of_an_analysis_has_words(
 def test_every_cause_has_a_colour_of_its_own(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Of idle time, and of communication that no compute hides: one lane shows both."""
     page = resources.files("traceweave.report").joinpath("assets", "colours.css").read_text("utf-8")
-    [exposed] = [c for c in find("exposed_causes").columns if c.name == "cause"]
-    causes = set(gap_causes(empty_run)) - {"short"} | set(re.findall(r"'(\w+)':", exposed.meaning))
+    causes = {cause for of in (IDLE, EXPOSED) for cause in cause_words(empty_run, of, "label")}
     colours = re.findall(r"--cause-(\w+): (#\w+);", page)
     # once in the light page, once in the dark one
     assert sorted(cause for cause, _ in colours) == sorted([*causes, *causes])

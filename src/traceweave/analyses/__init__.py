@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
-from traceweave.analyses.causes import gap_causes, late_causes
+from traceweave.analyses.causes import EXPOSED, IDLE, LATE, cause_words
 from traceweave.analyses.own import read_own
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
@@ -26,6 +26,9 @@ from traceweave.analyses.stored import keeps_answers
 from traceweave.analyses.table_macros import as_macros, create_statements, script
 
 __all__ = [
+    "EXPOSED",
+    "IDLE",
+    "LATE",
     "LIST",
     "Analysis",
     "Parameter",
@@ -35,13 +38,12 @@ __all__ = [
     "catalog",
     "catalog_markdown",
     "catalog_rows",
+    "cause_words",
     "create_statements",
     "find",
     "findings_markdown",
-    "gap_causes",
     "keep_answers",
     "keeps_answers",
-    "late_causes",
     "prepare",
     "provide",
     "read_own",

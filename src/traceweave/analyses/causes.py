@@ -6,18 +6,16 @@ import duckdb
 
 from traceweave.analyses.runner import provide
 
-
-def gap_causes(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return why a device runs nothing: every cause of `idle_causes` and its words, in order."""
-    return _words(con, "tw_gap_causes()")
-
-
-def late_causes(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return why a rank comes last: every cause of `stragglers` and its words, in order."""
-    return _words(con, "tw_late_causes()")
+IDLE = "tw_gap_causes()"
+"""Why a device runs nothing: causes of `idle_causes`."""
+EXPOSED = "tw_exposed_causes()"
+"""Why no compute hides communication: causes of `exposed_causes`."""
+LATE = "tw_late_causes()"
+"""Why a rank comes last: causes of `stragglers`."""
 
 
-def _words(con: duckdb.DuckDBPyConnection, macro: str) -> dict[str, str]:
-    sql = f"SELECT cause, words FROM {macro} ORDER BY place"
+def cause_words(con: duckdb.DuckDBPyConnection, of: str, column: str = "words") -> dict[str, str]:
+    """Return every cause of one of the above and its words, or its `label`, in order."""
+    sql = f"SELECT cause, {column} FROM {of} WHERE {column} IS NOT NULL ORDER BY place"
     provide(con, sql)
     return dict(con.execute(sql).fetchall())

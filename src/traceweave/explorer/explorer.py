@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from traceweave._version import __version__
-from traceweave.analyses import catalog
+from traceweave.analyses import EXPOSED, IDLE, catalog, cause_words
 from traceweave.errors import UsageError
 from traceweave.explorer.analysed import Analysed
 from traceweave.explorer.asking import Asking, making_anew, text
@@ -59,6 +59,7 @@ class Explorer:
                 "lanes": [asdict(lane) for lane in self.run.lanes],
                 "steps": asking.rows("steps"),
                 "analyses": [[one.name, one.topic] for one in catalog()],
+                "causes": asking.compute(_causes),
             }
 
     def lanes(self, asking: Asking, stretch: Stretch, ranks: list[int], patient: bool) -> bytes:
@@ -146,6 +147,13 @@ class Explorer:
         if missing:
             raise UsageError(f"this run has no rank {missing[0]}")
         return ranks
+
+
+def _causes(con: duckdb.DuckDBPyConnection) -> Answer:
+    """What the legend calls the causes of time without compute."""
+    return {
+        name: cause_words(con, of, "label") for name, of in (("exposed", EXPOSED), ("idle", IDLE))
+    }
 
 
 def _find_threads(con: duckdb.DuckDBPyConnection, rank: int) -> None:

@@ -1,23 +1,37 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
--- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words)
+-- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words), label (the same in two or three; NULL: it is drawn nowhere)
 SELECT causes.*
 FROM (VALUES
-    ('launch_bound', 1, 'host', 'the host launches too late'),
-    ('sync', 2, 'host', 'the host had waited for the GPU'),
-    ('data_loading', 3, 'host', 'the host waits for data'),
-    ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU'),
-    ('module_loading', 5, 'host', 'code is loaded onto the GPU'),
-    ('compilation', 6, 'host', 'the host compiles code'),
-    ('graph_capture', 7, 'host', 'the host captures a graph'),
-    ('profiler_overhead', 8, 'host', 'the profiler blocks the host'),
-    ('dependency', 9, 'device', 'it waits for another stream'),
-    ('kernel_delay', 10, 'device', 'GPU start latency (normal)'),
-    ('device_delay', 11, 'device', 'GPU blocked although work was queued'),
-    ('began_before', 12, 'device', 'it waits for what began before the recording'),
-    ('unknown', 13, NULL, 'no launch is recorded'),
-    ('short', 14, NULL, 'gaps too short to classify')
-) AS causes(cause, place, whose, words);
+    ('launch_bound', 1, 'host', 'the host launches too late', 'launched late'),
+    ('sync', 2, 'host', 'the host had waited for the GPU', 'sync'),
+    ('data_loading', 3, 'host', 'the host waits for data', 'data'),
+    ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU', 'allocator'),
+    ('module_loading', 5, 'host', 'code is loaded onto the GPU', 'module loading'),
+    ('compilation', 6, 'host', 'the host compiles code', 'compilation'),
+    ('graph_capture', 7, 'host', 'the host captures a graph', 'graph capture'),
+    ('profiler_overhead', 8, 'host', 'the profiler blocks the host', 'profiler'),
+    ('dependency', 9, 'device', 'it waits for another stream', 'other stream'),
+    ('kernel_delay', 10, 'device', 'GPU start latency (normal)', 'start latency'),
+    ('device_delay', 11, 'device', 'GPU blocked although work was queued', 'device delay'),
+    ('began_before', 12, 'device', 'it waits for what began before the recording', 'before the recording'),
+    ('unknown', 13, NULL, 'no launch is recorded', 'unknown'),
+    ('short', 14, NULL, 'gaps too short to classify', NULL)
+) AS causes(cause, place, whose, words, label);
+
+-- rows: tw_exposed_causes() | why no compute hides communication: cause (of exposed_causes), place (of the cause in lists), words (why, in a sentence), label (the same in two or three words)
+SELECT causes.*
+FROM (VALUES
+    ('other_ranks', 1, 'it waited for other ranks', 'other ranks'),
+    ('same_stream', 2, 'compute was queued before or behind it on its stream', 'same stream'),
+    ('launched_late', 3, 'that compute, or the collective, was launched or began later than it could', 'launched late'),
+    ('blocked', 4, 'the compute that follows was not launched, as its thread waited for the device', 'host waits'),
+    ('input_ready_late', 5, 'it began when its input was there, and compute waits for its result', 'input came late'),
+    ('nothing_left', 6, 'compute waits for its result, whenever its input came', 'needed at once'),
+    ('copies', 7, 'copies ran before that compute on its stream', 'copies first'),
+    ('kernel_delay', 8, 'that compute was launched and free to start: start latency', 'start latency'),
+    ('unknown', 9, 'what kept compute from running is not known', 'unknown')
+) AS causes(cause, place, words, label);
 
 -- rows: tw_stalls() | what time without compute is due to, in few parts: cause (of exposed_causes, or of idle_causes), part ('launch_starved': the host had launched too little, 'blocked': by a synchronizing call or by what shares a stream, 'dependency': what is launched waits for other work; none of them: it is not known, or start latency)
 SELECT unnest(parts.causes) AS cause, parts.part

@@ -27,30 +27,6 @@ const part = (id) => document.getElementById(id);
 const FEW_RANKS = 8;
 const AROUND = 10e6; // ns about a moment that is gone to
 const ROUNDED = 1_000; // ns: times of day are written to the microsecond
-const CAUSES = {
-  launch_bound: "launched late",
-  sync: "sync",
-  data_loading: "data",
-  dependency: "other stream",
-  kernel_delay: "start latency",
-  device_delay: "device delay",
-  began_before: "before the recording",
-  allocator: "allocator",
-  module_loading: "module loading",
-  compilation: "compilation",
-  graph_capture: "graph capture",
-  profiler_overhead: "profiler",
-  unknown: "unknown",
-};
-const EXPOSED = {
-  other_ranks: "other ranks",
-  same_stream: "same stream",
-  launched_late: "launched late",
-  blocked: "host waits",
-  input_ready_late: "input came late",
-  nothing_left: "needed at once",
-  copies: "copies first",
-};
 
 class Page {
   constructor(run) {
@@ -117,7 +93,7 @@ class Page {
     const { colours } = this;
     const causes = (of) => Object.keys(of).map((cause) => element("li", {}, swatch(colours.cause(cause)), of[cause]));
     const parts = [["compute", colours.categories[0]], ["communication", colours.categories[1]], ["copies", colours.categories[2]]];
-    part("legend").replaceChildren(...parts.map(([label, colour]) => element("li", {}, swatch(colour), label)), element("li", {}, "pale: waits for other ranks"), ...(this.view.streams.size ? [element("li", {}, "exposed:"), ...causes(EXPOSED), element("li", {}, "idle:"), ...causes(CAUSES)] : []));
+    part("legend").replaceChildren(...parts.map(([label, colour]) => element("li", {}, swatch(colour), label)), element("li", {}, "pale: waits for other ranks"), ...(this.view.streams.size ? [element("li", {}, "exposed:"), ...causes(this.run.causes.exposed), element("li", {}, "idle:"), ...causes(this.run.causes.idle)] : []));
   }
 
   // The chip that says what the view is filtered by, and ends it.

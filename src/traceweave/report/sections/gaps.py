@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from traceweave.analyses import analysis_relation, gap_causes
+from traceweave.analyses import IDLE, analysis_relation, cause_words
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row
@@ -59,7 +59,7 @@ def load_gaps(con: duckdb.DuckDBPyConnection, budget: Budget) -> Gaps:
         )
         .order("idle_ns DESC, cause")
     )
-    gaps = Gaps(_rows(causes), [], gap_causes(con), "")
+    gaps = Gaps(_rows(causes), [], cause_words(con, IDLE), "")
     shortest = {"min_gap_ns": LISTED_NS} if gaps.are_many else {}
     relation = analysis_relation(con, "gaps", **shortest)
     worst = con.table(relation).filter(windows).order("duration_ns DESC, rank, start_ns")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.analyses import analysis_relation
+from traceweave.analyses import EXPOSED, analysis_relation, cause_words
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column
@@ -31,6 +31,8 @@ class Overlap:
     """The step; None: the whole recording."""
     calls: list[Row]
     """By rank, operation, bytes, exposed_ns, cause, cause_detail, cause_ns."""
+    words: dict[str, str]
+    """What causes mean."""
 
     @property
     def whole(self) -> Row | None:
@@ -53,7 +55,8 @@ def load_overlap(con: duckdb.DuckDBPyConnection, step: int | None) -> Overlap:
         .order("exposed_ns DESC, rank, start_ns")
         .limit(LONGEST)
     )
-    return Overlap(analysis_rows(con, "overlap"), step, calls.to_arrow_table().to_pylist())
+    rows = calls.to_arrow_table().to_pylist()
+    return Overlap(analysis_rows(con, "overlap"), step, rows, cause_words(con, EXPOSED))
 
 
 def overlap_section(budget: Budget, overlap: Overlap) -> Section:
@@ -84,7 +87,7 @@ def overlap_section(budget: Budget, overlap: Overlap) -> Section:
         ),
         empty="" if rows else "No communication was recorded inside the windows measured.",
         terms={
-            **{cause: _WORDS[cause] for cause in _causes(overlap)},
+            **{cause: overlap.words[cause] for cause in _causes(overlap)},
             "Hidden": "share of the communication time during which compute runs too",
             "Overlap efficiency": "time saved by overlapping, as a share of what could be saved"
             " at best: 100% if the shorter of the two hides completely",
@@ -149,20 +152,6 @@ def _overlap_table(shown: Selection, budget: Budget) -> Table:
         ),
         note=shown.note("exposed communication", BREAKDOWN_COMMAND),
     )
-
-
-_WORDS = {
-    "other_ranks": "it waited for other ranks",
-    "same_stream": "compute was queued before or behind it on its stream",
-    "blocked": "the compute that follows was not launched, as its thread waited for the device",
-    "launched_late": "that compute, or the collective, was launched or began later than it could",
-    "input_ready_late": "it began when its input was there, and compute waits for its result",
-    "nothing_left": "compute waits for its result, whenever its input came",
-    "copies": "copies ran before that compute on its stream",
-    "kernel_delay": "that compute was launched and free to start: start latency",
-    "unknown": "what kept compute from running is not known",
-}
-"""Causes of the analysis exposed_causes."""
 
 
 def _causes(overlap: Overlap) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.analyses import late_causes
+from traceweave.analyses import LATE, cause_words
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
@@ -35,7 +35,7 @@ class Stragglers:
 def load_stragglers(con: duckdb.DuckDBPyConnection) -> Stragglers:
     """Read who was last, how often, for how long and why."""
     rows = analysis_rows(con, "stragglers")
-    return Stragglers(rows, late_causes(con))
+    return Stragglers(rows, cause_words(con, LATE))
 
 
 def stragglers_in_words(stragglers: Stragglers) -> str:
