@@ -29,6 +29,22 @@ SELECT
 FROM tw_timelines
 WHERE rank NOT IN (SELECT rank FROM known);
 
+-- rows: tw_cut(pieces, kind) | pieces of time cut at the windows of tw_windows; pieces: name of a relation with rank, from_ns and until_ns; its columns, step, at_ns (where the part begins) and time_ns (its length)
+WITH windows AS MATERIALIZED (
+    SELECT rank, step, start_ns, end_ns, row_number() OVER (PARTITION BY rank ORDER BY start_ns) AS number FROM tw_windows(kind)
+),
+placed AS (
+    SELECT p.*, unnest(range(coalesce(a.number, 1), coalesce(z.number, 0) + 1)) AS number
+    FROM query_table(pieces) AS p
+    ASOF LEFT JOIN windows AS a ON a.rank = p.rank AND p.from_ns >= a.start_ns
+    ASOF LEFT JOIN windows AS z ON z.rank = p.rank AND p.until_ns > z.start_ns
+)
+SELECT
+    p.* EXCLUDE (number), w.step,
+    greatest(p.from_ns, w.start_ns) AS at_ns,
+    tw_shared_ns(p.from_ns, p.until_ns, w.start_ns, w.end_ns) AS time_ns
+FROM placed AS p JOIN windows AS w USING (rank, number);
+
 -- rows: tw_window_times(kind) | how long each kind of work ran in each window: the columns of tw_windows, window_ns, and the lengths of unions that tw_busy_until has: compute_ns, comm_ns, memory_ns, busy_ns, compute_memory_ns, comm_memory_ns, any_ns, compute_transfer_ns, compute_parts_ns
 WITH windows AS MATERIALIZED (
     SELECT rank, timeline, step, start_ns, end_ns, note FROM tw_windows(kind)

@@ -11,9 +11,7 @@
 -- column: cause VARCHAR | as in exposed_causes
 -- column: cause_detail VARCHAR | the same
 -- column: time_ns BIGINT | how much of it is for this cause
-WITH windows AS MATERIALIZED (
-    SELECT rank, step, start_ns, end_ns, row_number() OVER (PARTITION BY rank ORDER BY start_ns) AS number FROM tw_windows({{ param('window') }})
-),
+WITH
 -- of a kernel that carries several calls the first
 calls AS MATERIALIZED (
     SELECT k.*, coalesce(k.gpu_op_id, -1 - k.call_id) AS op_id, k.start_local_ns + s.wait_ns AS waited_until_ns, coalesce(s.wait_ns, 0) >= {{ param('release_ns') }} AS waits
@@ -30,15 +28,11 @@ stretches AS (
     FROM (SELECT p.*, k.waited_until_ns FROM tw_exposed_pieces AS p LEFT JOIN calls AS k USING (op_id)) AS p
     LEFT JOIN LATERAL (SELECT coalesce(p.waited_until_ns, p.start_ns) AS waited_until_ns) AS k ON TRUE
 ),
-placed AS (
-    SELECT s.*, coalesce(a.number, 1) AS first, coalesce(z.number, 0) AS last
-    FROM (FROM stretches WHERE from_ns < until_ns) AS s
-    ASOF LEFT JOIN windows AS a ON a.rank = s.rank AND s.from_ns >= a.start_ns
-    ASOF LEFT JOIN windows AS z ON z.rank = s.rank AND s.until_ns > z.start_ns
+pieces AS (
+    FROM stretches WHERE from_ns < until_ns
 ),
 cut AS MATERIALIZED (
-    SELECT p.rank, w.step, p.op_id, p.reason, p.next_op_id, p.other_share, greatest(p.from_ns, w.start_ns) AS from_ns, tw_shared_ns(p.from_ns, p.until_ns, w.start_ns, w.end_ns) AS time_ns
-    FROM (SELECT *, unnest(range(first, last + 1)) AS number FROM placed) AS p JOIN windows AS w USING (rank, number)
+    SELECT rank, step, op_id, reason, next_op_id, other_share, at_ns AS from_ns, time_ns FROM tw_cut('pieces', {{ param('window') }})
 ),
 held AS (
     SELECT DISTINCT op_id, held_by, late_ns, after_op_id FROM tw_exposed_pieces
