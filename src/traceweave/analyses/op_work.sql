@@ -23,7 +23,7 @@
 -- column: bytes BIGINT | size of all inputs and outputs of one call, each touched once
 -- column: reason VARCHAR | why flops is NULL; NULL also for kernels of operators without a formula
 -- main: rank, step, op, dims, dtype, calls, device_ns, flops, bytes, reason
--- order: rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason
+-- order: rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason, dims, dtype, kind, device_ns
 -- caveat: of nested counted operators the outermost counts, with all GPU ops launched during it on its thread.
 -- caveat: an operator that launched nothing, on a rank with a GPU, is left out: a checkpoint that has recomputed all it needs stops in an operator, before it computes.
 -- caveat: recomputation is detected from autograd: an operator recorded for a backward while a backward runs, of which an equal one ran in the step's forward. Gradients of gradients (create_graph=True) look the same where shapes are.
@@ -121,4 +121,4 @@ SELECT
 FROM tw_other_kernels JOIN tw_kernel_classes USING (class_id)
 WHERE ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }}) AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
 GROUP BY rank, step, class
-ORDER BY rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason
+ORDER BY rank, step NULLS FIRST, op_id NULLS LAST, op, class, reason, dims, dtype, kind, device_ns
