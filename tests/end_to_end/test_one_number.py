@@ -494,7 +494,9 @@ def test_headline_and_cards_have_the_costs_of_findings(answers: Answers) -> None
             assert _cost(row) in text
     costly = found[found["cost_ns"] > 0].to_dict("records")
     if costly and costly[0]["step_share"] >= 0.05 and "hang" not in set(found["rule"]):
-        costs = set(re.findall(r"the largest cost, ((?:at most )?[\d.]+% of a (?:step|recording)):", text))
+        costs = set(
+            re.findall(r"the largest cost, ((?:at most )?[\d.]+% of a (?:step|recording)):", text)
+        )
         assert costs == {_cost(costly[0])}
         assert f"the largest cost, {_cost(costly[0])}: {costly[0]['title']}" in text
 

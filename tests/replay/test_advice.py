@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
 from tests.replay.by_hand import US
-from tests.tables import empty_database
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
-from traceweave.store.empty import create_tables
 
 MB = 1_000_000
 
 
-@pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with empty_database() as con:
-        create_tables(con)
-        yield con
-
-
 def _run(
-    con: duckdb.DuckDBPyConnection, reductions: list[tuple[int, int, int, int]], end: int
+    empty_run: duckdb.DuckDBPyConnection, reductions: list[tuple[int, int, int, int]], end: int
 ) -> Model:
     """Two ranks alike: all-reduces (launched, start, end, MB) on a stream, and what follows them
     there to the end; the backward pass begins to compute at 1. Times in us."""
-    run = Builder(con)
+    run = Builder(empty_run)
     run.group(0, [0, 1], role="dp", role_source="description")
     kernels: dict[tuple[int, int], int] = {}
     last = reductions[-1][2]
@@ -53,7 +42,7 @@ def _run(
             each={rank: {"gpu_op_id": kernels[rank, n]} for rank in range(2)},
         )
     run.write()
-    return Model(con)
+    return Model(empty_run)
 
 
 def _gain(model: Model, text: str) -> float:
@@ -61,26 +50,26 @@ def _gain(model: Model, text: str) -> float:
     return answer.gain_ns / US
 
 
-def test_merged_buckets_have_one_latency(con: duckdb.DuckDBPyConnection) -> None:
+def test_merged_buckets_have_one_latency(empty_run: duckdb.DuckDBPyConnection) -> None:
     # 4 us and 10 us per MB, all there from 10 on
-    model = _run(con, [(6, 10, 24, 1), (6, 24, 38, 1), (6, 38, 62, 2)], 70)
+    model = _run(empty_run, [(6, 10, 24, 1), (6, 24, 38, 1), (6, 38, 62, 2)], 70)
     assert _gain(model, "bucket_mb=2") == pytest.approx(4)
     assert _gain(model, "bucket_mb=25") == pytest.approx(8)
     assert _gain(model, "bucket_mb=1.5 bytes=0-1.5e6") == pytest.approx(0)
 
 
-def test_a_merged_bucket_is_there_with_its_last_part(con: duckdb.DuckDBPyConnection) -> None:
+def test_a_merged_bucket_is_there_with_its_last_part(empty_run: duckdb.DuckDBPyConnection) -> None:
     # the second is there at 60: one of 2 MB is done at 84, the two at 74
-    model = _run(con, [(9, 10, 24, 1), (59, 60, 74, 1), (73, 74, 98, 2)], 120)
+    model = _run(empty_run, [(9, 10, 24, 1), (59, 60, 74, 1), (73, 74, 98, 2)], 120)
     assert _gain(model, "bucket_mb=2") == pytest.approx(-10)
 
 
 def test_a_bucket_is_divided_where_gradients_came_before_it(
-    con: duckdb.DuckDBPyConnection,
+    empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     # 4 us and 10 us per MB; 4 MB came from 10, when the bucket before was there, to 64: half of it
     # by 37, done at 61; the other half at 88 in place of 108
-    model = _run(con, [(9, 10, 24, 1), (63, 64, 108, 4)], 120)
+    model = _run(empty_run, [(9, 10, 24, 1), (63, 64, 108, 4)], 120)
     assert _gain(model, "bucket_mb=2") == pytest.approx(20)
     # in 4 parts of 14 us, the first there at 23.5: from 24, when the stream is free, to 80
     assert _gain(model, "bucket_mb=1") == pytest.approx(28)
@@ -98,15 +87,15 @@ def test_a_bucket_is_divided_where_gradients_came_before_it(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    con: duckdb.DuckDBPyConnection, text: str, said: str
+    empty_run: duckdb.DuckDBPyConnection, text: str, said: str
 ) -> None:
-    model = _run(con, [(9, 10, 24, 1), (23, 24, 44, 2)], 50)
+    model = _run(empty_run, [(9, 10, 24, 1), (23, 24, 44, 2)], 50)
     with pytest.raises(UsageError, match=said):
         model.answers([text])
 
 
-def test_calls_that_could_not_be_matched_are_said(con: duckdb.DuckDBPyConnection) -> None:
-    run = Builder(con)
+def test_calls_that_could_not_be_matched_are_said(empty_run: duckdb.DuckDBPyConnection) -> None:
+    run = Builder(empty_run)
     run.rank(0)
     run.step(0, 1, (0, 50 * US), (0, 50 * US))
     op = run.gpu(0, (10 * US, 20 * US), "communication", "nccl", 9, step=1)
@@ -115,17 +104,17 @@ def test_calls_that_could_not_be_matched_are_said(con: duckdb.DuckDBPyConnection
     )
     run.write()
     with pytest.raises(UsageError, match="of all_to_all, 1 call could not be matched over the"):
-        Model(con).answers(["op=all_to_all times=0"])
+        Model(empty_run).answers(["op=all_to_all times=0"])
 
 
-def _gathered(con: duckdb.DuckDBPyConnection) -> Model:
+def _gathered(empty_run: duckdb.DuckDBPyConnection) -> Model:
     """Two ranks alike that gather before each of three units of four kernels, on stream 9, when the
     unit before it is done; all is launched at 0. Times in us.
 
     stream 7   embed 0-10            unit 20-40            unit 50-70            unit 80-100
     stream 9              R 10-20               R 40-50               R 70-80
     """
-    run = Builder(con)
+    run = Builder(empty_run)
     run.group(0, [0, 1], role="dp", role_source="description")
     gathers: dict[tuple[int, int], int] = {}
     for rank in range(2):
@@ -150,13 +139,13 @@ def _gathered(con: duckdb.DuckDBPyConnection) -> Model:
         both = dict.fromkeys(range(2), (begin, begin + 10 * US))
         run.collective(both, "all_gather", step=1, each=each)
     run.write()
-    return Model(con)
+    return Model(empty_run)
 
 
 def test_parameters_are_gathered_while_the_unit_before_computes(
-    con: duckdb.DuckDBPyConnection,
+    empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    model = _gathered(con)
+    model = _gathered(empty_run)
     # two of three gathers are hidden; the first has no unit before it
     assert _gain(model, "prefetch=1") == pytest.approx(20)
     # the third waits for the first unit to begin, and the second for what it waited for

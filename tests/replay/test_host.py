@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
 from tests.replay.by_hand import US
-from tests.tables import empty_database
 from traceweave.replay.model import Model
-from traceweave.store.empty import create_tables
 
 MS = 1000 * US
-
-
-@pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with empty_database() as con:
-        create_tables(con)
-        yield con
 
 
 @pytest.mark.parametrize("synced", [False, True])
 @pytest.mark.parametrize("device", [(0, 100), (60, 100), (60, 80)])
 def test_the_only_step_is_as_long_as_steps_says(
-    con: duckdb.DuckDBPyConnection, device: tuple[int, int], synced: bool
+    empty_run: duckdb.DuckDBPyConnection, device: tuple[int, int], synced: bool
 ) -> None:
     """A range of 100 ms on the host, which launches at 60; the op runs from 61 to 80."""
-    run = Builder(con)
+    run = Builder(empty_run)
     run.rank(0)
     run.step(0, 1, (0, 100 * MS), (device[0] * MS, device[1] * MS))
     if synced:  # as the profiler does at first
@@ -37,7 +26,7 @@ def test_the_only_step_is_as_long_as_steps_says(
     call = run.launch(0, (60 * MS, 60 * MS + 5 * US), step=1)
     run.gpu(0, (61 * MS, 80 * MS), launch=call, step=1)
     run.write()
-    model = Model(con)
+    model = Model(empty_run)
     begins = 0 if device[0] == 0 else 61
     ends = 100 if device[1] == 100 else 80
     assert model.measured == pytest.approx((ends - begins) * MS)
@@ -53,10 +42,10 @@ def test_the_only_step_is_as_long_as_steps_says(
     [(7, 5), (4, 0)],
 )
 def test_a_long_launch_launches_at_its_end(
-    con: duckdb.DuckDBPyConnection, start: int, gain: int
+    empty_run: duckdb.DuckDBPyConnection, start: int, gain: int
 ) -> None:
     """The first launch of a kernel takes from 1 to 6 ms, and loads its code; others take 5 us."""
-    run = Builder(con)
+    run = Builder(empty_run)
     run.rank(0)
     run.step(0, 1, (0, 20 * MS), (0, (start + 13) * MS))
     for n in range(3):
@@ -65,5 +54,5 @@ def test_a_long_launch_launches_at_its_end(
     call = run.launch(0, (1 * MS, 6 * MS), step=1)
     run.gpu(0, (start * MS, start * MS + 13 * MS), "compute", "new", launch=call, step=1)
     run.write()
-    (answer,) = Model(con).answers(["kind=module_loading times=0"])
+    (answer,) = Model(empty_run).answers(["kind=module_loading times=0"])
     assert answer.gain_ns == pytest.approx(gain * MS, abs=20 * US)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,28 +13,19 @@ import traceweave
 from tests.analyses.builders import Builder
 from tests.marks import first_at_once
 from tests.replay.by_hand import US
-from tests.tables import empty_database
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
-from traceweave.store.empty import create_tables
 from traceweave_simulator import Config
 
 
-@pytest.fixture
-def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with empty_database() as con:
-        create_tables(con)
-        yield con
-
-
 def on_one_stream(
-    con: duckdb.DuckDBPyConnection, op: str, role: str = "dp", last: str = "gemm"
+    empty_run: duckdb.DuckDBPyConnection, op: str, role: str = "dp", last: str = "gemm"
 ) -> Model:
     """Two ranks alike, all launched at 0 and on one stream; `last` is the class of C. Times in us.
 
     stream 7   A 0-10   R 10-14   B 14-24   R 24-28   C 28-38
     """
-    run = Builder(con)
+    run = Builder(empty_run)
     run.group(0, [0, 1], role=role, role_source="description")
     kernels: dict[tuple[int, int], int] = {}
     for rank in range(2):
@@ -50,7 +41,7 @@ def on_one_stream(
         both = dict.fromkeys(range(2), (start * US, (start + 4) * US))
         run.collective(both, op, step=1, each=each)
     run.write()
-    return Model(con)
+    return Model(empty_run)
 
 
 def gain(model: Model, text: str = "stream=own") -> float:
@@ -59,34 +50,34 @@ def gain(model: Model, text: str = "stream=own") -> float:
 
 
 def test_compute_does_not_wait_for_what_only_its_stream_put_before_it(
-    con: duckdb.DuckDBPyConnection,
+    empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     # A 0-10, B 10-20, C 20-30 beside R 10-14 and R 20-24
-    assert gain(on_one_stream(con, "all_to_all")) == pytest.approx(8)
+    assert gain(on_one_stream(empty_run, "all_to_all")) == pytest.approx(8)
 
 
-def test_the_optimizer_waits_for_reductions(con: duckdb.DuckDBPyConnection) -> None:
+def test_the_optimizer_waits_for_reductions(empty_run: duckdb.DuckDBPyConnection) -> None:
     # the second R has B's result at 20, and C waits for it: 24-34
-    assert gain(on_one_stream(con, "all_reduce", last="optimizer")) == pytest.approx(4)
+    assert gain(on_one_stream(empty_run, "all_reduce", last="optimizer")) == pytest.approx(4)
 
 
 def test_a_gather_needs_no_compute_before_it_and_is_needed_by_what_follows(
-    con: duckdb.DuckDBPyConnection,
+    empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     # R 0-4 and R 4-8 beside A 0-10
-    assert gain(on_one_stream(con, "all_gather")) == pytest.approx(8)
+    assert gain(on_one_stream(empty_run, "all_gather")) == pytest.approx(8)
 
 
-def test_some_collectives_alone_may_have_it(con: duckdb.DuckDBPyConnection) -> None:
-    model = on_one_stream(con, "all_to_all")
+def test_some_collectives_alone_may_have_it(empty_run: duckdb.DuckDBPyConnection) -> None:
+    model = on_one_stream(empty_run, "all_to_all")
     assert gain(model, "step=1 stream=7 stream=own") == pytest.approx(8)
     with pytest.raises(UsageError, match="no stream 9"):
         gain(model, "stream=9 stream=own")
 
 
-def test_tensor_parallelism_needs_each_result_at_once(con: duckdb.DuckDBPyConnection) -> None:
+def test_tensor_parallelism_needs_each_result_at_once(empty_run: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(UsageError, match="those of tensor parallelism left out"):
-        gain(on_one_stream(con, "all_reduce", role="tp"))
+        gain(on_one_stream(empty_run, "all_reduce", role="tp"))
 
 
 @pytest.mark.parametrize(
@@ -97,10 +88,10 @@ def test_tensor_parallelism_needs_each_result_at_once(con: duckdb.DuckDBPyConnec
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    con: duckdb.DuckDBPyConnection, text: str, said: str
+    empty_run: duckdb.DuckDBPyConnection, text: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        gain(on_one_stream(con, "all_to_all"), text)
+        gain(on_one_stream(empty_run, "all_to_all"), text)
 
 
 def test_six_exchanges_that_share_their_stream(

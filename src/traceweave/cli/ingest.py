@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -20,7 +20,7 @@ from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import is_elsewhere, shown
 
 if TYPE_CHECKING:
-    from traceweave.ingestion import IngestResult
+    from traceweave.ingestion import IngestResult, Progress
     from traceweave.sources.find import PassedOver
 
 PARTLY_LOADED = 3
@@ -138,20 +138,16 @@ def ingest(
     """
     target = output or _no_output(paths)
 
-    from traceweave.cli.output import note
     from traceweave.cli.progress import progress_bars
-    from traceweave.cli.verdict import keep_verdict, print_verdict
-    from traceweave.ingestion import ingest as read
-    from traceweave.ingestion.room import fitting_jobs
-    from traceweave.places import place_of
-    from traceweave.store.manifest import size_of_run
+    from traceweave.cli.verdict import print_verdict
 
-    jobs = fitting_jobs(jobs)
-    replaced = None if add else what_is_there(target, None if replaces else paths)
+    replaced = None if add else _what_is_there(target, None if replaces else paths)
     with progress_bars(quiet=quiet) as bars:
-        result = read(
+        result, failure = _read(
             paths,
             target,
+            bars,
+            verdict=verdict,
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
             run=run,
@@ -161,17 +157,52 @@ def ingest(
             jobs=jobs,
             add=add,
             dask=dask,
-            progress=bars,
         )
-        failure = keep_verdict(target, bars) if verdict else None
-    result = replace(result, size_bytes=size_of_run(place_of(target)))
-    summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
-    if failure is not None:
-        note(f"no verdict: {failure}")
-    elif verdict and not quiet:
+    _tell(result, failure, replaced=replaced, quiet=quiet, verbose=verbose)
+    if failure is None and verdict and not quiet:
         print_verdict(target)
     if not result.ok:
         context.exit(PARTLY_LOADED)
+
+
+def read_and_tell(traces: str, target: Path, progress: Progress) -> None:
+    """Do what `ingest traces -o target` does, but for its verdict in words."""
+    replaced = _what_is_there(target, [traces])
+    result, failure = _read([traces], target, progress)
+    _tell(result, failure, replaced=replaced, quiet=False, verbose=False)
+
+
+def _read(
+    paths: Sequence[str],
+    target: Path,
+    progress: Progress | None,
+    *,
+    verdict: bool = True,
+    jobs: int | None = None,
+    **how: Any,
+) -> tuple[IngestResult, str | None]:
+    """Read traces into a database; return what became of it and what was in the way of keeping the
+    verdict, if anything was.
+    """
+    from traceweave.cli.verdict import keep_verdict
+    from traceweave.ingestion import ingest as read
+    from traceweave.ingestion.room import fitting_jobs
+    from traceweave.places import place_of
+    from traceweave.store.manifest import size_of_run
+
+    result = read(paths, target, jobs=fitting_jobs(jobs), progress=progress, **how)
+    failure = keep_verdict(target, progress) if verdict else None
+    return replace(result, size_bytes=size_of_run(place_of(target))), failure
+
+
+def _tell(
+    result: IngestResult, failure: str | None, *, replaced: str | None, quiet: bool, verbose: bool
+) -> None:
+    from traceweave.cli.output import note
+
+    summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
+    if failure is not None:
+        note(f"no verdict: {failure}")
 
 
 def _no_output(paths: Sequence[str]) -> NoReturn:
@@ -183,7 +214,7 @@ def _no_output(paths: Sequence[str]) -> NoReturn:
     raise UsageError(f"name the database to write with -o; type: {line}")
 
 
-def what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
+def _what_is_there(output: Path, paths: Sequence[str] | None) -> str | None:
     """Name the database that ingest is going to replace; None if there is none.
 
     Raises UsageError if it holds the run of other traces than `paths`, unless these are None.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from traceweave.cli.names import is_run
 from traceweave.cli.options import example, require
 from traceweave.errors import UsageError
-
-if TYPE_CHECKING:
-    from traceweave.ingestion import Progress
 
 
 @click.command(
@@ -53,6 +50,7 @@ def serve(database: Path, output: Path | None, port: int, no_open: bool) -> None
     if output is None:
         require(database)
 
+    from traceweave.cli.ingest import read_and_tell
     from traceweave.cli.output import note
     from traceweave.explorer import serve as serve_page
 
@@ -62,21 +60,5 @@ def serve(database: Path, output: Path | None, port: int, no_open: bool) -> None
 
     if output is None:
         serve_page(database, port, not no_open, say)
-        return
-    target = output
-    serve_page(
-        target, port, not no_open, say, lambda progress: _read(str(database), target, progress)
-    )
-
-
-def _read(traces: str, target: Path, progress: Progress) -> None:
-    """Read traces as `ingest` does, and say what it says."""
-    from traceweave.cli.ingest import summarize, what_is_there
-    from traceweave.cli.verdict import keep_verdict
-    from traceweave.ingestion import ingest
-    from traceweave.ingestion.room import fitting_jobs
-
-    replaced = what_is_there(target, [traces])
-    result = ingest([traces], target, jobs=fitting_jobs(None), progress=progress)
-    keep_verdict(target, progress)
-    summarize(result, replaced=replaced, quiet=False, verbose=False)
+    else:
+        serve_page(output, port, not no_open, say, partial(read_and_tell, str(database), output))

@@ -9,7 +9,7 @@ import orjson
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from traceweave.errors import TraceweaveError, defect
@@ -50,19 +50,12 @@ def build_app(explorer: Explorer) -> Starlette:
         # that a query is wrong is an answer too
         return await _answered(answering(request, question.answer, question.take_back), 200)
 
-    page = files("explorer/page")
-
-    async def index(request: Request) -> Response:
-        return await page.get_response("index.html", request.scope)
-
     asked = [route(path, answer) for path, answer in _answers(explorer).items()]
     app = Starlette(
         routes=[
             *asked,
             Route("/ask/query", query, methods=["POST"]),
-            Route("/", index),
-            Mount("/page", page),
-            Mount("/shared", files("report/assets")),
+            *page_routes("index.html"),
         ]
     )
     app.router.redirect_slashes = False  # it does not know of the token
@@ -135,7 +128,17 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
     }
 
 
-def files(folder: str) -> StaticFiles:
+def page_routes(name: str) -> list[BaseRoute]:
+    """Return the addresses of a page, and of the files that pages are made of."""
+    page = _files("explorer/page")
+
+    async def index(request: Request) -> Response:
+        return await page.get_response(name, request.scope)
+
+    return [Route("/", index), Mount("/page", page), Mount("/shared", _files("report/assets"))]
+
+
+def _files(folder: str) -> StaticFiles:
     """Return what serves the files of a folder of this package, and none beside it."""
     return StaticFiles(packages=[("traceweave", folder)])
 

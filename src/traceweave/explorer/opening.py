@@ -11,9 +11,9 @@ import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
-from traceweave.explorer.app import build_app, files
+from traceweave.explorer.app import build_app, page_routes
 from traceweave.explorer.explorer import Explorer
 
 if TYPE_CHECKING:
@@ -61,15 +61,8 @@ class Opening:
                 self._counts[name] += count
 
     def _waiting(self) -> Starlette:
-        page = files("explorer/page")
-
-        async def index(request: Request) -> Response:
-            return await page.get_response("opening.html", request.scope)
-
         async def told(_: Request) -> Response:
             said = orjson.dumps({"stage": self._stage, **self._counts})
             return Response(said, media_type="application/json")
 
-        shared = Mount("/shared", files("report/assets"))
-        routes = [Route("/", index), Route("/ask/opening", told), Mount("/page", page), shared]
-        return Starlette(routes=routes)
+        return Starlette(routes=[Route("/ask/opening", told), *page_routes("opening.html")])

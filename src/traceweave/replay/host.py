@@ -52,12 +52,17 @@ BEGIN = -2
 """The op_id of what is no call: the beginning of a step on the host."""
 
 
+def begins_here(steps: Columns) -> bool:
+    """Tell whether a rank has one step only, which begins with its range on the host."""
+    return len(steps["step"]) == 1 and bool(steps["device_start_ns"] == steps["start_ns"])
+
+
 def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
     """Return the calls with one more, of no length, at the beginning of the only step where that
     begins on the host: what the first thread that launches does until then, it does in the step.
     """
     first = np.flatnonzero(np.isin(calls["op_id"], gpu["launch"]))
-    if len(steps["step"]) != 1 or steps["device_start_ns"] != steps["start_ns"] or not len(first):
+    if not begins_here(steps) or not len(first):
         return calls
     thread = calls["chain"] == calls["chain"][first[np.argmin(calls["start_ns"][first])]]
     if np.min(calls["start_ns"][thread]) < steps["start_ns"]:

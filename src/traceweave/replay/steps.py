@@ -9,6 +9,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
+from traceweave.replay.host import begins_here
 from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes
 from traceweave.replay.rank_graph import RankGraph
 
@@ -181,13 +182,13 @@ def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
         nodes = graph.nodes
         of_step = nodes.step[mine] == step[-1]
         of_last = np.flatnonzero(of_step & (nodes.sort[mine] < CALL)) + mine.start
-    if len(known) == 1:
-        own = {name: column[known] for name, column in part.steps.items()}
-        if own["device_start_ns"] == own["start_ns"]:
-            begins = Moments(np.array([-1]), own["start_ns"], np.array([False]))
-        after = _after_last(graph, mine, own["end_ns"])
-        is_later = np.all(nodes.end[of_last] < own["end_ns"]) and after.node >= 0
-        if is_later and own["device_end_ns"] == own["end_ns"]:
+    if len(known) == 1 and begins_here(part.steps):
+        begins = Moments(np.array([-1]), part.steps["start_ns"], np.array([False]))
+    if len(known) == len(part.steps["step"]) == 1:
+        end = part.steps["end_ns"]
+        after = _after_last(graph, mine, end)
+        is_later = np.all(nodes.end[of_last] < end) and after.node >= 0
+        if is_later and part.steps["device_end_ns"] == end:
             ends = after
     return _OfRank(step, begins, ends, of_last)
 
