@@ -140,7 +140,9 @@ def ingest(
 
     from traceweave.cli.progress import progress_bars
     from traceweave.cli.verdict import print_verdict
+    from traceweave.ingestion.room import fitting_jobs
 
+    jobs = fitting_jobs(jobs)  # first: opening what is there crashes DuckDB if memory is too little
     replaced = None if add else _what_is_there(target, None if replaces else paths)
     with progress_bars(quiet=quiet) as bars:
         result, failure = _read(
@@ -167,8 +169,11 @@ def ingest(
 
 def read_and_tell(traces: str, target: Path, progress: Progress) -> None:
     """Do what `ingest traces -o target` does, but for its verdict in words."""
+    from traceweave.ingestion.room import fitting_jobs
+
+    jobs = fitting_jobs(None)
     replaced = _what_is_there(target, [traces])
-    result, failure = _read([traces], target, progress)
+    result, failure = _read([traces], target, progress, jobs=jobs)
     _tell(result, failure, replaced=replaced, quiet=False, verbose=False)
 
 
@@ -178,7 +183,6 @@ def _read(
     progress: Progress | None,
     *,
     verdict: bool = True,
-    jobs: int | None = None,
     **how: Any,
 ) -> tuple[IngestResult, str | None]:
     """Read traces into a database; return what became of it and what was in the way of keeping the
@@ -186,11 +190,10 @@ def _read(
     """
     from traceweave.cli.verdict import keep_verdict
     from traceweave.ingestion import ingest as read
-    from traceweave.ingestion.room import fitting_jobs
     from traceweave.places import place_of
     from traceweave.store.manifest import size_of_run
 
-    result = read(paths, target, jobs=fitting_jobs(jobs), progress=progress, **how)
+    result = read(paths, target, progress=progress, **how)
     failure = keep_verdict(target, progress) if verdict else None
     return replace(result, size_bytes=size_of_run(place_of(target))), failure
 
