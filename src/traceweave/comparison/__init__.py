@@ -11,10 +11,10 @@ import duckdb
 from traceweave.comparison.budget import budget_table, compare_step_time, step_table
 from traceweave.comparison.comparability import Comparability, compare_facts, no_facts
 from traceweave.comparison.facts import read_facts
-from traceweave.comparison.items import KINDS, compare_items
+from traceweave.comparison.items import compare_items
 from traceweave.comparison.others import memory_table, overlap_table, straggler_table
 from traceweave.comparison.result import Comparison
-from traceweave.comparison.side import load_side
+from traceweave.comparison.side import load_side, read_steps
 from traceweave.comparison.tables import TABLES
 from traceweave.errors import InputError, UsageError
 
@@ -45,9 +45,8 @@ def can_be_compared(
 ) -> Comparability:
     """Tell whether two runs can be compared, without comparing them; so too if one did no work."""
     try:
-        return compare_facts(
-            *(read_facts(*run, warmup) for run in zip((base, new), names, strict=True))
-        )
+        steps = read_steps(base, names[0], warmup), read_steps(new, names[1], warmup)
+        return compare_facts(read_facts(base, steps[0]), read_facts(new, steps[1]))
     except InputError as error:
         return no_facts(str(error))
 
@@ -76,17 +75,16 @@ def compare_runs(
         raise UsageError(
             f"smallest_change is a share of the step, 0.01 for 1%; it cannot be {smallest_change}"
         )
-    sides = load_side(base, names[0], warmup), load_side(new, names[1], warmup)
-    comparability = compare_facts(
-        read_facts(base, names[0], warmup), read_facts(new, names[1], warmup)
-    )
+    steps = read_steps(base, names[0], warmup), read_steps(new, names[1], warmup)
+    comparability = compare_facts(read_facts(base, steps[0]), read_facts(new, steps[1]))
+    sides = load_side(base, names[0], steps[0]), load_side(new, names[1], steps[1])
     time = compare_step_time(*sides, alpha, smallest_change)
     tables = {
         "comparability": comparability.table(),
         "step": step_table(time, *sides),
         "budget": budget_table(time, *sides),
         "overlap": overlap_table(*sides, alpha, smallest_change, testable=time.testable),
-        **{kind: compare_items(*sides, kind, alpha, time.smallest_item_ns) for kind in KINDS},
+        **compare_items(*sides, alpha, time.smallest_item_ns),
         "stragglers": straggler_table(*sides),
         "memory": memory_table(*sides),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.comparison.side import ask, query, read_steps
+from traceweave.comparison.side import Steps, ask, query
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,9 @@ class Facts:
         return len(self.ranks) == self.world_size
 
 
-def read_facts(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Facts:
-    """Read what is known of a run; `warmup` first steps do not count.
-
-    Raises InputError for a run without any work.
-    """
-    _, kept, left_out, rows = read_steps(con, name, warmup)
+def read_facts(con: duckdb.DuckDBPyConnection, of_steps: Steps) -> Facts:
+    """Read what is known of a run, its work in the steps that count."""
+    _, kept, left_out, rows = of_steps
     [known] = con.sql(query("facts")).to_arrow_table().to_pylist()
     steps = None if kept is None else list(kept)
     work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}

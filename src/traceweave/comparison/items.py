@@ -18,15 +18,22 @@ KINDS = ("classes", "kernels", "ops", "collectives")
 """Queries of items."""
 
 
-def compare_items(base: Side, new: Side, kind: str, alpha: float, least_ns: float) -> pa.Table:
-    """Return one row per item of `kind`, the largest change of time per step and rank first.
+def compare_items(base: Side, new: Side, alpha: float, least_ns: float) -> dict[str, pa.Table]:
+    """Return by kind one row per item, the largest change of time per step and rank first.
 
     One that changed by less than `least_ns` is the same. Times are ns per step and rank (per
     recording and rank without steps). `from_calls_ns` is what
     the other number of calls costs at the old duration, `from_duration_ns` what the other duration
     costs at the new number of calls; together they are `difference_ns`.
     """
-    rows = _matched(base, new, kind)
+    with duckdb.connect() as con:
+        return {kind: _compared(con, base, new, kind, alpha, least_ns) for kind in KINDS}
+
+
+def _compared(
+    con: duckdb.DuckDBPyConnection, base: Side, new: Side, kind: str, alpha: float, least_ns: float
+) -> pa.Table:
+    rows = _matched(con, base, new, kind)
     items, first = np.unique(rows["number"].to_numpy(), return_index=True)
     calls, times = (
         [_grid(rows, side, place, column, len(items)) for place, side in enumerate((base, new))]
@@ -62,18 +69,17 @@ def compare_items(base: Side, new: Side, kind: str, alpha: float, least_ns: floa
     return pa.table(table).take(pa.array(order))
 
 
-def _matched(base: Side, new: Side, kind: str) -> pa.Table:
+def _matched(con: duckdb.DuckDBPyConnection, base: Side, new: Side, kind: str) -> pa.Table:
     """Return the rows of match.sql over both runs; of collectives those of known_waits.sql."""
-    with duckdb.connect() as con:
-        for name, side in (("base_items", base), ("new_items", new)):
-            steps = None if side.steps is None else list(side.steps)
-            rows = side.con.sql(query(kind), params={"steps": steps}).to_arrow_table()
-            con.from_arrow(rows).create(name)
-        rows = con.sql(query("match")).to_arrow_table()
-        if kind == "collectives":
-            con.from_arrow(rows).create("matched")
-            rows = con.sql(query("known_waits"), params={"most": ALIKE_MATCHED}).to_arrow_table()
-        return rows
+    for name, side in (("base_items", base), ("new_items", new)):
+        steps = None if side.steps is None else list(side.steps)
+        rows = side.con.sql(query(kind), params={"steps": steps}).to_arrow_table()
+        con.register(name, rows)
+    rows = con.sql(query("match")).to_arrow_table()
+    if kind == "collectives":
+        con.register("matched", rows)
+        rows = con.sql(query("known_waits"), params={"most": ALIKE_MATCHED}).to_arrow_table()
+    return rows
 
 
 def _grid(rows: pa.Table, side: Side, place: int, column: str, items: int) -> Values:

@@ -107,12 +107,9 @@ def _window(con: duckdb.DuckDBPyConnection) -> str:
     return "device" if by_host == [(0,)] else "host"
 
 
-def load_side(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Side:
-    """Read the time budget of every step that counts; the `warmup` first steps do not.
-
-    Raises InputError for a run without any work.
-    """
-    window, kept, left_out, rows = read_steps(con, name, warmup)
+def load_side(con: duckdb.DuckDBPyConnection, name: str, steps: Steps) -> Side:
+    """Read the time budget of every step that counts."""
+    window, kept, left_out, rows = steps
     totals = {
         name: np.asarray(rows[name], dtype=np.float64)
         for name in rows.schema.names
