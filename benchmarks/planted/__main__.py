@@ -2,8 +2,8 @@
 
     python -m benchmarks.planted [--times 5] [--keep FOLDER] [DEFECT ...]
 
-Six defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times with
-it, and without it before and after, in one process. Asked of the recording with it: does a finding
+Seven defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times
+with it, and without it before and after, in one process. Asked of the one with it: does a finding
 name the rank, the operator and the steps; does its scenario gain what the mean of the other two
 gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
 Markdown table, in which the real gain has half the difference of the two without a defect: what
@@ -44,7 +44,7 @@ class Defect:
 DEFECTS = {
     "slow_rank": Defect(
         "straggler",
-        r"Rank 1 .*(forward|aten::matmul).*step 9 on",
+        r"Rank 1 .*(forward|aten::matmul|aten::mm).*step 9 on",
         "data_bound|launch_bound|.*loader",
     ),
     "late_loader": Defect(
@@ -67,6 +67,9 @@ DEFECTS = {
     ),
     "no_prefetch": Defect(
         "poor_overlap", r"Compute hides 0\.\d% of the transfers", "data_bound", "prefetch=1"
+    ),
+    "shallow_prefetch": Defect(
+        "poor_overlap", r"Compute hides \d+\.\d% of the transfers", "data_bound", "prefetch=2"
     ),
 }
 

@@ -159,9 +159,41 @@ def no_prefetch(planted: bool) -> Step:
     return step
 
 
+def shallow_prefetch(planted: bool) -> Step:
+    """Of 6 units, by turns 32 and 4 ms long, each gathers its 16 MB one unit earlier, not two: what
+    is gathered beside a short one does not fit there.
+    """
+    shard = torch.ones(1 << 21)
+    parameters = [torch.empty(1 << 22) for _ in range(6)]
+    depth = 1 if planted else 2
+
+    def gather(unit: int) -> Any:
+        return dist.all_gather_into_tensor(parameters[unit], shard, async_op=True)
+
+    def step(_: int) -> None:
+        works = [gather(unit) for unit in range(depth)]
+        for unit in range(6):
+            works[unit].wait()
+            if unit + depth < 6:
+                works.append(gather(unit + depth))
+            for _ in range(1 if unit % 2 else 8):
+                sleep(parameters[unit][:8])
+        dist.barrier()
+
+    return step
+
+
 DEFECTS: dict[str, Callable[[bool], Step]] = {
     defect.__name__: defect
-    for defect in (slow_rank, late_loader, tiny_buckets, metric_read, uneven_work, no_prefetch)
+    for defect in (
+        slow_rank,
+        late_loader,
+        tiny_buckets,
+        metric_read,
+        uneven_work,
+        no_prefetch,
+        shallow_prefetch,
+    )
 }
 
 

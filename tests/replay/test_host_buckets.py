@@ -131,3 +131,34 @@ def test_parameters_that_the_host_gathers_are_asked_for_a_unit_earlier(
     run.write()
     (answer,) = Model(empty_run).answers(["prefetch=1"])
     assert answer.gain_ns / US == pytest.approx(20, abs=0.1)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["after an operator", "inside one"])
+def test_the_host_asks_for_no_collective_that_is_gone(
+    empty_run: duckdb.DuckDBPyConnection, inside: bool
+) -> None:
+    """Of two ranks that compute for 10 and 20, each asks for a sum, 2 long, and reads it 2 after it
+    ended at 30, then computes for 9 more. Without it they end at 10 + 2 + 10 and 20 + 2 + 10, not
+    42. Nothing of the ends at 12 and 22, where gloo takes it up, nor of asking is left.
+    """
+    run = Builder(empty_run)
+    run.group(0, [0, 1])
+    times, each = {}, {}
+    for rank, until in enumerate((10, 20)):
+        run.rank(rank)
+        run.step(rank, 0, (0, 42 * US))
+        end = until + 3 if inside else until
+        run.host(rank, (0, end * US), "aten::mm", step=0)
+        asked = ((until + 1) * US, end * US if inside else (until + 3) * US)
+        called = run.host(rank, asked, "c10d::allreduce_", depth=int(inside), step=0)
+        each[rank] = _by_host(called)
+        times[rank] = ((until + 2) * US, 30 * US)
+        run.host(rank, (32 * US, 33 * US), "aten::item", step=0)
+        run.host(rank, (33 * US, 42 * US), "aten::mm", step=0)
+    run.collective(times, step=0, bytes_=4, each=each)
+    run.write()
+
+    (answer,) = Model(empty_run).answers(["op=all_reduce wait=none"])
+
+    left = 1 if inside else 0  # of the operator, before it asks
+    assert answer.predicted_step_ns / US == (22 + 32) / 2 + left

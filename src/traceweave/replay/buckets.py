@@ -21,9 +21,10 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.medians import group_medians
+from traceweave.replay.calling import calling, without_calling
 from traceweave.replay.graph import Graph
 from traceweave.replay.likeness import places
-from traceweave.replay.nodes import ARRIVAL, BARRIER, COMPUTE, FAR, HOST_WAIT, TRANSFER, Nodes
+from traceweave.replay.nodes import BARRIER, COMPUTE, FAR, HOST_WAIT, TRANSFER, Nodes
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -37,14 +38,6 @@ SELECT step, max(begin) AS begin FROM (
 ) GROUP BY step
 """
 """When the last rank began the backward pass, by step, common clock."""
-
-
-_CALLING = """
-SELECT k.call_id, h.end_ns - h.start_ns
-FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
-WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
-"""
-"""How long the host takes to ask for each collective that it transfers itself, ns."""
 
 
 @dataclass(frozen=True)
@@ -116,22 +109,11 @@ class _Host:
         self._nodes, self.delay = nodes, nodes.delay.astype(np.int64)
         waits = graph.edges.kind == HOST_WAIT
         self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
-        self._calling = self._calls(con)
+        self._calling = calling(con, nodes)
         self._works = np.flatnonzero((nodes.sort == COMPUTE) & (nodes.step >= 0))
         calls = np.bincount(np.maximum(nodes.launch, 0), self._calling, len(nodes))
         length = (nodes.length - calls)[self._works]
         self._longer = np.maximum(length - group_medians(length, self._same()), 0)
-
-    def _calls(self, con: duckdb.DuckDBPyConnection) -> Ints:
-        """Return how long an operator takes to ask for each collective, at its arrival; else 0."""
-        nodes = self._nodes
-        arrival = np.flatnonzero((nodes.sort == ARRIVAL) & (nodes.launch >= 0))
-        # one that asks later than that is another's work
-        arrival = arrival[nodes.launch_lag[arrival] < nodes.length[nodes.launch[arrival]]]
-        known = dict(con.execute(_CALLING).fetchall())
-        found = np.zeros(len(nodes), np.int64)
-        found[arrival] = [known.get(one, 0) for one in nodes.op_id[arrival].tolist()]
-        return found
 
     def _same(self) -> Ints:
         """Return a number for each operator: the same in all steps of its rank."""
@@ -147,7 +129,7 @@ class _Host:
         nodes, works = self._nodes, self._works
         gone = np.setdiff1d(merged, kept)
         self.delay[self._target[np.isin(self._source, gone)]] = 0
-        np.subtract.at(length, nodes.launch[gone - 1], self._calling[gone - 1])
+        without_calling(length, nodes, self._calling, gone)
         for rank in np.unique(nodes.rank[kept]).tolist():
             own = merged[nodes.rank[merged] == rank]
             begin, end = nodes.start[own - 1].min(), nodes.end[own].max()

@@ -13,6 +13,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.buckets import rebucketed
+from traceweave.replay.calling import calling, without_calling
 from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
@@ -115,6 +116,7 @@ class Changer:
             edges = edges.where(~removed)
         if scenario.alone:
             edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
+            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == TRANSFER))
         if scenario.overlap:
             nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
         if scenario.bucket_mb is not None:
@@ -280,6 +282,18 @@ class Changer:
             of = self._idle.to_launch if column == "launch_lag" else self._idle.within
             new = np.maximum(new, old - of)
         return nodes.with_(**{column: new})
+
+    def _unasked(self, nodes: Nodes, edges: Edges, gone: Flags) -> tuple[Nodes, Edges]:
+        """Let the host not ask for collectives that are gone, where it transfers them itself, nor
+        the thread that asked for one wait until another has taken it up."""
+        if self.graph.has_gpu:
+            return nodes, edges
+        length = nodes.length.astype(np.int64)
+        without_calling(length, nodes, calling(self.con, nodes), np.flatnonzero(gone))
+        asked_by = nodes.launch[edges.source - 1]
+        own = (asked_by >= 0) & (nodes.chain[asked_by] == nodes.chain[edges.target])
+        waits = (edges.kind == HOST_WAIT) & gone[edges.source] & own
+        return nodes.with_(length=np.maximum(length, 0)), edges.where(~waits)
 
     @cached_property
     def _idle(self) -> Idle:
