@@ -19,6 +19,7 @@ from sqlfluff.core import FluffConfig, Linter
 import traceweave
 from traceweave.analyses.catalog import catalog, render, rules, shared
 from traceweave.analyses.runner import definitions
+from traceweave.explorer.asking import queries
 from traceweave.vocabulary import with_names
 
 ROOT = Path(traceweave.__file__).parent
@@ -52,9 +53,11 @@ def every_sql() -> dict[str, str]:
         for statement in (*catalog(), *shared(), *rules())
     }
     found |= {name: definition.select() for name, definition in definitions().items()}
+    found |= {f"explorer {name}": with_names(sql) for name, sql in queries().items()}
     for path in sorted(ROOT.rglob("*.sql")):
         name = path.relative_to(ROOT)
-        if name.parts[0] != "analyses" and name.name != "holds.sql":
+        in_parts = name.parts[0] == "analyses" or name.parts[:2] == ("explorer", "queries")
+        if not in_parts and name.name != "holds.sql":
             found[str(name)] = with_names(path.read_text(encoding="utf-8"))
     return found
 

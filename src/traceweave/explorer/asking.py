@@ -1,4 +1,7 @@
-"""Questions to the run: SQL of this package by its name, which may be taken back."""
+"""Questions to the run: SQL of this package by its name, which may be taken back.
+
+The files of `queries/` hold one query after each line `-- query: NAME`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ T = TypeVar("T")
 _LOOK_S = 0.1
 
 _PARAMETER = re.compile(r"\$(\w+)")
+_QUERY = re.compile(r"^-- query: (\w+)\n(.*?)(?=^-- query: |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class TakenBackError(Exception):
@@ -51,7 +55,7 @@ class Asking:
             raise TakenBackError
 
     def table(self, query: str, **params: object) -> pa.Table:
-        """Return the rows of queries/`query`.sql, given those of the parameters that it names.
+        """Return the rows of a query of `queries/`, given those of the parameters that it names.
 
         Raises TakenBackError, and what DuckDB raises.
         """
@@ -112,7 +116,13 @@ def _with_named(query: str, params: dict[str, object]) -> tuple[str, dict[str, o
 
 
 @cache
-def text(query: str) -> str:
-    """Return the SQL of queries/`query`.sql."""
+def queries() -> dict[str, str]:
+    """Return the SQL of all queries by name."""
     folder = resources.files(__package__).joinpath("queries")
-    return folder.joinpath(f"{query}.sql").read_text(encoding="utf-8")
+    texts = (file.read_text(encoding="utf-8") for file in folder.iterdir())
+    return {name: sql for of_file in texts for name, sql in _QUERY.findall(of_file)}
+
+
+def text(query: str) -> str:
+    """Return the SQL of a query."""
+    return queries()[query]

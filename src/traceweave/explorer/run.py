@@ -19,7 +19,7 @@ from traceweave.store.database import AGAIN_S, interrupt
 from traceweave.store.shards import FOLDER
 
 SHORT_NS = 10_000_000
-"""What is longer is found by its length: see queries/within.sql."""
+"""What is longer is found by its length: see the query `within`."""
 
 _SLACK_NS = 1_000
 """Times are rounded where a clock drifts."""

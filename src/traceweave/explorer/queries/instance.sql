@@ -1,1 +1,0 @@
-SELECT * FROM collective_instances WHERE collective_id = $collective
