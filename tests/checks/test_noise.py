@@ -20,7 +20,7 @@ from tests.checks.asking import (
 from tests.comparison.runs import run_of
 from tests.marks import nightly
 from traceweave.checks import check_run, read_rules
-from traceweave.checks.noise import noise_of
+from traceweave.checks.baselines import noise_of
 from traceweave.cli.main import main
 
 

@@ -19,8 +19,7 @@ from traceweave.errors import QueryError, UsageError
 from traceweave.explorer.asking import TakenBackError
 from traceweave.explorer.console import MOST_PAGES, MOST_ROWS
 from traceweave.explorer.explorer import Explorer, explore
-from traceweave.explorer.names import short_names
-from traceweave.explorer.views import Stretch
+from traceweave.explorer.views import Stretch, short_names
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ from statistics import fmean
 
 import duckdb
 
+from traceweave.checks.baselines import noise_of, without_repeats
 from traceweave.checks.measure import Behind, Measured, measure
-from traceweave.checks.noise import noise_of
 from traceweave.checks.outcomes import CheckResult, Outcome
-from traceweave.checks.repeats import without_repeats
 from traceweave.checks.rows import changed_rows, worst_rows
 from traceweave.checks.rules import Limit, Rule
 from traceweave.comparison import Comparability, Comparison, can_be_compared, compare_runs

@@ -6,6 +6,7 @@ least a few pixels long; what is shorter is how busy its lane is in a block of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,9 @@ import pyarrow.compute as pc
 
 from traceweave.explorer.asking import Asking
 from traceweave.explorer.levels import Levels
-from traceweave.explorer.names import short_names
 from traceweave.explorer.run import Explored
 from traceweave.explorer.wire import coded, numbers, pack
+from traceweave.vocabulary import readable, without_namespaces
 
 FEW_OPS = 12_000
 """So many operations of a view are all drawn by themselves."""
@@ -38,6 +39,9 @@ PIXELS_ALONE = 3
 
 MOST_BLOCKS = 4_096
 """Across a view."""
+
+LONGEST_NAME = 120
+"""Characters that an operation is ever wide enough for."""
 
 _NO_BLOCKS = pa.table(
     {
@@ -223,3 +227,13 @@ def _blocks(
     found["busy"] = found.pop("busy_ns") / (1 << shift)
     found["at"] = (blocks["block"].to_numpy() - first).astype(np.int32)
     return {f"block_{name}": column for name, column in found.items()}
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names without what says least where there is no room: namespaces.
+
+    'void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)' is
+    'vectorized_elementwise_kernel<4, AddFunctor<float> >'.
+    """
+    known = readable(names)
+    return [without_namespaces(known[name])[:LONGEST_NAME] for name in names]
