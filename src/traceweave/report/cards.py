@@ -10,7 +10,7 @@ from traceweave.analyses.catalog import library
 from traceweave.report.header import by_the_day
 from traceweave.report.page import Section
 from traceweave.report.query import Row
-from traceweave.report.sections.findings import Findings, cost_in_words, finding_id
+from traceweave.report.sections.findings import Findings, finding_id, share_in_words
 from traceweave.report.sections.timeline import Timeline
 from traceweave.report.sections.timeline_places import place_of
 from traceweave.words import plural
@@ -69,7 +69,7 @@ def _cost(row: Row, gpus: int) -> str:
     if row["step_share"] is None:
         return ""
     hours = f", {by_the_day(row['step_share'], gpus)} a day" if gpus and row["cost_ns"] else ""
-    return cost_in_words(row) + hours
+    return share_in_words(row) + hours
 
 
 def rest_in_words(findings: Findings) -> str:

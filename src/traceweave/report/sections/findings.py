@@ -42,10 +42,10 @@ def headline_in_words(findings: Findings) -> str:
     if not costly or costly[0]["step_share"] < least:
         return "nothing was found that would save much"
     worst = costly[0]
-    return f"the largest cost, {cost_in_words(worst)}: {worst['title']}"
+    return f"the largest cost, {share_in_words(worst)}: {worst['title']}"
 
 
-def cost_in_words(finding: Row) -> str:
+def share_in_words(finding: Row) -> str:
     """Say what a finding costs, and what that is a share of."""
     most = "" if finding["cost_is"] == "replayed" else "at most "
     return f"{most}{percent(finding['step_share'])} of a {finding['per']}"
