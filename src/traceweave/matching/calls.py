@@ -27,7 +27,7 @@ OPS = (
     "send",
     "recv",
 )
-"""The operations of DESIGN section 4; their position is their code in `Calls.op`."""
+"""The operations that are told apart; their position is their code in `Calls.op`."""
 
 SEND, RECV, UNKNOWN = OPS.index("send"), OPS.index("recv"), OPS.index("unknown")
 RENDEZVOUS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")

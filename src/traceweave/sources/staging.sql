@@ -25,7 +25,7 @@ CREATE OR REPLACE TEMP TABLE new_host_ops (
 CREATE OR REPLACE TEMP TABLE new_collective_calls (
     rank INTEGER, gpu_op_id BIGINT, host_op_id BIGINT,
     receive_op_id BIGINT,                              -- written by halves.sql
-    op VARCHAR,                                        -- the vocabulary of DESIGN section 4; see macro collective_op
+    op VARCHAR,                                        -- as macro collective_op has it
     group_name VARCHAR, group_desc VARCHAR, group_ranks INTEGER[], group_size INTEGER,
     comm_id VARCHAR,                                   -- communicator hash, hex, where the trace has one
     comm_rank INTEGER, comm_peer INTEGER,              -- this rank's and the peer's number inside that communicator
