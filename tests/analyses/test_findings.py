@@ -84,6 +84,19 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     assert found["poor_overlap"]["cost_ns"] == 100 * US
 
 
+def test_a_cost_is_a_share_of_the_step_time(build: Builder) -> None:
+    """The host's lead melts away, and the last GPU window ends with its last op: a step takes
+    1,000 us, as host ranges say, whatever GPU windows add up to."""
+    build.rank(0)
+    for step, window in enumerate(((900, 1200), (1200, 2100), (2100, 3000), (3000, 3300))):
+        begins, ends = (at * US for at in window)
+        build.step(0, step, (step * 1000 * US, (step + 1) * 1000 * US), (begins, ends))
+        build.gpu(0, (begins, ends - 100 * US), step=step)
+        build.gpu(0, (ends - 100 * US, ends), "memory", "Memcpy HtoD", step=step)
+    row = _by_rule(build, "exposed_copies")["exposed_copies"]
+    assert (row["cost_ns"], row["step_share"]) == (100 * US, 0.1)
+
+
 @pytest.mark.parametrize(
     ("ready", "late", "evidence"),
     [
