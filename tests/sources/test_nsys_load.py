@@ -115,6 +115,25 @@ def test_copies_and_sets(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_pages_that_the_driver_moves_cast_no_doubt_on_the_launches(tmp_path: Path) -> None:
+    """A program of one long kernel, while which pages of its managed memory come to the GPU."""
+    place = {"deviceId": 0, "contextId": 1, "streamId": 0, "globalPid": process(11)}
+    pages = [
+        {"start": at, "end": at + 2, "correlationId": 0, "bytes": 64, "copyKind": 11, **place}
+        for at in range(120, 520, 4)
+    ]
+    loaded = load_export(
+        write_export(
+            tmp_path / "managed.sqlite",
+            CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 110, 90_110, 1, "sum")],
+            CUPTI_ACTIVITY_KIND_MEMCPY=pages,
+            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 100, 105, 1, "cudaLaunchKernel_v7000")],
+        )
+    )
+    assert loaded.rows("SELECT count(*) FROM base.gpu_ops") == [(101,)]
+    assert loaded.rows("SELECT kind FROM base.doubts") == []
+
+
 def test_a_graph_recorded_as_a_whole_is_one_op(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(

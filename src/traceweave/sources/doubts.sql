@@ -4,7 +4,12 @@
 CREATE OR REPLACE TEMP TABLE new_doubts AS
 WITH ops AS MATERIALIZED (
     SELECT g.*, l.step, l.launch_start_local_ns, c.category
-    FROM (SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns FROM new_gpu_ops WHERE rank IS NOT NULL) AS g
+    FROM (
+        SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns
+        FROM new_gpu_ops
+        -- pages of managed memory the driver moves by itself: no call does, and they are no work of the program
+        WHERE rank IS NOT NULL AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)
+    ) AS g
     LEFT JOIN (SELECT op_id, step, launch_start_local_ns FROM launched) AS l USING (op_id)
     LEFT JOIN classified AS c USING (kind, name)
 ),
