@@ -84,6 +84,43 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
     assert found["poor_overlap"]["cost_ns"] == 100 * US
 
 
+@pytest.mark.parametrize(
+    ("copied", "advice"),
+    [
+        (200, "Move them to a separate stream, ahead of their use, or avoid them"),
+        # weights that are streamed to the GPU for every layer, say
+        (700, "Avoid them: keep the data on the GPU, or copy less of it. Beside compute, on a"
+            " separate stream, no more than 250 us of them can hide"),
+    ],
+)  # fmt: skip
+def test_copies_hide_behind_no_more_compute_than_there_is(
+    build: Builder, copied: int, advice: str
+) -> None:
+    _steps(build, ranks=1)
+    for step in range(4):
+        _compute(build, 0, step, 250 * US)
+        at = step * 1000 * US + 250 * US
+        build.gpu(0, (at, at + copied * US), "memory", "Memcpy HtoD (Pinned -> Device)", step=step)
+    build.con.execute("UPDATE base.gpu_ops SET copy_kind = 'HtoD' WHERE category = 'memory'")
+    row = _by_rule(build, "exposed_copies")["exposed_copies"]
+    assert (row["cost_ns"], row["advice"]) == (copied * US, advice)
+
+
+def test_copies_beside_pageable_ones_are_bound_by_what_no_copy_at_all_gains(build: Builder) -> None:
+    """Copies run until 500 us, the last 20 from pageable memory, which is a rule of its own. What
+    comes after them is launched at 400 us, so that it could begin 100 us earlier."""
+    _steps(build, ranks=1, steps=1)
+    _compute(build, 0, 0, 10 * US)
+    for name, at in (("Pinned", (10 * US, 480 * US)), ("Pageable", (480 * US, 500 * US))):
+        launch = build.launch(0, (at[0] // 100, at[0] // 100 + 10))
+        build.gpu(0, at, "memory", f"Memcpy HtoD ({name} -> Device)", step=0, launch=launch)
+    launch = build.launch(0, (400 * US, 401 * US))
+    build.gpu(0, (500 * US, 1000 * US), step=0, launch=launch)
+    row = {row["rule"]: row for row in rows(build.con, "findings")}["exposed_copies"]
+    assert (row["bound_ns"], row["cost_is"]) == (470 * US, "at most")
+    assert row["cost_ns"] == pytest.approx(100 * US, abs=15 * US)
+
+
 def test_a_cost_is_a_share_of_the_step_time(build: Builder) -> None:
     """The host's lead melts away, and the last GPU window ends with its last op: a step takes
     1,000 us, as host ranges say, whatever GPU windows add up to."""
