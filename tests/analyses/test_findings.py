@@ -793,6 +793,29 @@ def test_every_rule_is_documented() -> None:
         assert f"`{parameter.name}`" in page
 
 
+@pytest.mark.parametrize(
+    ("source", "busy", "found"),
+    [
+        ("ProfilerStep", 2000, True),
+        # twice the requests; the host stops
+        ("engine", 2000, False),
+        ("engine", 1000, True),
+    ],
+)
+def test_batches_of_an_engine_differ_in_what_they_have_to_do(
+    build: Builder, source: str, busy: int, found: bool
+) -> None:
+    build.rank(0)
+    lengths = (1000, 1000, 2000, 1000, 1000)
+    for step, length in enumerate(lengths):
+        at = sum(lengths[:step]) * US
+        build.step(0, step, (at, at + length * US), (at, at + length * US))
+        until = at + (busy if step == 2 else 1000) * US
+        build.gpu(0, (at, until), step=step, launch=build.launch(0, (at, at + 10)))
+    build.con.execute(f"UPDATE base.steps SET source = '{source}'")
+    assert set(_by_rule(build, "unsteady_steps")) == ({"unsteady_steps"} if found else set())
+
+
 MEAN = ", mean over the ranks"
 
 
