@@ -85,6 +85,56 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
 
 
 @pytest.mark.parametrize(
+    ("copied", "advice"),
+    [
+        (200, "Move them to a separate stream, ahead of their use, or avoid them"),
+        # weights that are streamed to the GPU for every layer, say
+        (700, "Avoid them: keep the data on the GPU, or copy less of it. Beside compute, on a"
+            " separate stream, no more than 250 us of them can hide"),
+    ],
+)  # fmt: skip
+def test_copies_hide_behind_no_more_compute_than_there_is(
+    build: Builder, copied: int, advice: str
+) -> None:
+    _steps(build, ranks=1)
+    for step in range(4):
+        _compute(build, 0, step, 250 * US)
+        at = step * 1000 * US + 250 * US
+        build.gpu(0, (at, at + copied * US), "memory", "Memcpy HtoD (Pinned -> Device)", step=step)
+    build.con.execute("UPDATE base.gpu_ops SET copy_kind = 'HtoD' WHERE category = 'memory'")
+    row = _by_rule(build, "exposed_copies")["exposed_copies"]
+    assert (row["cost_ns"], row["advice"]) == (copied * US, advice)
+
+
+def test_copies_beside_pageable_ones_are_bound_by_what_no_copy_at_all_gains(build: Builder) -> None:
+    """Copies run until 500 us, the last 20 from pageable memory, which is a rule of its own. What
+    comes after them is launched at 400 us, so that it could begin 100 us earlier."""
+    _steps(build, ranks=1, steps=1)
+    _compute(build, 0, 0, 10 * US)
+    for name, at in (("Pinned", (10 * US, 480 * US)), ("Pageable", (480 * US, 500 * US))):
+        launch = build.launch(0, (at[0] // 100, at[0] // 100 + 10))
+        build.gpu(0, at, "memory", f"Memcpy HtoD ({name} -> Device)", step=0, launch=launch)
+    launch = build.launch(0, (400 * US, 401 * US))
+    build.gpu(0, (500 * US, 1000 * US), step=0, launch=launch)
+    row = {row["rule"]: row for row in rows(build.con, "findings")}["exposed_copies"]
+    assert (row["bound_ns"], row["cost_is"]) == (470 * US, "at most")
+    assert row["cost_ns"] == pytest.approx(100 * US, abs=15 * US)
+
+
+def test_a_cost_is_a_share_of_the_step_time(build: Builder) -> None:
+    """The host's lead melts away, and the last GPU window ends with its last op: a step takes
+    1,000 us, as host ranges say, whatever GPU windows add up to."""
+    build.rank(0)
+    for step, window in enumerate(((900, 1200), (1200, 2100), (2100, 3000), (3000, 3300))):
+        begins, ends = (at * US for at in window)
+        build.step(0, step, (step * 1000 * US, (step + 1) * 1000 * US), (begins, ends))
+        build.gpu(0, (begins, ends - 100 * US), step=step)
+        build.gpu(0, (ends - 100 * US, ends), "memory", "Memcpy HtoD", step=step)
+    row = _by_rule(build, "exposed_copies")["exposed_copies"]
+    assert (row["cost_ns"], row["step_share"]) == (100 * US, 0.1)
+
+
+@pytest.mark.parametrize(
     ("ready", "late", "evidence"),
     [
         # each keeps the other waiting for 300 us in every second step
@@ -741,6 +791,29 @@ def test_every_rule_is_documented() -> None:
         assert rule.finds in section
     for parameter in find("findings").parameters:
         assert f"`{parameter.name}`" in page
+
+
+@pytest.mark.parametrize(
+    ("source", "busy", "found"),
+    [
+        ("ProfilerStep", 2000, True),
+        # twice the requests; the host stops
+        ("engine", 2000, False),
+        ("engine", 1000, True),
+    ],
+)
+def test_batches_of_an_engine_differ_in_what_they_have_to_do(
+    build: Builder, source: str, busy: int, found: bool
+) -> None:
+    build.rank(0)
+    lengths = (1000, 1000, 2000, 1000, 1000)
+    for step, length in enumerate(lengths):
+        at = sum(lengths[:step]) * US
+        build.step(0, step, (at, at + length * US), (at, at + length * US))
+        until = at + (busy if step == 2 else 1000) * US
+        build.gpu(0, (at, until), step=step, launch=build.launch(0, (at, at + 10)))
+    build.con.execute(f"UPDATE base.steps SET source = '{source}'")
+    assert set(_by_rule(build, "unsteady_steps")) == ({"unsteady_steps"} if found else set())
 
 
 MEAN = ", mean over the ranks"

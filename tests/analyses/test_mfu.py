@@ -91,6 +91,19 @@ def test_the_model_s_flops_can_be_given_per_step_and_rank(build: Builder) -> Non
     ]
 
 
+def test_a_gpu_that_ran_nothing_has_no_share_in_what_the_cpu_computes(build: Builder) -> None:
+    build.rank(0)
+    gpu_named(build, 0, "NVIDIA H200")
+    build.step(0, 1, (0, 10_000))
+    counted(build, (100, 9_000), flops=10**6, step=1)
+    assert _brief(build, "rank", "gpu_name", "model_flops", "mfu", "note") == [
+        (rank, None, 1e6, None, "host window: no GPU ops; no peak of bf16 known for this device:"
+         " set peak_tflops")
+        for rank in (None, 0, 0)
+    ]  # fmt: skip
+    assert _brief(build, "mfu", peak_tflops=1)[0] == (pytest.approx(1e6 / 10e-6 / 1e12),)
+
+
 def test_given_flops_need_no_shapes(build: Builder) -> None:
     build.rank(0)
     gpu_named(build, 0, "Tesla V100-SXM2-16GB")

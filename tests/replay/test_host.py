@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import duckdb
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder
 from tests.replay.by_hand import US
 from traceweave.replay.model import Model
@@ -38,21 +42,61 @@ def test_the_only_step_is_as_long_as_steps_says(
 
 @pytest.mark.parametrize(
     ("start", "gain"),
-    # code that is loaded in the call holds up what is launched at its end, not what began before
-    [(7, 5), (4, 0)],
+    # code that is loaded in the call holds up what is launched at its end, not what began before;
+    # a call returns a few us after it has launched
+    [(7, 5), (5.99, 5), (4, 0)],
 )
 def test_a_long_launch_launches_at_its_end(
-    empty_run: duckdb.DuckDBPyConnection, start: int, gain: int
+    empty_run: duckdb.DuckDBPyConnection, start: float, gain: int
 ) -> None:
     """The first launch of a kernel takes from 1 to 6 ms, and loads its code; others take 5 us."""
     run = Builder(empty_run)
     run.rank(0)
-    run.step(0, 1, (0, 20 * MS), (0, (start + 13) * MS))
+    begins = round(start * MS)
+    run.step(0, 1, (0, 20 * MS), (0, begins + 13 * MS))
     for n in range(3):
         call = run.launch(0, (n * 100 * US, n * 100 * US + 5 * US), step=1)
         run.gpu(0, (n * 100 * US + 10 * US, n * 100 * US + 50 * US), launch=call, step=1)
     call = run.launch(0, (1 * MS, 6 * MS), step=1)
-    run.gpu(0, (start * MS, start * MS + 13 * MS), "compute", "new", launch=call, step=1)
+    run.gpu(0, (begins, begins + 13 * MS), "compute", "new", launch=call, step=1)
     run.write()
     (answer,) = Model(empty_run).answers(["kind=module_loading times=0"])
     assert answer.gain_ns == pytest.approx(gain * MS, abs=20 * US)
+
+
+def test_a_launch_that_finds_its_queue_full_takes_no_time_of_its_own(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """1,100 ops of 100 us each; the queue holds 1,000 launches of 5 us, and each later call returns
+    5 us after an op is done. The host is no bottleneck, however long its calls are."""
+    run = Builder(empty_run)
+    run.rank(0)
+    room, length, ops = 1000, 100 * US, 1100
+    run.step(0, 1, (0, ops * length), (10 * US, ops * length + 10 * US))
+    returned = 0
+    for n in range(ops):
+        done = (n - room + 1) * length + 15 * US if n >= room else 0
+        called, returned = returned, max(returned + 5 * US, done)
+        call = run.launch(0, (called, returned), step=1)
+        begins = n * length + 10 * US
+        run.gpu(0, (begins, begins + length), "compute", "gemm", launch=call, step=1)
+    run.write()
+    half, none, launching, _ = Model(empty_run).answers(
+        ["kind=compute times=0.5", "kind=compute times=0", "kind=launch times=0"]
+    )
+    assert half.gain_ns == pytest.approx(55 * MS, abs=0.1 * MS)
+    # the host launches each in 5 us
+    assert none.gain_ns == pytest.approx(104.5 * MS, abs=0.1 * MS)
+    assert launching.gain_ns == pytest.approx(0, abs=15 * US)
+
+
+def test_where_queues_are_full_the_gpu_is_the_bottleneck(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """Compute runs for 97.5% of steps of 96.0 ms; the host, whose calls find 1,021 launches,
+    is held up for 252.6 ms of the five of them."""
+    with traceweave.open(database_of(corpus / "kineto" / "ns_resolution")) as run:
+        (half,) = Model(run.con).answers(["kind=compute times=0.5"])
+        (row,) = run.stream_analysis("queue_depth").read_all().to_pylist()
+    assert half.gain_ns == pytest.approx(0.975 * 96.0 * MS / 2, rel=0.01)
+    assert row["blocked_ns"] == pytest.approx(252.6 * MS, rel=1e-3)

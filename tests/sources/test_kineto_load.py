@@ -10,7 +10,9 @@ from typing import Any
 import duckdb
 import pytest
 
+import traceweave
 from traceweave.errors import InputError
+from traceweave.ingestion import ingest
 from traceweave.sources import kineto
 from traceweave.sources.kineto.repair import repair_event
 from traceweave.sources.model import Loaded, Trace
@@ -394,6 +396,44 @@ def test_a_truncated_file_keeps_what_is_before_the_cut(load: Any) -> None:
 def test_a_file_without_events_array_leaves_nothing_behind(load: Any) -> None:
     with pytest.raises(InputError, match="no traceEvents array"):
         load(b'{"distributedInfo": {"rank": 0}}')
+
+
+def test_an_operator_may_be_a_collective_itself(tmp_path: Path) -> None:
+    """Two ranks of an engine on CPUs, which reduce in shared memory: rank 1 computes 2 ms longer in
+    its first half, and nothing is a gradient."""
+    for rank, late in ((0, 0), (1, 2000)):
+        shared = {"Input type": ["Scalar", "c10::BFloat16"], "Input Dims": [[], [4096, 2560]]}
+        events = [
+            span("execute_context_4(4096)_generation_0(0)", 0, 15_000, cat="user_annotation"),
+            span("block", 5, 14_990),
+            span("aten::mm", 10, 4000 + late),
+            span("_C::shm_allreduce", 4010 + late, 3000 - late, args=shared),
+            span("aten::mm", 7010, 4000),
+            span("_C::shm_allreduce", 11_010, 1000, args=shared),
+            span("aten::mm", 12_010, 900),
+        ]
+        about = {"backend": "gloo", "rank": rank, "world_size": 2}
+        path = tmp_path / f"rank{rank}.json"
+        path.write_text(json.dumps({"distributedInfo": about, "traceEvents": events}))
+    ingest(tmp_path, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        calls = run.con.execute(
+            "SELECT rank, op, bytes, duration_ns // 1000, collective_id FROM collectives"
+            " ORDER BY start_ns, rank"
+        ).fetchall()
+        times = run.stream_analysis("breakdown").read_all().to_pylist()
+        said = {row["rule"] for row in run.stream_analysis("findings").read_all().to_pylist()}
+    size = 4096 * 2560 * 2
+    assert sorted(calls) == [
+        (0, "all_reduce", size, 1000, 1), (0, "all_reduce", size, 3000, 0),
+        (1, "all_reduce", size, 1000, 0), (1, "all_reduce", size, 1000, 1),
+    ]  # fmt: skip
+    assert [(row["compute_ns"], row["comm_ns"], row["exposed_wait_ns"]) for row in times] == [
+        (10_990_000, 4_000_000, 2_000_000),
+        (12_990_000, 2_000_000, 0),
+    ]
+    # compute has to wait for activations
+    assert said & {"communication_bound", "poor_overlap"} == {"communication_bound"}
 
 
 def test_gloo_operations_are_collectives_of_the_host(

@@ -115,6 +115,57 @@ def test_copies_and_sets(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_program_of_one_kernel_is_no_doubtful_record(tmp_path: Path) -> None:
+    """Its data is copied in 60 pieces; of 60 kernels one that is as long would be doubtful."""
+    for kernels, doubts in ((1, []), (60, [("one op",)])):
+        place = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": process(11)}
+        copies = [
+            {"start": 10 * n, "end": 10 * n + 4, "correlationId": n, "bytes": 64, "copyKind": 1,
+             "srcKind": 0, "dstKind": 2, **place}
+            for n in range(1, 61)
+        ]  # fmt: skip
+        ops = [kernel(11, 1000 * n, 1000 * n + 10, 100 + n, "sum") for n in range(1, kernels)]
+        ops.append(kernel(11, 100_000, 190_000, 99, "sum"))
+        loaded = load_export(
+            write_export(
+                tmp_path / f"{kernels}.sqlite",
+                CUPTI_ACTIVITY_KIND_KERNEL=ops,
+                CUPTI_ACTIVITY_KIND_MEMCPY=copies,
+                CUPTI_ACTIVITY_KIND_RUNTIME=[
+                    *(
+                        call(11, 10 * n - 8, 10 * n - 3, n, "cudaMemcpy_v3020")
+                        for n in range(1, 61)
+                    ),
+                    *(
+                        call(11, 1000 * n - 8, 1000 * n - 3, 100 + n, "cudaLaunchKernel_v7000")
+                        for n in range(1, kernels)
+                    ),
+                    call(11, 90_000, 90_005, 99, "cudaLaunchKernel_v7000"),
+                ],
+            )
+        )
+        assert loaded.rows("SELECT kind FROM base.doubts") == doubts
+
+
+def test_pages_that_the_driver_moves_cast_no_doubt_on_the_launches(tmp_path: Path) -> None:
+    """A program of one long kernel, while which pages of its managed memory come to the GPU."""
+    place = {"deviceId": 0, "contextId": 1, "streamId": 0, "globalPid": process(11)}
+    pages = [
+        {"start": at, "end": at + 2, "correlationId": 0, "bytes": 64, "copyKind": 11, **place}
+        for at in range(120, 520, 4)
+    ]
+    loaded = load_export(
+        write_export(
+            tmp_path / "managed.sqlite",
+            CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 110, 90_110, 1, "sum")],
+            CUPTI_ACTIVITY_KIND_MEMCPY=pages,
+            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 100, 105, 1, "cudaLaunchKernel_v7000")],
+        )
+    )
+    assert loaded.rows("SELECT count(*) FROM base.gpu_ops") == [(101,)]
+    assert loaded.rows("SELECT kind FROM base.doubts") == []
+
+
 def test_a_graph_recorded_as_a_whole_is_one_op(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(

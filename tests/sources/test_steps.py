@@ -40,6 +40,15 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
         (["Train_Step: 1/20", "Train_Step: 2/20"], [(1, 0, "nvtx"), (2, 1, "nvtx")]),
         (["iteration 5 of 9"], [(5, 0, "nvtx")]),
         (["forward", "backward 2", "stepwise 3"], []),
+        # batches of vLLM: eight requests begun, three gone on with, none
+        (
+            [
+                "execute_context_8(8192)_generation_0(0)",
+                "execute_context_0(0)_generation_3(3)",
+                "execute_context_0(0)_generation_0(0)",
+            ],
+            [(0, 0, "engine"), (1, 1, "engine")],
+        ),
     ],
 )
 def test_steps_as_runs_usually_mark_them(

@@ -34,7 +34,7 @@ WITH costly AS (
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
-        f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.step_ns, TRUE) AS is_vain,
+        f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
@@ -54,8 +54,8 @@ SELECT
     CAST(CASE
         WHEN c.cost_ns IS NULL THEN coalesce(c.at_most, 'info')
         WHEN c.at_most = 'info' THEN 'info'
-        WHEN c.cost_ns >= {{ param('critical_share') }} * s.step_ns THEN 'critical'
-        WHEN c.cost_ns >= {{ param('warning_share') }} * s.step_ns THEN 'warning'
+        WHEN c.cost_ns >= {{ param('critical_share') }} * s.length_ns THEN 'critical'
+        WHEN c.cost_ns >= {{ param('warning_share') }} * s.length_ns THEN 'warning'
         ELSE 'info'
     END AS ENUM('critical', 'warning', 'info')) AS severity,
     c.title,
@@ -63,7 +63,7 @@ SELECT
     c.ranks,
     c.group_id,
     c.cost_ns,
-    c.cost_ns / s.step_ns AS step_share,
+    c.cost_ns / s.length_ns AS step_share,
     coalesce(s.unit, 'step') AS per,
     c.cost_is,
     c.bound_ns,

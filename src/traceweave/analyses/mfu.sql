@@ -38,7 +38,8 @@
 -- caveat: torch's formulas count attention without regard to masks, and the scores that a fused attention backward computes again as model FLOPs; 6 * parameters * tokens has neither.
 -- caveat: the rows of a rank and of the run are sums of FLOPs over sums of peak times time, not means of the steps.
 WITH windows AS MATERIALIZED (
-    SELECT w.rank, w.step, w.end_ns - w.start_ns AS window_ns, w.note, r.gpu_name
+    -- a GPU that the file names, and that ran nothing, has no part in the arithmetic
+    SELECT w.rank, w.step, w.end_ns - w.start_ns AS window_ns, w.note, CASE WHEN w.timeline = 'gpu' THEN r.gpu_name END AS gpu_name
     FROM tw_windows({{ param('window') }}) AS w LEFT JOIN ranks AS r USING (rank)
     WHERE w.end_ns > w.start_ns
 ),
@@ -55,7 +56,7 @@ chosen AS (
         r.rank,
         CASE WHEN {{ param('dtype') }} = 'auto' THEN d.dtype ELSE {{ param('dtype') }} END AS dtype,
         coalesce({{ param('peak_tflops') }}, p.peak_tflops) AS peak_tflops
-    FROM ranks AS r
+    FROM (SELECT DISTINCT rank, gpu_name FROM windows) AS r
     LEFT JOIN main_dtype AS d USING (rank)
     LEFT JOIN tw_gpu_peaks AS p
         ON p.gpu_name = r.gpu_name AND p.dtype = CASE WHEN {{ param('dtype') }} = 'auto' THEN d.dtype ELSE {{ param('dtype') }} END

@@ -160,8 +160,8 @@ _HOW_TO_READ = """\
   the scenario changes more than what the finding counts, it selects nothing, replay is refused, or
   the run has more than `replay_ops` operations (1,000,000). `-p replay_ops=20000000` replays it all
   the same. Of very many findings, the scenarios of the ten costliest are replayed.
-- **step_share** is the cost as a share of the mean step (the device window of `breakdown`). A run
-  without marked steps counts the whole recording of a rank as one step.
+- **step_share** is the cost as a share of the step time of `health` (the mean length_ns of
+  `steps`). A run without marked steps counts the whole recording of a rank as one step.
 - **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for
   `warning_share` (5 %), else `info`. Below `min_share` (1 %) a finding is left out.
 - **title** says who and what in at most 12 words. On the terminal, in Markdown and on the page a

@@ -42,8 +42,9 @@ class Order:
     launched: Flags
     """Whether the launch is recorded, and not after the start by more than clocks are off."""
     launch_lag: Ints
-    """From the start of the launching call; its length where the op began no sooner than it ended:
-    what a long call does (loading code, say), it does before it launches."""
+    """From the start of the launching call; its length where the op began no sooner than it ended,
+    or than clocks can tell: what a long call does (loading code, say), it does before it launches,
+    and in real traces it returns up to 73 us after."""
 
     def unlaunched(self) -> Order:
         """Return the order as if no launch were recorded."""
@@ -71,7 +72,7 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
     idle = launched & (~follows | (free <= called))
     queued = launched & follows & (free > called + PROMPT_NS)
     usual = _usual((start - called)[idle], -CLOCKS_NS)
-    at_end = start - called >= gpu["call_ns"]
+    at_end = start - called >= gpu["call_ns"] - CLOCKS_NS
     launch_lag = np.minimum(
         start - called, np.where(at_end, np.maximum(gpu["call_ns"], usual), usual)
     )

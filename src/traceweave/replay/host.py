@@ -13,6 +13,7 @@ from traceweave.replay.rows import (
     DEVICE,
     EVENT,
     LAUNCH,
+    ROOM,
     STREAM,
     WAIT,
     Columns,
@@ -32,7 +33,8 @@ class Threads:
     kept: Ints
     """Those that are nodes: outermost ones that launch what is recorded, or wait."""
     sort: Ints
-    """Sort of each call; COPY too where it returned only when what it copied was there."""
+    """Sort of each call; COPY too where it returned only when what it copied was there, ROOM where
+    it found the queue full."""
     inside: Ints
     """By call: which of `kept` it is or lies in, -1 for none."""
 
@@ -46,6 +48,12 @@ class Threads:
         """Whether each of them waits for the device."""
         waits: Flags = self.sort[self.kept] != LAUNCH
         return waits
+
+    @property
+    def queued(self) -> Flags:
+        """Whether each of them waits for room in a queue, and launches then."""
+        queued: Flags = self.sort[self.kept] == ROOM
+        return queued
 
 
 BEGIN = -2
@@ -77,13 +85,16 @@ def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
     }
 
 
-def threads(calls: Columns, streams: Streams, pageable: Ints) -> Threads:
+def threads(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Threads:
     """Choose the calls that are nodes.
 
-    `calls` are sorted by chain and start; `pageable` are copies that may hold up their call.
+    `calls` are sorted by chain and start; `pageable` are copies that may hold up their call, `room`
+    says by op what made room for its call.
     """
-    sort = _blocking(calls, streams, pageable)
-    is_node = (sort < WAIT) & ((sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"]))
+    sort = _blocking(calls, streams, pageable, room)
+    is_node = ((sort < WAIT) | (sort == ROOM)) & (
+        (sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
+    )
     kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
     kept = kept[outermost({name: column[kept] for name, column in calls.items()})]
     if not len(kept):
@@ -106,18 +117,19 @@ def outermost(columns: Columns) -> Flags:
     return kept
 
 
-def _blocking(calls: Columns, streams: Streams, pageable: Ints) -> Ints:
+def _blocking(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Ints:
     gpu = streams.gpu
     call = positions(calls["op_id"], gpu["launch"])
     inside = (call >= 0) & (gpu["launch"] >= 0) & np.isin(gpu["op_id"], pageable)
     inside &= gpu["end_ns"] <= calls["end_ns"][call] if len(calls["op_id"]) else False
     sort = calls["sort"].copy()
     sort[call[inside]] = COPY
+    sort[call[(room >= 0) & (call >= 0)]] = ROOM
     return sort
 
 
 def device_waits(
-    found: Threads, records: Records, streams: Streams, tolerance: int
+    found: Threads, records: Records, streams: Streams, room: Ints, tolerance: int
 ) -> tuple[Ints, Ints, int]:
     """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
 
@@ -127,6 +139,7 @@ def device_waits(
     calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
     sort[found.kept] = found.sort[found.kept]
     pairs = [_whole_device(calls, sort, streams), _own_copies(calls, sort, streams)]
+    pairs.append(_rooms(calls, sort, streams, room))
     named, unnamed = _recorded(calls, sort, records, streams)
     pairs += [named, _last_launched(calls, unnamed, sort, streams)]
     op = np.concatenate([p[0] for p in pairs])
@@ -149,6 +162,13 @@ def _own_copies(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Int
     # a copy from pageable memory may be done after the call that staged it
     op = op[(sort[call[op]] == COPY) & (streams.gpu["end_ns"][op] <= calls["end_ns"][call[op]])]
     return op, call[op]
+
+
+def _rooms(calls: Columns, sort: Ints, streams: Streams, room: Ints) -> tuple[Ints, Ints]:
+    call = positions(calls["op_id"], streams.gpu["launch"])
+    op = np.flatnonzero((call >= 0) & (room >= 0))
+    op = op[sort[call[op]] == ROOM]
+    return room[op], call[op]
 
 
 def _recorded(

@@ -7,7 +7,8 @@ after a delay of its own that no edge explains:
 
 Nodes of one chain (a stream, a host thread) follow each other in the arrays, so the edge along the
 chain needs no column but its lag. A GPU op has at most one edge from the call that launched it,
-which counts from the start of the call. All other edges are rows of `Edges`.
+which counts from the start of the call, or, of a call that waits for room in its queue, from when
+there is some. All other edges are rows of `Edges`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ KINDS = ("compute", "transfer", "launch", "sync", "copy", "device_delay", *HOLDS
 ORDER_AT_ONCE = np.array([2, 2, 2, 2, 4, 0, 1, 5, 3])
 """By sort: what comes first of nodes that start at the same time."""
 
-STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION = range(5)
-EDGE_KINDS = ("wait between streams", "host wait", "handover", "arrival", "collective")
+STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION, FULL_QUEUE = range(6)
+EDGE_KINDS = (
+    "wait between streams", "host wait", "handover", "arrival", "collective", "full queue",
+)  # fmt: skip
 """Names of the kinds of edges."""
 
 FAR = 1 << 60

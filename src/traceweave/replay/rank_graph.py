@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay import device, host
+from traceweave.replay import device, full_queues, host
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -18,6 +18,7 @@ from traceweave.replay.nodes import (
     ENTER,
     EXIT,
     FREE,
+    FULL_QUEUE,
     HANDOVER,
     HOST_WAIT,
     MEMORY,
@@ -85,14 +86,16 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     """
     gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
+    room = full_queues.made_room(gpu)
+    gpu = full_queues.since_room(gpu, room)
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
     tolerance = rows.tick if rows.tick > 1 else 0
     dropped: Counter[str] = Counter()
     order = device.order(streams, dropped)
     waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
-    threads = host.threads(calls, streams, rows.pageable)
-    op, call, contradicted = host.device_waits(threads, found, streams, device.CLOCKS_NS)
+    threads = host.threads(calls, streams, rows.pageable, room)
+    op, call, contradicted = host.device_waits(threads, found, streams, room, device.CLOCKS_NS)
     dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
     before, after = host.handovers(threads.own, rows.operators)
 
@@ -105,11 +108,17 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     soon = np.minimum(threads.own["end_ns"][call] - gpu["end_ns"][op], 0)
     edges = Edges.joined(
         Edges.of(ops.last[waits.source], ops.first[waits.target], early, STREAM_WAIT),
-        Edges.of(ops.last[op], own.last[call], soon, HOST_WAIT),
+        Edges(
+            ops.last[op],
+            own.last[call],
+            soon,
+            np.where(threads.queued[call], FULL_QUEUE, HOST_WAIT),
+        ),
         Edges.of(own.last[before], own.first[after], np.zeros_like(before), HANDOVER),
     )
     launch = _launches(gpu, threads, order.launched)
-    on_device = _on_device(rows.rank, gpu, ops, order, launch, own)
+    launches = np.where(threads.queued, own.last, own.first)
+    on_device = _on_device(rows.rank, gpu, ops, order, launch, launches)
     nodes = joined([on_device, _on_host(rows, threads, own, op, call, gpu)])
     graph = RankGraph(
         rows.rank,
@@ -126,7 +135,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
             stream_waits=len(waits),
             inferred_waits=inferred,
             wait_calls=int(np.sum(calls["sort"] == WAIT)),
-            host_waits=int(np.sum(threads.waits)),
+            host_waits=int(np.sum(threads.waits & ~threads.queued)),
         ),
     )
     return nodes, graph
@@ -149,7 +158,7 @@ def _launches(gpu: Columns, threads: host.Threads, launched: Flags) -> Ints:
 
 
 def _on_device(
-    rank: int, gpu: Columns, ops: _Numbers, order: device.Order, launch: Ints, own: _Numbers
+    rank: int, gpu: Columns, ops: _Numbers, order: device.Order, launch: Ints, launches: Ints
 ) -> Nodes:
     second, of = ops.second, ops.of
     two = ops.two[of]
@@ -164,7 +173,7 @@ def _on_device(
         lag=np.where(second, 0, order.lag[of]),
         delay=np.zeros(len(of), np.int64),
         **_not_held(len(of)),
-        launch=np.where(launched, own.first[launch[of]], -1) if len(own.first) else launch[of],
+        launch=np.where(launched, launches[launch[of]], -1) if len(launches) else launch[of],
         launch_lag=order.launch_lag[of],
         step=_filled(gpu)[of],
         op_id=gpu["op_id"][of],
@@ -211,7 +220,7 @@ def _on_host(
     return Nodes(
         rank=np.full(count, rows.rank),
         chain=calls["chain"][of],
-        sort=np.where(two, np.where(second, EXIT, ENTER), CALL),
+        sort=np.where(two & ~second, ENTER, np.where(two & ~threads.queued[of], EXIT, CALL)),
         start=start,
         length=end - start,
         lag=np.where(second | ~leads[of], 0, FREE),

@@ -76,9 +76,9 @@ FROM (
 WHERE sort IS NOT NULL
 """
 
-LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD = range(7)
-"""Sorts of calls: what launches, what makes its thread wait for what, and the two that order
-streams."""
+LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM = range(8)
+"""Sorts of calls: what launches, what makes its thread wait for what, the two that order streams,
+and what launches once there is room in the queue."""
 
 ANY_THREAD = -1
 """The chain of a record that names no thread."""

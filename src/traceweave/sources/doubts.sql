@@ -4,7 +4,12 @@
 CREATE OR REPLACE TEMP TABLE new_doubts AS
 WITH ops AS MATERIALIZED (
     SELECT g.*, l.step, l.launch_start_local_ns, c.category
-    FROM (SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns FROM new_gpu_ops WHERE rank IS NOT NULL) AS g
+    FROM (
+        SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns
+        FROM new_gpu_ops
+        -- pages of managed memory the driver moves by itself: no call does, and they are no work of the program
+        WHERE rank IS NOT NULL AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)
+    ) AS g
     LEFT JOIN (SELECT op_id, step, launch_start_local_ns FROM launched) AS l USING (op_id)
     LEFT JOIN classified AS c USING (kind, name)
 ),
@@ -83,14 +88,15 @@ no_launches AS (
     HAVING 4 * count(*) FILTER (o.launch_op_id IS NULL) > count(*)
 ),
 
--- One of many ops that is most of the GPU's time: of those recorded the longest of fifty is 44 % of it. Communication can wait
--- that long; what computes that long in one step, and in no other, makes that step no step of the rank.
+-- One of many ops that is most of the GPU's time: of those recorded the longest of fifty is 44 % of it. A program may be one kernel,
+-- and copies of its data are no other kernels. Communication can wait that long; what computes that long in one step, and in no other, makes that step no step of the rank.
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
         o.step IS NOT NULL AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
-    WHERE r.ops >= 50 AND 2 * r.longest_ns > r.busy_ns
+    JOIN (SELECT rank, kind, count(*) AS ops FROM ops GROUP BY ALL) AS k ON k.rank = o.rank AND k.kind = o.kind
+    WHERE k.ops >= 50 AND 2 * r.longest_ns > r.busy_ns
 ),
 
 -- Kernels launched in the recording; of those before it no file tells more.

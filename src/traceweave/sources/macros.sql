@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMP MACRO source_of(op_id) AS CAST(op_id // 1000000000 AS INT
 -- The operation that a collective's or its kernel's name stands for; 'unknown' if it says none.
 CREATE OR REPLACE TEMP MACRO collective_op(text) AS coalesce({{ names('collective_ops', 'lower(text)') }}, 'unknown');
 
--- Which part of a collective a range on the host stands for: 'device', 'host', 'issue', 'wait' or 'library'; NULL for other ranges.
+-- Which part of a collective a range on the host stands for: 'device', 'host', 'operator', 'issue', 'wait' or 'library'; NULL for other ranges.
 CREATE OR REPLACE TEMP MACRO collective_range(name) AS {{ names('collective_ranges', 'name') }};
 
 -- Bytes per element of an ATen or C++ type name; NULL if unknown.

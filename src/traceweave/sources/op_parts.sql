@@ -1,11 +1,11 @@
--- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective, inside
--- others, is none, nor are they meanwhile; nor is what a thread that issues none (gloo's own) does inside a collective: that is its
+-- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective or is one,
+-- inside others, is none, nor are they meanwhile; nor is what a thread that issues none (gloo's own) does inside a collective: that is its
 -- transfer. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
 INSERT INTO base.op_parts BY NAME
 WITH RECURSIVE waits AS (
     SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
     FROM new_host_ops
-    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) = 'wait')
+    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) IN ('wait', 'operator'))
 ),
 around AS (
     FROM waits

@@ -36,7 +36,11 @@ SELECT
         WHEN lower(batch.mode || batch.forward) = 'extend' THEN 'prefill'
         ELSE lower(batch.mode || batch.forward)
     END
-FROM marks WHERE step_range IS NULL AND batch.begun || batch.mode || batch.forward <> '';
+FROM marks
+WHERE
+    step_range IS NULL AND batch.begun || batch.mode || batch.forward <> ''
+    -- a batch of no request is none: the engine takes leave of those that are done
+    AND NOT (batch.begun <> '' AND ltrim(batch.begun || batch.continued, '0') = '');
 
 -- A number that occurs twice in a file keeps its longest range, of several as long the first.
 CREATE OR REPLACE TEMP TABLE new_steps AS

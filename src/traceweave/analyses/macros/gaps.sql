@@ -8,7 +8,7 @@ FROM (VALUES
     ('data_loading', 3, 'host', 'the host waits for data', 'data'),
     ('allocator', 4, 'host', 'the host allocates or frees memory of the GPU', 'allocator'),
     ('module_loading', 5, 'host', 'code is loaded onto the GPU', 'module loading'),
-    ('compilation', 6, 'host', 'the host compiles code', 'compilation'),
+    ('compilation', 6, 'host', 'the host compiles code, or reads its library', 'compilation'),
     ('graph_capture', 7, 'host', 'the host captures a graph', 'graph capture'),
     ('profiler_overhead', 8, 'host', 'the profiler blocks the host', 'profiler'),
     ('dependency', 9, 'device', 'it waits for another stream', 'other stream'),

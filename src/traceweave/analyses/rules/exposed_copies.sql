@@ -1,7 +1,7 @@
 -- rule: exposed_copies | copies that run alone
 -- topic: idling and copies
 -- finds: Other copies and memsets with neither compute nor communication at the same time.
--- try: For copies to and from the host a separate stream; fewer copies within the GPU.
+-- try: For copies to and from the host a separate stream, as far as there is compute to hide them; fewer copies within the GPU.
 -- proof: copies
 -- shows: ops memory
 WITH most AS (
@@ -28,6 +28,8 @@ SELECT
     END || ' run without compute' AS title,
     s.exposed_memory_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN p.cost_ns IS NULL THEN 'kind=copy times=0' END AS scenario,
+    -- those of the other rule gain in it too
+    CASE WHEN p.cost_ns IS NOT NULL THEN 'kind=copy times=0' END AS ceiling,
     format('Copies and memsets run alone for {} per {}{}', tw_time(s.exposed_memory_ns - coalesce(p.cost_ns, 0)), s.unit,
         CASE m.kind
             WHEN 'DtoD' THEN ', most of it copies within the GPU'
@@ -42,6 +44,8 @@ SELECT
         WHEN m.kind IN ('DtoD', 'memset') AND g.is_torch
             THEN 'Avoid them: see in copies and ranges which operators make them (contiguous, cat, clone, zeros); write results in place, or let torch.compile fuse them'
         WHEN m.kind IN ('DtoD', 'memset') THEN 'Avoid them: use data where it lies, and write results in place'
+        WHEN s.exposed_memory_ns - coalesce(p.cost_ns, 0) > s.compute_ns
+            THEN format('Avoid them: keep the data on the GPU, or copy less of it. Beside compute, on a separate stream, no more than {} of them can hide', tw_time(s.compute_ns))
         ELSE 'Move them to a separate stream, ahead of their use, or avoid them'
     END AS advice
 FROM {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g LEFT JOIN most AS m ON TRUE LEFT JOIN {{ rule('pageable_copies') }} AS p ON TRUE

@@ -34,6 +34,8 @@ backward_starts AS (
     FROM host_ops
     WHERE name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL)
     GROUP BY rank, step
+    -- a batch of an inference engine is a forward pass, and nothing else
+    UNION ALL SELECT rank, step, end_ns AS start_ns FROM steps WHERE source = 'engine'
 ),
 blocking AS MATERIALIZED (
     SELECT k.group_id

@@ -3,7 +3,8 @@
 -- column: ranks BIGINT | ranks with steps
 -- column: steps BIGINT | different steps; 0 where whole recordings count as one
 -- column: windows BIGINT | ranks times their steps
--- column: step_ns DOUBLE | mean length of a step; this and the following are means over windows
+-- column: length_ns DOUBLE | mean length of a step as the analysis steps has it, which is what replay shortens
+-- column: step_ns DOUBLE | mean window of a step; this and the following are means over windows
 -- column: compute_ns DOUBLE | time in which compute ran
 -- column: overlap_ns DOUBLE | time in which compute and communication both ran
 -- column: exposed_comm_ns DOUBLE | time in which communication ran and compute did not
@@ -17,6 +18,7 @@ SELECT
     count(DISTINCT rank) AS ranks,
     count(DISTINCT step) AS steps,
     count(*) AS windows,
+    coalesce((SELECT mean_ns FROM {{ ref('steadiness') }}), avg(window_ns)) AS length_ns,
     avg(window_ns) AS step_ns,
     avg(compute_ns) AS compute_ns,
     avg(overlap_ns) AS overlap_ns,

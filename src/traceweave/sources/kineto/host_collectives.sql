@@ -113,23 +113,24 @@ WHERE s.rank IS NOT NULL;
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,
--- which may have no operation of that name. An operation of a message begins inside its call, on the same thread.
+-- which may have no operation of that name. An operation of a message begins inside its call, on the same thread. An operator may also be
+-- the operation itself (in shared memory, of vLLM and SGLang); its tensor comes after what tells the group.
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
-    SELECT rank, op_id, kind, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
+    SELECT rank, op_id, collective_range(name) AS part, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
-    WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) = 'issue')
+    WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) IN ('operator', 'issue'))
 ),
 worked AS (
-    SELECT n.* REPLACE (CASE WHEN n.kind = 'op' AND n.op = 'reduce_scatter' AND o.op IS NULL THEN 'all_reduce' ELSE n.op END AS op)
+    SELECT n.* REPLACE (CASE WHEN n.part = 'issue' AND n.op = 'reduce_scatter' AND o.op IS NULL THEN 'all_reduce' ELSE n.op END AS op)
     FROM named AS n
-    LEFT JOIN (SELECT DISTINCT rank, op FROM named WHERE kind = 'annotation') AS o ON o.rank = n.rank AND o.op = n.op
+    LEFT JOIN (SELECT DISTINCT rank, op FROM named WHERE part = 'host') AS o ON o.rank = n.rank AND o.op = n.op
 ),
 numbered AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY rank, kind, op ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY rank, kind, op) AS total
+        row_number() OVER (PARTITION BY rank, part, op ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY rank, part, op) AS total
     FROM worked
 )
 SELECT
@@ -143,8 +144,8 @@ SELECT
     coalesce(g.size, s.world_size) AS group_size,
     NULL AS comm_id,
     NULL AS seq,
-    json_extract_string(o.args, '$."Input type"[0]') AS dtype,
-    TRY_CAST(CAST(first_tensor_elements(o.args) AS HUGEINT) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS BIGINT) AS bytes,
+    CASE o.part WHEN 'host' THEN json_extract_string(o.args, '$."Input type"[0]') ELSE json_extract_string(o.args, '$."Input type"[1]') END AS dtype,
+    TRY_CAST(CAST(CASE o.part WHEN 'host' THEN first_tensor_elements(o.args) ELSE elements(TRY_CAST(json_extract(o.args, '$."Input Dims"[1]') AS BIGINT[])) END AS HUGEINT) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS BIGINT) AS bytes,
     NULL AS peer,
     o.tid AS stream,
     o.start_local_ns,
@@ -153,10 +154,10 @@ SELECT
 FROM numbered AS o
 JOIN new_source AS s USING (rank)
 LEFT JOIN numbered AS c
-    ON c.rank = o.rank AND c.kind = 'op' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+    ON c.rank = o.rank AND o.part = 'host' AND c.part = 'issue' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
     AND o.op NOT IN ('send', 'recv')
 LEFT JOIN new_messages AS m ON m.op_id = o.op_id
 -- which of the groups that a file lists its threads serve, all files together tell
 LEFT JOIN only_groups AS g
     ON g.rank = o.rank AND (o.op IN ('send', 'recv') OR g.source_id NOT IN (SELECT source_id FROM base.listed_groups))
-WHERE o.kind = 'annotation';
+WHERE o.part IN ('host', 'operator');

@@ -36,8 +36,8 @@ _MESSAGES = (
     "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
 )
 _ON_HOSTS = (
-    "SELECT 1 FROM new_host_ops"
-    " WHERE kind = 'annotation' AND collective_range(name) = 'host' LIMIT 1"
+    "SELECT 1 FROM new_host_ops WHERE kind IN ('annotation', 'op')"
+    " AND collective_range(name) = CASE kind WHEN 'op' THEN 'operator' ELSE 'host' END LIMIT 1"
 )
 _MAY_BE_HALVES = "SELECT 1 FROM classified WHERE contains(name, 'internode_ll::') LIMIT 1"
 _COLLECTIVES = (
